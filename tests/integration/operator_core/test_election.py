@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.cli.exit_codes import EXIT_FAILED
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.namespace import Namespace, story_service
@@ -141,7 +142,7 @@ def test_a_leader_that_is_stopped_in_a_write_until_another_one_leads_does_not_wr
             successor = cluster.wait_for_another_than(leader)
             cluster.namespace.wait_for("deployment", "torchserve-predictor")
             first.send_signal(signal.SIGCONT)
-            assert first.wait(TAKEOVER) == 2
+            assert first.wait(TAKEOVER) == EXIT_FAILED
 
     assert leader not in cluster.writers(since)[1:], cluster.writers(since)
     assert cluster.writers(since)[-1] == successor

@@ -17,13 +17,14 @@ from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.handlers.watches import Affected
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube import silence as silence_module
-from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import connect_watches
 from isvc_operator.kube.heard import Heard
 from isvc_operator.kube.scope import Scope
 from isvc_operator.kube.silence import Silence
 from isvc_operator.kube.watch import Watching
 from isvc_operator.kube.watches import Watches
+from isvc_operator.manifests import ServiceKey
 from tests.support.apiserver import ApiServer, Backend, restartable
 from tests.support.tcp_proxy import TcpProxy, proxying
 

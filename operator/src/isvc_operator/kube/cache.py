@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.names import FIELD_MANAGER
 from isvc_operator.config import IngressConfig
-from isvc_operator.manifests import Manifest, labels_of, updated_by
+from isvc_operator.manifests import Manifest, ServiceKey, labels_of, updated_by
 from isvc_operator.resolve.host_claims import HostClaims
 
 T = TypeVar("T")
@@ -29,13 +29,6 @@ class ObjectKey(NamedTuple):
     """The identity of an object in the cache; ``namespace`` is empty for cluster-scoped kinds."""
 
     kind: str
-    namespace: str
-    name: str
-
-
-class ServiceKey(NamedTuple):
-    """The identity of an InferenceService: the key of the work queue."""
-
     namespace: str
     name: str
 

@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,15 +20,26 @@ from isvc_operator.kube.fence import Fence
 from isvc_operator.kube.lease import LATEST_WRITE_SECONDS
 from isvc_operator.kube.pause import Pause
 from isvc_operator.kube.requests import LEASES, ApiRequest
-from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, RETRY_AFTER_SECONDS
+from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, PASSED_BYTES, RETRY_AFTER_SECONDS
 from isvc_operator.manifests import Manifest
 
 _USER_AGENT: Final = "isvc-operator"
 _WATCHES_AGENT: Final = "isvc-watches"  # those of the watches, so that an audit log tells them apart
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
+_PARTING_SECONDS: Final = 0.5  # for a connection that is being made, when nobody wants it any more
+_REFUSED: Final = 400
+_STATUS_OBJECT: Final = re.compile(rb'^\s*{\s*"kind"\s*:\s*"Status"')  # what the API server says itself
 _QUOTED: Final = 100  # characters of a response that is not what it should be
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+class Passed(NamedTuple):
+    """The response of a pod to which the API server has passed a request on."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class KubeApi(Protocol):
@@ -47,8 +58,16 @@ class WatchApi(KubeApi, Protocol):
         ...
 
 
+class ProxyApi(WatchApi, Protocol):
+    """Also reaches pods through the API server."""
+
+    async def pass_on(self, request: ApiRequest) -> Passed:
+        """Send a request that the API server passes on to a pod, and return what comes back, whatever its status."""
+        ...
+
+
 class KubernetesApi:
-    """WatchApi with an HTTP session.
+    """ProxyApi with an HTTP session.
 
     ``pause`` holds requests back while the API server asks for it. ``credentials`` are read again when it refuses them.
     ``write_seconds``: after how long the API server gives up a write that it has received; its own limit without it.
@@ -68,6 +87,16 @@ class KubernetesApi:
         self._proxy = credentials.access.proxy or _proxy_for(credentials.access.server)
         self._write_query = () if write_seconds is None else (("timeout", f"{write_seconds:g}s"),)
 
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+        return self._credentials.access.server
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the kubeconfig's context."""
+        return self._credentials.access.namespace or "default"
+
     async def send(self, request: ApiRequest) -> str:
         """Send a request and return the body of the response (JSON for objects)."""
         if not request.path.startswith(LEASES):  # a leader that does not renew its lease has to restart
@@ -82,13 +111,29 @@ class KubernetesApi:
             return text
         raise self._error(response, text)
 
+    async def pass_on(self, request: ApiRequest) -> Passed:
+        """Send a request that the API server passes on to a pod, and return what comes back, whatever its status.
+
+        Raises KubeError if the API server itself has refused it, or has not reached a pod.
+        """
+        await self.pause.over()
+        with _as_kube_error():
+            _, response = await self._open(request, API_RESPONSE_SECONDS)
+            try:
+                body = await _read_bytes(response, PASSED_BYTES)
+            finally:
+                response.release()
+        if response.status >= _REFUSED and _STATUS_OBJECT.search(body[:_QUOTED]):
+            raise error_for(response.status, body.decode(errors="replace"))
+        return Passed(response.status, dict(response.headers), body)
+
     @asynccontextmanager
     async def stream(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
         """Yield the parts of the response as they come, for as long as they come."""
         await self.pause.over()
         with _as_kube_error():
             async with asyncio.timeout(API_RESPONSE_SECONDS):  # to connect, the TLS handshake included, and be accepted
-                authorization, response = await self._open(request, None)
+                authorization, response = await self._opened(request)
             try:
                 if response.status != _OK:
                     async with asyncio.timeout(API_RESPONSE_SECONDS):
@@ -99,7 +144,40 @@ class KubernetesApi:
                 self.pause.ended()
                 yield response.content.iter_any()
             finally:
-                response.close()
+                _abort(response)
+
+    @asynccontextmanager
+    async def websocket(
+        self, request: ApiRequest, protocol: str
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
+        """Yield a websocket for messages of bytes, in this subprotocol."""
+        with _as_kube_error():
+            authorization, access = await self._credentials.authorization(), self._credentials.access
+            try:
+                async with asyncio.timeout(API_RESPONSE_SECONDS):
+                    channel = await self._session.ws_connect(
+                        f"{access.server}{request.path}?{urlencode(request.query)}",
+                        protocols=(protocol,),
+                        headers={"Authorization": authorization} if authorization else {},
+                        server_hostname=access.server_name,
+                        proxy=self._proxy,
+                    )
+            except aiohttp.WSServerHandshakeError as error:
+                raise error_for(error.status, "") from error
+        async with channel:
+            yield channel
+
+    async def _opened(self, request: ApiRequest) -> tuple[str | None, aiohttp.ClientResponse]:
+        """Open a response that goes on; if that is cancelled, its connection is aborted."""
+        opening = asyncio.create_task(self._open(request, None))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.wait({opening}, timeout=_PARTING_SECONDS)
+            if opening.done() and opening.exception() is None:
+                _abort(opening.result()[1])
+            opening.cancel()
+            raise
 
     def _error(self, response: aiohttp.ClientResponse, text: str) -> KubeError:
         """Return the error of a response, and begin the pause that it asks for."""
@@ -125,8 +203,9 @@ class KubernetesApi:
             return authorization, await self._session.request(
                 request.method,
                 f"{access.server}{request.path}?{urlencode(query)}",
-                data=None if request.body is None else _serialized(request.body),
+                data=_serialized(request.body) if isinstance(request.body, Mapping) else request.body,
                 headers={
+                    **dict(request.headers),
                     "Content-Type": request.content_type,
                     "Accept": request.accept,
                     **({"Authorization": authorization} if authorization else {}),
@@ -149,14 +228,26 @@ def _as_kube_error() -> Iterator[None]:
 
 
 async def _read(response: aiohttp.ClientResponse) -> str:
+    return (await _read_bytes(response, API_RESPONSE_BYTES)).decode(errors="replace")
+
+
+async def _read_bytes(response: aiohttp.ClientResponse, limit: int) -> bytes:
     parts, size = [], 0
     async for part in response.content.iter_any():
         parts.append(part)
         size += len(part)
-        if size > API_RESPONSE_BYTES:
+        if size > limit:
             response.close()
-            raise ResponseTooLarge(0, f"the API server's response has more than {API_RESPONSE_BYTES} bytes")
-    return b"".join(parts).decode(errors="replace")
+            raise ResponseTooLarge(0, f"the API server's response has more than {limit} bytes")
+    return b"".join(parts)
+
+
+def _abort(response: aiohttp.ClientResponse) -> None:
+    """End a response that goes on. To say goodbye by TLS takes a moment, in which the event loop may have ended."""
+    transport = response.connection.transport if response.connection else None
+    response.close()
+    if transport is not None:
+        transport.abort()
 
 
 def _is_object(text: str) -> bool:
@@ -180,16 +271,19 @@ def _serialized(manifest: Manifest) -> bytes:
 async def connect(
     kubeconfig: str | None,
     *,
+    context: str | None = None,
     observed_by: Sequence[aiohttp.TraceConfig] = (),
     fence: Fence | None = None,
     identity: str = "",
+    agent: str = _USER_AGENT,
 ) -> AsyncIterator[KubernetesApi]:
     """Yield a KubeApi, which is closed at the end of the block; ``observed_by``: what sees its requests.
 
-    ``fence``: what stops its writes. ``identity``: which of several replicas it belongs to, for the audit log.
+    ``context``: which of the kubeconfig's; the current one without it. ``fence``: what stops its writes. ``agent`` is
+    the name for the audit log, ``identity`` which of several replicas it belongs to.
     """
     traces = [*observed_by, *([fence.trace()] if fence else [])]
-    async with _session(kubeconfig, _named(_USER_AGENT, identity), traces) as (session, pause, credentials):
+    async with _session(kubeconfig, _named(agent, identity), traces, context) as (session, pause, credentials):
         yield KubernetesApi(
             session, pause, credentials=credentials, write_seconds=LATEST_WRITE_SECONDS if fence else None
         )
@@ -199,12 +293,14 @@ async def connect(
 async def connect_watches(
     kubeconfig: str | None,
     *,
+    context: str | None = None,
     observed_by: Sequence[aiohttp.TraceConfig] = (),
     identity: str = "",
     pause: Pause | None = None,
 ) -> AsyncIterator[KubernetesApi]:
     """Yield a WatchApi for watches, each of which keeps a connection; ``pause``: that of another client."""
-    async with _session(kubeconfig, _named(_WATCHES_AGENT, identity), observed_by) as (session, own, credentials):
+    agent = _named(_WATCHES_AGENT, identity)
+    async with _session(kubeconfig, agent, observed_by, context) as (session, own, credentials):
         yield KubernetesApi(session, pause or own, credentials=credentials)
 
 
@@ -214,9 +310,9 @@ def _named(agent: str, identity: str) -> str:
 
 @asynccontextmanager
 async def _session(
-    kubeconfig: str | None, agent: str, observed_by: Sequence[aiohttp.TraceConfig]
+    kubeconfig: str | None, agent: str, observed_by: Sequence[aiohttp.TraceConfig], context: str | None
 ) -> AsyncIterator[tuple[aiohttp.ClientSession, Pause, Credentials]]:
-    credentials = Credentials(kubeconfig)
+    credentials = Credentials(kubeconfig, context=context)
     await credentials.load()
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=credentials.access.tls, limit=0),  # a watch keeps its connection

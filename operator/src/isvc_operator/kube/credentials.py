@@ -31,7 +31,7 @@ TOKEN_SECONDS: Final = 60.0  # after which a pod's token, which lives for an hou
 class Access:
     """The API server's URL and what it needs. ``authority``: a file; None for those of the system.
 
-    ``authorization`` is a header, and None with a client certificate.
+    ``authorization`` is a header, and None with a client certificate. ``namespace``: that of the kubeconfig's context.
     """
 
     server: str
@@ -40,11 +40,14 @@ class Access:
     authorization: str | None = None
     server_name: str | None = None
     proxy: str | None = None
+    namespace: str | None = None
 
 
 @dataclass
 class Credentials:
     """Those of ``kubeconfig``, or else of the pod's service account. ``clock`` counts seconds.
+
+    ``context``: which of the kubeconfig's; the current one without it.
 
     A pod's token is read again every minute, all credentials are when the API server refuses them.
     """
@@ -52,12 +55,13 @@ class Credentials:
     kubeconfig: str | None
     clock: Callable[[], float] = time.monotonic
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    context: str | None = None
     _due: float = float("inf")
 
     async def load(self) -> None:
         """Read them from their files; raises ConfigError."""
         if self.kubeconfig:
-            self.access = await _of_kubeconfig(self.kubeconfig)
+            self.access = await _of_kubeconfig(self.kubeconfig, self.context)
         else:
             self.access = _of_pod(self.environment)
             self._due = self.clock() + TOKEN_SECONDS
@@ -99,13 +103,14 @@ def _of_pod(environment: Mapping[str, str]) -> Access:
     return Access(f"https://{f'[{host}]' if ':' in host else host}:{port}", tls, authority, f"Bearer {token}")
 
 
-async def _of_kubeconfig(path: str) -> Access:
+async def _of_kubeconfig(path: str, context: str | None) -> Access:
     from kubernetes.aio.client import Configuration
     from kubernetes.aio.config import ConfigException, load_kube_config
 
     found = Configuration()
     try:
-        await load_kube_config(config_file=path, client_configuration=found)
+        loaded = await load_kube_config(config_file=path, context=context, client_configuration=found)
+        namespace = loaded.current_context["context"].get("namespace")
         tls = ssl.create_default_context(cafile=found.ssl_ca_cert)
         if found.cert_file:
             tls.load_cert_chain(found.cert_file, found.key_file)
@@ -114,7 +119,7 @@ async def _of_kubeconfig(path: str) -> Access:
     if not found.verify_ssl:
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     token = found.api_key.get("BearerToken")
-    return Access(found.host, tls, found.ssl_ca_cert, token, found.tls_server_name, found.proxy)
+    return Access(found.host, tls, found.ssl_ca_cert, token, found.tls_server_name, found.proxy, namespace)
 
 
 def _unusable(what: str, why: object) -> ConfigError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.plan.changes import ChildChange
 from isvc_operator.plan.traffic import TrafficPlan
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from isvc_operator.api.inference_service import KIND
-from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey, key_of
+from isvc_operator.kube.cache import Cache, ObjectKey, key_of
+from isvc_operator.manifests import ServiceKey
 
 # Seconds. The response of a request to a namespace may come when there is another one of that name, with its services.
 TRIED_AGAIN: Final = 300.0

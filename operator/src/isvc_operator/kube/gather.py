@@ -16,8 +16,8 @@ from isvc_operator.api.serving_runtime import parse_serving_runtime
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec, Problem
-from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
-from isvc_operator.manifests import Manifest, controller_of, name_of
+from isvc_operator.kube.cache import Cache, ObjectKey
+from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
 from isvc_operator.resolve.runtime import Runtimes
 
 T = TypeVar("T", bound=ApiModel)

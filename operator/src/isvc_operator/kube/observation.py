@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import Problem
-from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.children import Applied
 from isvc_operator.kube.made import Made, wanted
 from isvc_operator.kube.pod_details import ComponentKey, PodDetails
-from isvc_operator.manifests import Manifest, find
-from isvc_operator.observe.component import ComponentObservation
-from isvc_operator.observe.pods import first_failure, furthest, newest_revision, pods_of, stage
-from isvc_operator.observe.rollout import rollout_of
+from isvc_operator.manifests import Manifest, ServiceKey
+from isvc_operator.observe.component import ComponentObservation, observe_component
+from isvc_operator.observe.pods import furthest
 from isvc_operator.observe.routes import first_problem
 from isvc_operator.observe.status import Observation
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.components import components_of
-from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
+from isvc_operator.resolve.ignored import all_ignored_parts
 from isvc_operator.resolve.service import Resolved, is_stopped
 
 
@@ -66,35 +65,21 @@ class Observer:
             contested=applied.contested,
             problem=problem,
             ignored=self.ignored.of(
-                key, (*wanted(service), resolved, config), lambda: tuple(_ignored(service, resolved, config))
+                key, (*wanted(service), resolved, config), lambda: tuple(all_ignored_parts(service, resolved, config))
             ),
         )
         return observation, min((seconds for _, seconds in components if seconds is not None), default=None)
 
     async def _component(
-        self, key: ComponentKey, resolved: Component | None, labelled: Iterable[Manifest], *, stopped: bool
+        self, key: ComponentKey, resolved: Component | None, labelled: Collection[Manifest], *, stopped: bool
     ) -> tuple[ComponentObservation, float | None]:
-        """A component of a service that is not resolved has no name, and its Deployment is not looked up."""
-        name = resolved.name if resolved else None
-        autoscaler = resolved.scaling.autoscaler if resolved else None
-        pods = newest_revision(pods_of(labelled, key.kind, name))
-        failure = None if stopped else first_failure(pods)
-        detail = await self.details.of_starting(key, None if stopped or failure else furthest(pods))
-        component = ComponentObservation(
-            kind=key.kind,
-            rollout=rollout_of(
-                find(labelled, "Deployment", name) if name else None, autoscaler.minimum if autoscaler else None
-            ),
-            pods=pods,
-            failure=failure or detail.failure,
-            stage=stage(pods),
-            log=await self.details.log_of(key, failure) or detail.log,
+        component = observe_component(key.kind, resolved, labelled, stopped=stopped)
+        starting = None if stopped or component.failure else furthest(component.pods)
+        detail = await self.details.of_starting(key, starting)
+        component = replace(
+            component,
+            failure=component.failure or detail.failure,
+            log=await self.details.log_of(key, component.failure) or detail.log,
             progress=detail.progress,
         )
         return component, detail.requeue_after
-
-
-def _ignored(service: InferenceService, resolved: Resolved | None, config: OperatorConfig) -> Iterator[str]:
-    yield from ignored_parts(service, resolved, config)
-    if resolved and resolved.chosen:
-        yield from ignored_parts_of_runtime(resolved.chosen.runtime)

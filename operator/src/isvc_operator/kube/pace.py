@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.manifests import ServiceKey
 
 # Seconds. A service that asks later than this for its turn was held up, and the others with it.
 _LATE = 1.0

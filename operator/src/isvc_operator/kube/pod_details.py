@@ -18,15 +18,13 @@ from typing import NamedTuple
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER, EXPLAINER, PREDICTOR, TRANSFORMER
 from isvc_operator.kube import requests
-from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.nesting import decode
-from isvc_operator.limits import LOG_BYTES, LOG_READ_BYTES
-from isvc_operator.manifests import Pod
+from isvc_operator.kube.pod_logs import end_of_log
+from isvc_operator.manifests import Pod, ServiceKey
 from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, PodFailure, stage_of, waiting_container
 from isvc_operator.observe.volumes import mount_failure
-from isvc_operator.text import last_of
 
 log = logging.getLogger(__name__)
 
@@ -113,8 +111,13 @@ class PodDetails:
             return ""
         attempt, text = self._logs.get(key, ("", ""))
         if attempt != failure.attempt:
-            text = await self._read_log(
-                key.service.namespace, failure.pod, failure.container, previous=failure.previous, lines=_LOG_LINES
+            text = await end_of_log(
+                self.api,
+                key.service.namespace,
+                failure.pod,
+                failure.container,
+                previous=failure.previous,
+                lines=_LOG_LINES,
             )
             self._logs[key] = (failure.attempt, text)
         return text
@@ -138,8 +141,8 @@ class PodDetails:
 
     async def _progress(self, pod: Pod) -> PodDetail:
         metadata = pod["metadata"]
-        text = await self._read_log(
-            metadata["namespace"], metadata["name"], CONTAINER_INITIALIZER, previous=False, lines=1
+        text = await end_of_log(
+            self.api, metadata["namespace"], metadata["name"], CONTAINER_INITIALIZER, previous=False, lines=1
         )
         return PodDetail(progress=text)
 
@@ -148,8 +151,8 @@ class PodDetails:
         if container is None:
             return PodDetail()
         return PodDetail(
-            log=await self._read_log(
-                metadata["namespace"], metadata["name"], container, previous=False, lines=_WAITING_LINES
+            log=await end_of_log(
+                self.api, metadata["namespace"], metadata["name"], container, previous=False, lines=_WAITING_LINES
             )
         )
 
@@ -161,16 +164,3 @@ class PodDetails:
             log.info("%s/%s: its Events cannot be read: %s", metadata["namespace"], metadata["name"], error)
             return PodDetail()
         return PodDetail(failure=mount_failure(pod, decode(response)["items"]))
-
-    async def _read_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
-        try:
-            text = await self._log(namespace, pod, container, previous=previous, lines=lines)
-            if lines > 1 and len(text.encode()) >= LOG_READ_BYTES:  # cut at the end: an earlier line is too long
-                text = await self._log(namespace, pod, container, previous=previous, lines=1)
-            return last_of(text.strip(), LOG_BYTES)
-        except KubeError as error:
-            log.info("%s: the log of pod %s, container %s cannot be read: %s", namespace, pod, container, error)
-            return ""
-
-    async def _log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
-        return await self.api.send(requests.pod_log(namespace, pod, container, previous=previous, lines=lines))

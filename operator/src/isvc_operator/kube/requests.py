@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isvc_operator.api.kinds import ResourceKind, Role, kind_named
 from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
@@ -16,15 +16,32 @@ LEASES = "/apis/coordination.k8s.io/v1/"
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """One HTTP request to the API server; ``body`` is JSON data, and so is the response, unless it ``reads_text``."""
+    """One HTTP request to the API server; ``body`` is JSON data, and so is the response, unless it ``reads_text``.
+
+    What the API server passes on to a pod has bytes as its body, and ``headers`` of its own.
+    """
 
     method: str
     path: str
     query: tuple[tuple[str, str], ...] = ()
-    body: Manifest | None = None
+    body: Manifest | bytes | None = None
     content_type: str = "application/json"
     accept: str = "application/json, */*"
     reads_text: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """Which part of a log: its last ``lines``, none older than ``since_seconds``.
+
+    ``previous``: the log of the instance before the last restart.
+    """
+
+    lines: int
+    follow: bool = False
+    previous: bool = False
+    since_seconds: int | None = None
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
@@ -53,9 +70,14 @@ def discover(kind: str) -> ApiRequest:
     return ApiRequest("GET", kind_named(kind).api_path)
 
 
-def review_own_access(verb: str, group: str, resource: str) -> ApiRequest:
-    """Ask whether the operator may do this in the whole cluster; every service account may ask."""
-    attributes = {"verb": verb, "group": group, "resource": resource}
+def review_own_access(verb: str, group: str, resource: str, namespace: str = "") -> ApiRequest:
+    """Ask whether the caller may do this, without ``namespace`` in the whole cluster; everybody may ask.
+
+    ``resource`` may have a subresource: ``pods/log``.
+    """
+    name, _, subresource = resource.partition("/")
+    given = {"namespace": namespace, "subresource": subresource}
+    attributes = {"verb": verb, "group": group, "resource": name, **{key: text for key, text in given.items() if text}}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
@@ -84,22 +106,26 @@ def replace_lease(lease: Manifest) -> ApiRequest:
     return ApiRequest("PUT", _lease_path(metadata["namespace"], metadata["name"]), body=lease)
 
 
-def list_objects(kind: ResourceKind, namespace: str, *, page: str = "", limit: int) -> ApiRequest:
-    """List the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
-    query = [*_selected(kind), ("limit", str(limit))]
+def list_objects(kind: ResourceKind, namespace: str, *, page: str = "", limit: int, fields: str = "") -> ApiRequest:
+    """List the watched objects of a kind; ``page`` is the ``continue`` token of the previous page.
+
+    ``fields`` is a field selector.
+    """
+    query = [*_selected(kind, fields), ("limit", str(limit))]
     if page:
         query.append(("continue", page))
     return ApiRequest("GET", collection_path(kind, namespace), tuple(query), accept=_accepted(kind, "List"))
 
 
-def watch_objects(kind: ResourceKind, namespace: str, version: str) -> ApiRequest:
+def watch_objects(kind: ResourceKind, namespace: str, version: str, fields: str = "") -> ApiRequest:
     """Watch the objects of a kind from a resource version on; the API server ends the watch after 30 to 60 minutes."""
-    query = (*_selected(kind), ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", version))
+    query = (*_selected(kind, fields), ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", version))
     return ApiRequest("GET", collection_path(kind, namespace), query, accept=_accepted(kind, ""))
 
 
-def _selected(kind: ResourceKind) -> tuple[tuple[str, str], ...]:
-    return (("labelSelector", LABEL_SERVICE),) if kind.selected_by_label else ()
+def _selected(kind: ResourceKind, fields: str) -> tuple[tuple[str, str], ...]:
+    labels = (("labelSelector", LABEL_SERVICE),) if kind.selected_by_label else ()
+    return (*labels, ("fieldSelector", fields)) if fields else labels
 
 
 def _accepted(kind: ResourceKind, suffix: str) -> str:
@@ -168,6 +194,11 @@ def pod_events(namespace: str, uid: str) -> ApiRequest:
     return ApiRequest("GET", path_of("Event", namespace), query)
 
 
+def forward_port(namespace: str, pod: str, port: int) -> ApiRequest:
+    """Open a connection with a port of a pod."""
+    return ApiRequest("GET", path_of("Pod", namespace, pod) + "/portforward", (("ports", str(port)),))
+
+
 def pod_log(namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> ApiRequest:
     """Read the last lines of a container's log; ``previous`` is the instance before the last restart."""
     query = (
@@ -177,3 +208,26 @@ def pod_log(namespace: str, pod: str, container: str, *, previous: bool, lines: 
         ("limitBytes", str(LOG_READ_BYTES)),
     )
     return ApiRequest("GET", path_of("Pod", namespace, pod) + "/log", query, reads_text=True)
+
+
+def follow_log(namespace: str, pod: str, container: str, options: LogOptions) -> ApiRequest:
+    """Read a container's log with the times of its lines, for as long as it goes on if it is followed."""
+    query = [("container", container), ("timestamps", "true"), ("tailLines", str(options.lines))]
+    if options.follow:
+        query.append(("follow", "true"))
+    if options.previous:
+        query.append(("previous", "true"))
+    if options.since_seconds is not None:
+        query.append(("sinceSeconds", str(options.since_seconds)))
+    return ApiRequest("GET", path_of("Pod", namespace, pod) + "/log", tuple(query), reads_text=True)
+
+
+def pod_metrics(namespace: str, pod: str) -> ApiRequest:
+    """Read the metrics of a server through the API server; ``pod`` is ``SCHEME:NAME:PORT``."""
+    path = path_of("Pod", namespace, pod) + "/proxy/metrics"
+    return ApiRequest("GET", path, accept="text/plain", reads_text=True)
+
+
+def through_service(namespace: str, service: str, request: ApiRequest) -> ApiRequest:
+    """Send a request through the API server to a Service; ``service`` is ``SCHEME:NAME:PORT``."""
+    return replace(request, path=path_of("Service", namespace, service) + f"/proxy{request.path}")

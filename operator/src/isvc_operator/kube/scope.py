@@ -85,8 +85,8 @@ async def scope_of(api: KubeApi, namespaces: tuple[str, ...], wait: Wait = async
 
 
 async def _scope_of(api: KubeApi, namespaces: tuple[str, ...]) -> Scope:
-    kinds = [kind for kind in _WATCHED if kind.namespaced or await _may_watch(api, kind.group, kind.plural)]
-    notices_crds = all([await _may_watch(api, kind.group, kind.plural) for kind in _DISCOVERY])
+    kinds = [kind for kind in _WATCHED if kind.namespaced or await may_watch(api, kind)]
+    notices_crds = all([await may_watch(api, kind) for kind in _DISCOVERY])
     if not notices_crds and (patterns := list(filter(_is_pattern, namespaces))):
         raise ConfigError(
             f"namespace {patterns[0]!r} is a pattern, and the operator may not list namespaces to find what matches; "
@@ -100,13 +100,14 @@ async def _scope_of(api: KubeApi, namespaces: tuple[str, ...]) -> Scope:
     return Scope(namespaces, tuple(kinds), notices_crds)
 
 
-async def _may_watch(api: KubeApi, group: str, resource: str) -> bool:
-    return all([await _may(api, verb, group, resource) for verb in ("list", "watch")])
+async def may_watch(api: KubeApi, kind: ResourceKind, namespace: str = "") -> bool:
+    """Whether the caller may list and watch a kind, without ``namespace`` in the whole cluster."""
+    return all([await _may(api, verb, kind, namespace) for verb in ("list", "watch")])
 
 
-async def _may(api: KubeApi, verb: str, group: str, resource: str) -> bool:
+async def _may(api: KubeApi, verb: str, kind: ResourceKind, namespace: str) -> bool:
     try:
-        review = decode(await api.send(requests.review_own_access(verb, group, resource)))
+        review = decode(await api.send(requests.review_own_access(verb, kind.group, kind.plural, namespace)))
     except RequestRefused:  # a cluster whose accounts may not even ask
         return False
     allowed: bool = review["status"]["allowed"]

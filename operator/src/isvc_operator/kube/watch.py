@@ -45,15 +45,17 @@ class OlderState(OperatorError):
 
 @dataclass(frozen=True)
 class Collection:
-    """The objects of a kind in a namespace; no ``namespace`` means the whole cluster."""
+    """The objects of a kind in a namespace; no ``namespace`` means the whole cluster. ``fields``: a field selector."""
 
     kind: ResourceKind
     namespace: str = ""
+    fields: str = ""
 
     @property
     def path(self) -> str:
-        """Its path on the API server."""
-        return requests.collection_path(self.kind, self.namespace)
+        """Its path on the API server, with what selects its objects."""
+        path = requests.collection_path(self.kind, self.namespace)
+        return f"{path}?fieldSelector={self.fields}" if self.fields else path
 
 
 class Changes(Protocol):
@@ -73,6 +75,7 @@ class Watching:
     """What all watches share. ``random`` returns numbers from 0 to 1.
 
     ``recheck``: in how many seconds to look again for a kind whose CRD is not installed, without word of it.
+    ``kept``: what is kept of each object of a list, if anything.
     """
 
     api: WatchApi
@@ -80,6 +83,7 @@ class Watching:
     silence: Silence
     random: Callable[[], float]
     recheck: float | None = None
+    kept: Callable[[Manifest], Manifest | None] = trimmed
 
 
 class Watch:
@@ -125,7 +129,9 @@ class Watch:
         found: list[Manifest] = []
         page = ""
         while True:
-            request = requests.list_objects(collection.kind, collection.namespace, page=page, limit=limit)
+            request = requests.list_objects(
+                collection.kind, collection.namespace, page=page, limit=limit, fields=collection.fields
+            )
             try:
                 response = decode(await self._api.send(request))
             except ResponseTooLarge:
@@ -133,7 +139,7 @@ class Watch:
                     raise
                 limit = max(1, limit // _SMALLER)
                 continue
-            found += [trimmed({**item, **names}) for item in response["items"] or ()]
+            found += filter(None, (self._watching.kept({**item, **names}) for item in response["items"] or ()))
             if not (page := response["metadata"].get("continue", "")):
                 break
         version = response["metadata"]["resourceVersion"]
@@ -144,7 +150,8 @@ class Watch:
 
     async def _check_version(self) -> None:
         """Raise OlderState if the version to go on from is none that the API server has had."""
-        request = requests.list_objects(self._collection.kind, self._collection.namespace, limit=1)
+        collection = self._collection
+        request = requests.list_objects(collection.kind, collection.namespace, limit=1, fields=collection.fields)
         newest = decode(await self._api.send(request))["metadata"]["resourceVersion"]
         if int(newest) < int(self._version):
             raise OlderState(
@@ -154,7 +161,7 @@ class Watch:
 
     async def _follow(self) -> None:
         collection, heard = self._collection, self._watching.heard
-        request = requests.watch_objects(collection.kind, collection.namespace, self._version)
+        request = requests.watch_objects(collection.kind, collection.namespace, self._version, collection.fields)
         async with self._watching.silence.bounded() as listener, self._api.stream(request) as parts:
             heard.opened(collection.path)
             log.debug("watching %s from %s on", collection.path, self._version)

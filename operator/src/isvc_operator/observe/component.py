@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,12 +16,14 @@ from isvc_operator.api.names import (
     TRANSFORMER_READY,
 )
 from isvc_operator.limits import LOG_BYTES, PROGRESS_BYTES
-from isvc_operator.manifests import Pod
+from isvc_operator.manifests import Manifest, Pod, find
 from isvc_operator.observe.conditions import condition
-from isvc_operator.observe.pods import PodFailure, Stage
-from isvc_operator.observe.rollout import Rollout
+from isvc_operator.observe.pods import PodFailure, Stage, first_failure, newest_revision, pods_of, stage
+from isvc_operator.observe.rollout import Rollout, rollout_of
+from isvc_operator.resolve.component import Component
 from isvc_operator.text import one_line, quoted
 
+LAST_LOG_LINES: Final = "\nLast log lines:\n"  # what separates them from the rest of a message
 CONDITIONS: Final = {PREDICTOR: PREDICTOR_READY, TRANSFORMER: TRANSFORMER_READY, EXPLAINER: EXPLAINER_READY}
 
 
@@ -40,6 +42,27 @@ class ComponentObservation:
     stage: Stage
     log: str = ""
     progress: str = ""
+
+
+def observe_component(
+    kind: str, resolved: Component | None, labelled: Collection[Manifest], *, stopped: bool
+) -> ComponentObservation:
+    """Return what the service's objects say of a component, without logs and progress.
+
+    A component of a service that is not resolved has no name, and its Deployment is not looked up.
+    """
+    name = resolved.name if resolved else None
+    autoscaler = resolved.scaling.autoscaler if resolved else None
+    pods = newest_revision(pods_of(labelled, kind, name))
+    return ComponentObservation(
+        kind=kind,
+        rollout=rollout_of(
+            find(labelled, "Deployment", name) if name else None, autoscaler.minimum if autoscaler else None
+        ),
+        pods=pods,
+        failure=None if stopped else first_failure(pods),
+        stage=stage(pods),
+    )
 
 
 def component_ready(observed: ComponentObservation, *, was_ready: bool = False) -> Condition:
@@ -76,7 +99,7 @@ def explain(failure: PodFailure, log: str) -> str:
 
 
 def _with_log(text: str, log: str) -> str:
-    return f"{text}\nLast log lines:\n| {quoted(log, LOG_BYTES)}" if log else text
+    return f"{text}{LAST_LOG_LINES}| {quoted(log, LOG_BYTES)}" if log else text
 
 
 def _still_serving(rollout: Rollout) -> str:

@@ -34,3 +34,10 @@ def ignored_parts_of_runtime(runtime: ServingRuntime) -> Iterator[str]:
     """Yield a runtime's fields that have no effect, after its kind and name."""
     for field in (*unknown_fields(runtime), *unused_fields(runtime)):
         yield f"{runtime.kind} {runtime.metadata.name}: {field}"
+
+
+def all_ignored_parts(service: InferenceService, resolved: Resolved | None, config: OperatorConfig) -> Iterator[str]:
+    """Yield what has no effect in the service and in the runtime that was chosen for it."""
+    yield from ignored_parts(service, resolved, config)
+    if resolved and resolved.chosen:
+        yield from ignored_parts_of_runtime(resolved.chosen.runtime)

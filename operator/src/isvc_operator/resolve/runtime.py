@@ -54,6 +54,30 @@ def choose_runtime(model: ModelSpec, runtimes: Runtimes, annotated: str | None =
     raise InvalidSpec(_nothing_fits(model, protocol, runtimes), "NoSupportingRuntime")
 
 
+def why_preferred(chosen: ChosenRuntime, model: ModelSpec, runtimes: Runtimes) -> str:
+    """Return why ``choose_runtime`` has chosen it for a model that names none, in words."""
+    protocol = model.protocol_version or "v1"
+    where, group = ("the cluster", runtimes.cluster) if chosen.cluster_wide else ("the namespace", runtimes.namespaced)
+    serves = f"serves model format {_described(model.model_format)} with protocol {protocol}"
+    others = [item for item in group if item is not chosen.runtime and _fits(item, model, protocol)]
+    if not others:
+        return f"the only runtime of {where} that {serves}"
+    second = _preferred(others, model)
+    return (
+        f"{serves}, like {_listing(item.metadata.name for item in others)}; {_advantage(chosen.runtime, second, model)}"
+    )
+
+
+def _advantage(best: ServingRuntime, second: ServingRuntime, model: ModelSpec) -> str:
+    if _yields(best) != _yields(second):
+        return f"{second.metadata.name} yields to others"
+    if _priority(best, model) != _priority(second, model):
+        return f"it has the highest priority, {_priority(best, model)}"
+    if _rank(_lowest_protocol(best)) != _rank(_lowest_protocol(second)):
+        return f"it has the lowest protocol, {_lowest_protocol(best)}"
+    return "it is the newest, or the first by its name"
+
+
 def _named(name: str, model: ModelSpec, runtimes: Runtimes, *, field: str) -> ChosenRuntime:
     for group, cluster_wide in ((runtimes.namespaced, False), (runtimes.cluster, True)):
         for runtime in group:

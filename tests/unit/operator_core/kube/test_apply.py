@@ -9,10 +9,10 @@ import pytest
 
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.apply import apply_changes
-from isvc_operator.kube.cache import Cache, ObjectKey, ServiceKey
+from isvc_operator.kube.cache import Cache, ObjectKey
 from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.requests import ApiRequest, path_of
-from isvc_operator.manifests import controller_of
+from isvc_operator.manifests import ServiceKey, controller_of
 from isvc_operator.plan.changes import ChildChange, plan_changes
 from tests.support.builders import (
     NAMESPACE,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.kube.cache import READ, Cache, ObjectKey, ServiceKey, key_of
+from isvc_operator.kube.cache import READ, Cache, ObjectKey, key_of
+from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_service_body
 
 OURS = ServiceKey("models", "torchserve")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import pytest
@@ -17,12 +15,10 @@ import yaml
 from aiohttp import web
 
 from isvc_operator.api.kinds import kind_named
-from isvc_operator.errors import ConfigError
 from isvc_operator.kube import client as client_module
-from isvc_operator.kube import credentials as credentials_module
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import KubernetesApi, connect, connect_watches
-from isvc_operator.kube.credentials import Access, Credentials
+from isvc_operator.kube.client import connect, connect_watches
+from isvc_operator.kube.credentials import Credentials
 from isvc_operator.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -35,51 +31,9 @@ from isvc_operator.kube.errors import (
     ServerBusy,
     error_for,
 )
-from isvc_operator.kube.pause import Pause
 from isvc_operator.local.container import LOOPBACK
 from tests.support.builders import a_service_body
-from tests.support.object_stores.tls import issue
-
-
-@dataclass
-class StubSession:
-    """The call of an aiohttp session that the client makes, and its response."""
-
-    status: int = 200
-    body: bytes = b"{}"
-    error: Exception | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    sent: list[tuple[Any, ...]] = field(default_factory=list)
-
-    async def request(self, method: str, url: str, *, data: bytes | None, headers: dict[str, str], **_: Any) -> Any:
-        self.sent.append((method, url, headers, data))
-        if self.error is not None:
-            raise self.error
-        return self
-
-    @property
-    def content(self) -> StubSession:
-        return self
-
-    async def iter_any(self) -> AsyncIterator[bytes]:
-        yield self.body
-
-    def release(self) -> None:
-        return
-
-    close = release
-
-
-TLS = ssl.create_default_context()
-
-
-def api_of(session: StubSession, **options: Any) -> KubernetesApi:
-    credentials = Credentials(None)
-    credentials.access = Access("https://api", TLS, authorization="Bearer secret")
-    return KubernetesApi(cast(Any, session), Pause(lambda: 0.0, lambda: 0.0), credentials=credentials, **options)
-
-
-REQUEST = requests.patch_status(a_service_body(), {"url": "http://x"})
+from tests.support.stub_session import KUBECONFIG, REQUEST, StubSession, api_of
 
 
 async def test_a_request_is_sent_unchanged_and_its_response_returned() -> None:
@@ -187,6 +141,35 @@ async def test_a_response_that_is_too_large_is_not_kept(monkeypatch: pytest.Monk
         await api_of(StubSession(body=b'{"a": 123}')).send(REQUEST)
 
 
+PASSED_ON = requests.through_service("models", "http:bert:80", requests.ApiRequest("POST", "/v1/models", body=b"{}"))
+
+
+@pytest.mark.parametrize("status", [200, 404, 500])
+async def test_what_is_passed_on_to_a_pod_comes_back_as_it_is(status: int) -> None:
+    session = StubSession(status, b'{"error": "no such model"}')
+
+    passed = await api_of(session).pass_on(PASSED_ON)
+
+    assert (passed.status, passed.body) == (status, b'{"error": "no such model"}')
+    ((method, url, _, data),) = session.sent
+    assert (method, data) == ("POST", b"{}")
+    assert url == "https://api/api/v1/namespaces/models/services/http:bert:80/proxy/v1/models?"
+
+
+async def test_what_the_api_server_does_not_pass_on_is_an_error() -> None:
+    body = b'{"kind":"Status","apiVersion":"v1","message":"services \\"bert\\" is forbidden"}'
+
+    with pytest.raises(RequestRefused, match="is forbidden"):
+        await api_of(StubSession(403, body)).pass_on(PASSED_ON)
+
+
+async def test_a_response_of_a_pod_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "PASSED_BYTES", 9)
+
+    with pytest.raises(ResponseTooLarge):
+        await api_of(StubSession(body=b"x" * 10)).pass_on(PASSED_ON)
+
+
 async def test_an_error_without_a_body_has_its_status() -> None:
     with pytest.raises(KubeError, match=r"^HTTP 503$"):
         await api_of(StubSession(503, b"")).send(REQUEST)
@@ -273,187 +256,6 @@ async def test_a_lease_is_renewed_during_a_pause() -> None:
     api.pause.begin(30.0, "too many requests")
 
     assert await api.send(requests.read_lease("isvc-system", "isvc-operator")) == "{}"
-
-
-# --- credentials ---------------------------------------------------------------------------------------
-
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: here
-clusters: [{name: here, cluster: {server: "https://127.0.0.1:6443"}}]
-users: [{name: me, user: {token: secret}}]
-contexts: [{name: here, context: {cluster: here, user: me}}]
-"""
-
-
-async def test_credentials_are_those_of_the_kubeconfig(tmp_path: Path) -> None:
-    path = tmp_path / "kubeconfig"
-    path.write_text(KUBECONFIG)
-
-    credentials = Credentials(str(path))
-    await credentials.load()
-
-    access = credentials.access
-    assert access == Access("https://127.0.0.1:6443", access.tls, authorization="Bearer secret")
-
-
-@pytest.mark.parametrize("content", [None, "", "[]", "nonsense: [", "kind: Config"])
-async def test_a_kubeconfig_that_cannot_be_used_is_refused_with_its_path(tmp_path: Path, content: str | None) -> None:
-    path = tmp_path / "kubeconfig"
-    if content is not None:
-        path.write_text(content)
-
-    with pytest.raises(ConfigError, match=f"kubeconfig {path} cannot be used"):
-        await Credentials(str(path)).load()
-
-
-async def test_outside_of_a_pod_a_kubeconfig_has_to_be_named() -> None:
-    with pytest.raises(ConfigError, match="no kubeconfig is set, and this is not a pod"):
-        await Credentials(None, environment={}).load()
-
-
-@dataclass
-class Tokens(StubSession):
-    """An API server that takes one token; ``used`` has those of the requests."""
-
-    taken: str = "Bearer secret"
-    used: list[str] = field(default_factory=list)
-
-    async def request(self, method: str, url: str, *, headers: dict[str, str], **_: Any) -> StubSession:
-        self.used.append(headers["Authorization"])
-        return StubSession(200 if self.used[-1] == self.taken else 401, b"{}")
-
-
-@pytest.fixture
-def kubeconfig(tmp_path: Path) -> Path:
-    path = tmp_path / "kubeconfig"
-    path.write_text(KUBECONFIG)
-    return path
-
-
-def rewrite(kubeconfig: Path, content: str | None) -> None:
-    kubeconfig.unlink()
-    if content is not None:
-        kubeconfig.write_text(content)
-
-
-async def started_with(path: Path) -> tuple[KubernetesApi, Tokens]:
-    credentials = Credentials(str(path))
-    await credentials.load()
-    session = Tokens()
-    return KubernetesApi(cast(Any, session), Pause(lambda: 0.0, lambda: 0.0), credentials=credentials), session
-
-
-async def test_a_token_that_was_replaced_is_read_again_and_the_request_sent_once_more(kubeconfig: Path) -> None:
-    api, client = await started_with(kubeconfig)
-    client.taken = "Bearer another"
-    rewrite(kubeconfig, KUBECONFIG.replace("secret", "another"))
-
-    assert [await api.send(REQUEST), await api.send(REQUEST)] == ["{}", "{}"]
-
-    assert client.used == ["Bearer secret", "Bearer another", "Bearer another"]
-
-
-@pytest.mark.parametrize("content", [KUBECONFIG, "", None], ids=["the same token", "an empty file", "no file"])
-async def test_a_token_that_nobody_replaces_is_refused_once(kubeconfig: Path, content: str | None) -> None:
-    api, client = await started_with(kubeconfig)
-    client.taken = "Bearer another"
-    rewrite(kubeconfig, content)
-
-    with pytest.raises(KubeError) as caught:
-        await api.send(REQUEST)
-
-    assert (caught.value.status, client.used) == (401, ["Bearer secret"])
-
-
-async def test_requests_that_were_refused_together_all_have_the_new_token(kubeconfig: Path) -> None:
-    credentials = Credentials(str(kubeconfig))
-    await credentials.load()
-    old = credentials.access.authorization
-    rewrite(kubeconfig, KUBECONFIG.replace("secret", "another"))
-
-    assert [await credentials.replaced(old), await credentials.replaced(old)] == [True, True]
-
-
-@pytest.fixture
-def service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(credentials_module, "SERVICE_ACCOUNT", tmp_path)
-    (tmp_path / "token").write_text("first\n")
-    issue(tmp_path).authority.rename(tmp_path / "ca.crt")
-    return tmp_path
-
-
-def in_a_pod(clock: Callable[[], float] = lambda: 0.0, *, host: str = "10.0.0.1") -> Credentials:
-    return Credentials(None, clock, {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"})
-
-
-@pytest.mark.usefixtures("service_account")
-@pytest.mark.parametrize(
-    ("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
-)
-async def test_in_a_pod_the_credentials_are_those_of_its_service_account(
-    service_account: Path, host: str, server: str
-) -> None:
-    credentials = in_a_pod(host=host)
-
-    await credentials.load()
-
-    access = credentials.access
-    assert access == Access(server, access.tls, str(service_account / "ca.crt"), "Bearer first")
-    assert [len(access.tls.get_ca_certs()), access.tls.verify_mode, access.tls.check_hostname] == [
-        1, ssl.CERT_REQUIRED, True,
-    ]  # fmt: skip
-
-
-async def test_a_pods_token_is_read_again_after_a_minute(service_account: Path) -> None:
-    now = [0.0]
-    credentials = in_a_pod(lambda: now[0])
-    await credentials.load()
-    (service_account / "token").write_text("second")
-
-    used = []
-    for now[0] in (59.0, 60.0, 61.0):
-        used.append(await credentials.authorization())
-
-    assert used == ["Bearer first", "Bearer second", "Bearer second"]
-
-
-async def test_a_pods_token_is_read_again_when_it_is_refused(service_account: Path) -> None:
-    credentials = in_a_pod()
-    await credentials.load()
-    (service_account / "token").write_text("second")
-
-    assert await credentials.replaced("Bearer first")
-    assert await credentials.authorization() == "Bearer second"
-
-
-@pytest.mark.parametrize("content", ["", None], ids=["empty", "missing"])
-async def test_a_token_that_cannot_be_read_for_a_moment_stays_in_use(
-    service_account: Path, content: str | None
-) -> None:
-    now = [0.0]
-    credentials = in_a_pod(lambda: now[0])
-    await credentials.load()
-    rewrite(service_account / "token", content)
-    now[0] = 60.0
-
-    assert await credentials.authorization() == "Bearer first"
-    (service_account / "token").write_text("second")
-    assert await credentials.authorization() == "Bearer second"
-
-
-@pytest.mark.parametrize("name", ["token", "ca.crt"])
-@pytest.mark.parametrize("content", ["", None], ids=["empty", "missing"])
-async def test_a_pod_without_a_service_account_is_told_so(
-    service_account: Path, name: str, content: str | None
-) -> None:
-    rewrite(service_account / name, content)
-
-    with pytest.raises(
-        ConfigError, match=r"^no kubeconfig is set, and the pod'?s?.* service account .*; set KUBECONFIG"
-    ):
-        await in_a_pod().load()
 
 
 async def test_the_api_server_ends_a_write_in_time_if_there_is_an_election() -> None:

@@ -9,8 +9,9 @@ import pytest
 from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
-from isvc_operator.kube.cache import Cache, ServiceKey
+from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.gather import Gathered, gather, read_service
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.resolve.runtime import Runtimes
 from tests.support.builders import (
     NAMESPACE,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
+
+import pytest
+
 from isvc_operator.kube import made as made_module
-from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.made import KEPT, Made, wanted
+from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_service
 
 KEY = ServiceKey("models", "bert")
@@ -49,6 +53,40 @@ def test_only_the_last_services_are_kept() -> None:
 
     assert known.of(keys[-1], (), make) == made_module.KEPT + 1
     assert known.of(keys[0], (), make) == made_module.KEPT + 2
+
+
+def test_what_is_held_is_kept_until_it_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made_module, "KEPT", 1)
+    monkeypatch.setattr(made_module, "HELD", 1)
+    known, make = Made[int](), Counted()
+    for name in ("held", "too many", "last"):
+        known.of(ServiceKey("models", name), (), make)
+        known.hold(ServiceKey("models", name))
+    known.of(KEY, (), make)
+
+    assert known.of(ServiceKey("models", "held"), (), make) == 1  # and the last one for now
+    assert known.of(ServiceKey("models", "too many"), (), make) == 5
+    assert known.of(ServiceKey("models", "held"), (), make) == 6
+
+
+def test_a_service_that_is_forgotten_is_not_held() -> None:
+    known, make = Made[int](), Counted()
+    known.of(KEY, (), make)
+    known.hold(KEY)
+    known.forget(KEY)
+
+    assert known.of(KEY, (), make) == 2
+
+
+def test_of_equal_inputs_only_those_that_the_value_was_made_from_are_kept() -> None:
+    known, make = Made[int](), Counted()
+    first, equal = a_service().spec, a_service().spec
+    known.of(KEY, (first,), make)
+    known.of(KEY, (equal,), make)
+    kept = weakref.ref(first), weakref.ref(equal)
+    del first, equal
+
+    assert [reference() is not None for reference in kept] == [True, False]
 
 
 def test_a_write_of_the_status_changes_nothing_that_a_service_asks_for() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.pace import Pace
+from isvc_operator.manifests import ServiceKey
 from tests.support.fakes import Seconds
 
 A, B, C, D = (ServiceKey("team", name) for name in "abcd")

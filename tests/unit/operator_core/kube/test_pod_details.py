@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.pod_details import (
     EVENTS_EVERY,
@@ -22,6 +21,7 @@ from isvc_operator.kube.pod_details import (
 )
 from isvc_operator.kube.requests import path_of
 from isvc_operator.limits import LOG_BYTES
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.pods import PodFailure
 from tests.support.builders import NAMESPACE, a_container, a_pod, an_initializer, running, waiting
 from tests.support.fakes import FakeKubeApi, Seconds

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.names import LABEL_COMPONENT
-from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.kube.drain import DRAIN_SECONDS, Drain
-from isvc_operator.manifests import Manifest
+from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.traffic import TrafficPlan, plan_traffic
 from tests.support.builders import NAMESPACE, SERVICE_UID, a_deployment_status, an_owner

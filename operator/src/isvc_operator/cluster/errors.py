@@ -1,0 +1,21 @@
+"""Why services of a cluster cannot be seen, or not be reached."""
+
+from __future__ import annotations
+
+from isvc_operator.errors import OperatorError
+
+
+class NotSeen(OperatorError):
+    """Something of a cluster cannot be seen."""
+
+
+class NotAllowed(NotSeen):
+    """The reader may not see any service."""
+
+
+class NotInstalled(NotSeen):
+    """The cluster has no InferenceServices."""
+
+
+class NotReachable(NotSeen):
+    """The service has no place to send a request to."""

@@ -1,0 +1,75 @@
+"""What the reader may watch; what is left out is named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from isvc_operator.api import inference_service
+from isvc_operator.api.kinds import AUTOSCALERS, ResourceKind, Role, kind_named, with_role
+from isvc_operator.cluster.errors import NotAllowed
+from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.scope import may_watch
+from isvc_operator.kube.watch import Collection
+
+_SERVICES: Final = kind_named(inference_service.KIND)
+_RUNTIMES: Final = tuple(kind for kind in with_role(Role.INPUT) if kind.plural.endswith("servingruntimes"))
+_CHILDREN: Final = tuple(
+    kind for kind in with_role(Role.CHILD) if kind.routes or kind.name in (*AUTOSCALERS, "Deployment", "Service")
+)
+_OTHERS: Final = (*_RUNTIMES, *_CHILDREN, kind_named("Pod"), kind_named("Event"))
+# Those of other objects are many, and tell nothing that a service's status does not.
+_EVENTS_OF: Final = (inference_service.KIND, "Pod")
+
+
+@dataclass(frozen=True)
+class Rights:
+    """``collections`` are those to watch, ``hidden`` says for people what the reader may not see."""
+
+    collections: Sequence[Collection]
+    hidden: Sequence[str] = ()
+
+
+async def rights_of(api: KubeApi, namespaces: Sequence[str]) -> Rights:
+    """Ask what the reader may watch in the namespaces, in the whole cluster without any.
+
+    Raises NotAllowed if InferenceServices are not among it, and KubeError if the API server does not respond.
+    """
+    places = [*namespaces] or [""]
+    wanted = dict.fromkeys(
+        (kind, place if kind.namespaced else "") for kind in (_SERVICES, *_OTHERS) for place in places
+    )
+    allowed = dict(
+        zip(wanted, await asyncio.gather(*(may_watch(api, kind, place) for kind, place in wanted)), strict=True)
+    )
+    refused = [place for place in places if not allowed[_SERVICES, place]]
+    if len(refused) == len(places):
+        raise NotAllowed(_not_allowed(refused))
+    collections = [item for key in wanted if allowed[key] for item in _collections(*key)]
+    # Without permission for a kind that is not installed there is nothing to miss.
+    missed = [key for key in wanted if not allowed[key] and not key[0].optional]
+    return Rights(collections, [f"you may not list and watch {kind.plural}{_where(place)}" for kind, place in missed])
+
+
+def _collections(kind: ResourceKind, namespace: str) -> list[Collection]:
+    if kind.role is Role.EVENT:
+        return [Collection(kind, namespace, f"involvedObject.kind={name}") for name in _EVENTS_OF]
+    return [Collection(kind, namespace)]
+
+
+def _not_allowed(places: Sequence[str]) -> str:
+    if places == [""]:
+        return (
+            "you may not list and watch inferenceservices in all namespaces; name one that you may read: "
+            "--namespace NAMESPACE"
+        )
+    return (
+        f"you may not list and watch inferenceservices in namespace {', '.join(places)}; "
+        "name another one (--namespace), or ask for the rights of the ClusterRole view"
+    )
+
+
+def _where(namespace: str) -> str:
+    return f" in namespace {namespace}" if namespace else ""

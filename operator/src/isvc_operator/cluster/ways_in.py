@@ -1,0 +1,54 @@
+"""How requests reach pods and services through the API server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from isvc_operator.api.names import LABEL_APP, app_label
+from isvc_operator.manifests import Manifest, labels_of, name_of
+from isvc_operator.resolve.containers import is_grpc
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A port of a pod or of a Service, and the scheme that is spoken there."""
+
+    name: str
+    port: int
+    scheme: str = "http"
+
+    @property
+    def proxied(self) -> str:
+        """The name for the API server's proxy."""
+        return f"{self.scheme}:{self.name}:{self.port}"
+
+
+def service_place(service: Manifest) -> Place | None:
+    """Return the Service that takes the requests of an InferenceService; None until it has an address."""
+    try:
+        url = urlsplit(str(((service.get("status") or {}).get("address") or {}).get("url") or ""))
+        port = url.port or 80
+    except ValueError:
+        return None
+    name = (url.hostname or "").partition(".")[0]
+    return Place(name, port, url.scheme) if name and url.scheme in _PORTS else None
+
+
+def metrics_place(pod: Manifest, children: Iterable[Manifest]) -> Place | None:
+    """Return where the server of a pod has its metrics; None if it speaks no HTTP, or its Service is not there."""
+    app = labels_of(pod).get(LABEL_APP)
+    services = (item for item in children if item["kind"] == "Service" and app_label(name_of(item)) == app)
+    for port in (port for service in services for port in service["spec"].get("ports") or ()):
+        target = port.get("targetPort")
+        if isinstance(target, int) and not _is_grpc(port):
+            return Place(name_of(pod), target, "https" if port.get("appProtocol") == "https" else "http")
+    return None
+
+
+def _is_grpc(port: Mapping[str, Any]) -> bool:
+    return is_grpc(port.get("name", "")) or port.get("appProtocol") == "kubernetes.io/h2c"

@@ -1,0 +1,122 @@
+"""The pods of a component, each with its stage, its containers and its failure. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from isvc_operator.api.names import CONTAINER_INITIALIZER
+from isvc_operator.limits import SEEN_PODS
+from isvc_operator.manifests import Event, Pod, name_of
+from isvc_operator.observe.pods import (
+    LOADING,
+    PREPARING,
+    PodFailure,
+    first_failure,
+    is_ready,
+    newest_revision,
+    stage_of,
+)
+from isvc_operator.observe.volumes import mount_failure
+from isvc_operator.view.containers import containers_of
+from isvc_operator.view.cures import cure_for
+from isvc_operator.view.progress import progress_in
+from isvc_operator.view.source import Related
+from isvc_operator.view.values import Failure, Health, Progress
+from isvc_operator.view.values import Pod as SeenPod
+
+
+def pods_seen(pods: Iterable[Pod], related: Related) -> list[SeenPod]:
+    """Return the pods, those of the newest template first, and of these the newest first."""
+    every = [*pods]
+    newest = newest_revision(every)
+    current = {id(pod) for pod in newest}
+    others = sorted((pod for pod in every if id(pod) not in current), key=_age, reverse=True)
+    return [_pod(pod, related, current=id(pod) in current) for pod in [*newest, *others][:SEEN_PODS]]
+
+
+def failure_of(pods: Sequence[Pod], related: Related) -> PodFailure | None:
+    """Return the failure of the first of these pods that has one, also of its volumes."""
+    if failure := first_failure(pods):
+        return failure
+    unmounted = (mount_failure(pod, _events_of(pod, related.events)) for pod in pods if _is_preparing(pod))
+    return next((failure for failure in unmounted if failure), None)
+
+
+def seen_failure(failure: PodFailure, log: str) -> Failure:
+    """Return the failure with its log as people see it."""
+    return Failure(
+        reason=failure.reason,
+        cause=failure.cause,
+        cure=failure.cure or cure_for(failure.reason, failure.exit_code),
+        location=failure.location,
+        exit_code=failure.exit_code,
+        log=log if failure.has_log else "",
+    )
+
+
+def log_of(failure: PodFailure | None, related: Related) -> str:
+    """Return the last lines of the container that has failed."""
+    return related.logs.get((failure.pod, failure.container or ""), "") if failure else ""
+
+
+def progress_line(pod: Pod | None, related: Related) -> str:
+    """Return the last line of the storage-initializer that copies."""
+    if pod is None or stage_of(pod).reason != LOADING:
+        return ""
+    lines = related.logs.get((name_of(pod), CONTAINER_INITIALIZER), "").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _pod(pod: Pod, related: Related, *, current: bool) -> SeenPod:
+    metadata, ready = pod["metadata"], is_ready(pod)
+    failure = None if ready else failure_of([pod], related)
+    stage = None if ready else stage_of(pod)
+    return SeenPod(
+        name=metadata["name"],
+        health=_health(pod, ready=ready, failed=failure is not None),
+        created_at=metadata["creationTimestamp"],
+        current=current,
+        stage=stage.reason if stage else "",
+        message=stage.message if stage else "",
+        node=pod.get("spec", {}).get("nodeName", ""),
+        ready_at=_ready_at(pod) if ready else None,
+        progress=_progress(pod, related),
+        failure=seen_failure(failure, log_of(failure, related)) if failure else None,
+        containers=containers_of(pod),
+    )
+
+
+def _progress(pod: Pod, related: Related) -> Progress | None:
+    return progress_in(progress_line(pod, related))
+
+
+def _health(pod: Pod, *, ready: bool, failed: bool) -> Health:
+    if pod["metadata"].get("deletionTimestamp"):
+        return Health.ENDING
+    if pod.get("status", {}).get("phase") == "Succeeded":
+        return Health.STOPPED
+    if ready:
+        return Health.READY
+    return Health.FAILED if failed else Health.STARTING
+
+
+def _ready_at(pod: Pod) -> str | None:
+    conditions: Sequence[Mapping[str, Any]] = pod.get("status", {}).get("conditions", ())
+    return next((item.get("lastTransitionTime") for item in conditions if item["type"] == "Ready"), None)
+
+
+def _is_preparing(pod: Pod) -> bool:
+    return not is_ready(pod) and stage_of(pod).reason == PREPARING
+
+
+def _events_of(pod: Pod, events: Iterable[Event]) -> Iterable[Event]:
+    name, uid = name_of(pod), pod["metadata"]["uid"]
+    involved = ((event, event["involvedObject"]) for event in events)
+    return (
+        event for event, it in involved if it["kind"] == "Pod" and (it["uid"] == uid if uid else it["name"] == name)
+    )
+
+
+def _age(pod: Pod) -> tuple[str, str]:
+    return pod["metadata"]["creationTimestamp"], name_of(pod)

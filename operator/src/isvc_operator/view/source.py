@@ -1,0 +1,101 @@
+"""Where what is seen comes from: the watches of a cluster, or the processes of ``isvc run``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from isvc_operator.manifests import Event, Manifest, ServiceKey
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerKey:
+    """A container of a pod of a service."""
+
+    service: ServiceKey
+    pod: str
+    container: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Related:
+    """A service and the objects that belong to it, all as Kubernetes has them.
+
+    On a laptop they are what a cluster would have: pods with their status from the processes, Deployments with theirs.
+    ``runtimes`` are those that the service may use. ``logs`` has the last lines of containers that have failed or are
+    not ready, and the last line of a storage-initializer that copies.
+    """
+
+    service: Manifest
+    children: Sequence[Manifest] = ()
+    pods: Sequence[Manifest] = ()
+    events: Sequence[Event] = ()
+    runtimes: Sequence[Manifest] = ()
+    logs: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request to a service: ``path`` begins with ``/v1/`` or ``/v2/``."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """The response of a service; ``seconds`` is the time from the request to the last byte."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    seconds: float
+
+
+class ServiceSource(Protocol):
+    """What the dashboard, ``isvc status`` and the other readers are given.
+
+    Its methods raise OperatorError with a message for people.
+    """
+
+    def keys(self) -> Sequence[ServiceKey]:
+        """Return the services that there are, in the order of their names."""
+        ...
+
+    def related(self, key: ServiceKey) -> Related | None:
+        """Return the service with its objects as known now; None if it does not exist."""
+        ...
+
+    def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
+        """Yield the services that have changed since the last item, at most some times a second."""
+        ...
+
+    def hidden(self) -> Sequence[str]:
+        """Return what the reader may not see, each in a sentence for people."""
+        ...
+
+    def log(
+        self,
+        key: ContainerKey,
+        *,
+        lines: int,
+        follow: bool,
+        previous: bool = False,
+        since_seconds: int | None = None,
+    ) -> AsyncIterator[tuple[str | None, str]]:
+        """Yield the last ``lines`` of a container's log with their times; with ``follow`` until the container ends.
+
+        ``previous``: that of the instance before the last restart. ``since_seconds``: none that is older.
+        """
+        ...
+
+    async def metrics(self, key: ServiceKey, pod: str) -> str:
+        """Return the metrics of a pod's server in Prometheus' text format; empty if it has none."""
+        ...
+
+    async def send(self, key: ServiceKey, request: Request) -> Response:
+        """Send a request to the service by the way that its clients use."""
+        ...
