@@ -11,13 +11,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from isvc_operator.cli import main
+from tests.support.namespace import Namespace
 from tests.support.ports import free_port
 
 _ISVC = (sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())")
@@ -31,6 +32,16 @@ class Done:
     returncode: int
     stdout: str
     stderr: str
+
+
+def on_cluster(namespace: Namespace, command: str, *arguments: str) -> Done:
+    """Run a command for the namespace of the cluster in $KUBECONFIG, in this process."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as stdout,
+        contextlib.redirect_stderr(io.StringIO()) as stderr,
+    ):
+        returncode = main([command, *arguments, f"--namespace={namespace.name}"])
+    return Done(returncode, stdout.getvalue(), stderr.getvalue())
 
 
 @dataclass(frozen=True)
@@ -53,9 +64,12 @@ class Sandbox:
         return Done(returncode, stdout.getvalue(), stderr.getvalue())
 
     @contextlib.contextmanager
-    def running(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-        """Run as a process; killed at the end of the block if it has not ended by then."""
-        command, environment = [*_ISVC, *self._arguments(arguments)], {**os.environ, "TMPDIR": str(self.temporary)}
+    def running(
+        self, *arguments: str | Path, environment: Mapping[str, str] | None = None
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Run as a process with these further variables; killed at the end of the block if it has not ended by then."""
+        command = [*_ISVC, *self._arguments(arguments)]
+        environment = {**os.environ, "TMPDIR": str(self.temporary), **(environment or {})}
         with subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from isvc_operator.local.documents import Documents, Text, parse_documents
+
+
+class Silent:
+    """An output of a run that prints nothing."""
+
+    def log(self, name: str, line: str) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def show(self, text: str) -> None: ...
+
+    def when_lost(self, call: Callable[[], object]) -> None: ...
+
+    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None: ...
+
 
 FAKE_RUNTIME = Path(__file__).with_name("fake_runtime.py")
 

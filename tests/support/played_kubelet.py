@@ -1,14 +1,18 @@
-"""A node whose kubelet does no more than return logs: of any container, one line that is as long as asked for."""
+"""Nodes whose kubelet does one thing: return logs (of any container, one long line), or forward ports."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.server
+import queue
 import ssl
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from aiohttp import web
 
 from tests.support.apiserver import ApiServer
 from tests.support.object_stores.tls import issue
@@ -27,19 +31,84 @@ def played_kubelet(server: ApiServer, node: str, folder: Path) -> Iterator[list[
     serving = threading.Thread(target=answering.serve_forever)
     serving.start()
     try:
-        server.send("POST", "/api/v1/nodes", {"metadata": {"name": node}})
-        status = {
-            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": answering.server_port}},
-        }
-        patch = {"status": status}
-        server.send("PATCH", f"/api/v1/nodes/{node}/status", patch, content="application/merge-patch+json")
-        yield asked
+        with _node(server, node, answering.server_port):
+            yield asked
     finally:
-        server.send("DELETE", f"/api/v1/nodes/{node}")
         answering.shutdown()
         answering.server_close()
         serving.join()
+
+
+@contextlib.contextmanager
+def forwarding_kubelet(server: ApiServer, node: str, folder: Path) -> Iterator[list[str]]:
+    """A node of this name, whose pods listen on 127.0.0.1. What was forwarded is appended to the list."""
+    certificate, asked, ready = issue(folder), list[str](), queue.Queue[tuple[int, Callable[[], object]]]()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.chain, certificate.key)
+    serving = threading.Thread(target=lambda: asyncio.run(_forward_ports(asked, context, ready)))
+    serving.start()
+    port, stop = ready.get(timeout=10)
+    try:
+        with _node(server, node, port):
+            yield asked
+    finally:
+        stop()
+        serving.join()
+
+
+async def _forward_ports(
+    asked: list[str], context: ssl.SSLContext, ready: queue.Queue[tuple[int, Callable[[], object]]]
+) -> None:
+    async def forward(request: web.Request) -> web.WebSocketResponse:
+        asked.append(request.path_qs)
+        port = int(request.query["port"] if "port" in request.query else request.query["ports"])
+        channel = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
+        await channel.prepare(request)
+        for number in (0, 1):
+            await channel.send_bytes(bytes([number]) + port.to_bytes(2, "little"))
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError as error:
+            await channel.send_bytes(b"\x01" + str(error).encode())
+            await channel.close()
+            return channel
+        answering = asyncio.ensure_future(_pass_on(reader, channel))
+        async for message in channel:
+            writer.write(message.data[1:])
+            await writer.drain()
+        answering.cancel()
+        writer.close()
+        return channel
+
+    application, stopped, loop = web.Application(), asyncio.Event(), asyncio.get_running_loop()
+    application.router.add_get("/portForward/{namespace}/{pod}", forward)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    ready.put((runner.addresses[0][1], lambda: loop.call_soon_threadsafe(stopped.set)))
+    await stopped.wait()
+    await runner.cleanup()
+
+
+async def _pass_on(reader: asyncio.StreamReader, channel: web.WebSocketResponse) -> None:
+    while part := await reader.read(65536):
+        await channel.send_bytes(b"\x00" + part)
+    await channel.close()
+
+
+@contextlib.contextmanager
+def _node(server: ApiServer, name: str, port: int) -> Iterator[None]:
+    server.send("POST", "/api/v1/nodes", {"metadata": {"name": name}})
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    try:
+        server.send("PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, content="application/merge-patch+json")
+        yield
+    finally:
+        server.send("DELETE", f"/api/v1/nodes/{name}")
 
 
 def _answering(asked: list[str]) -> type[http.server.BaseHTTPRequestHandler]:

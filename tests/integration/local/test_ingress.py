@@ -15,6 +15,7 @@ from multidict import CIMultiDict
 
 from isvc_operator import limits
 from isvc_operator.local.container import LOOPBACK
+from isvc_operator.local.endpoints import Endpoints
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.ingress import ingress
 from isvc_operator.local.routes import IngressRoute
@@ -43,7 +44,7 @@ async def ends() -> AsyncIterator[Ends]:
     await web.TCPSite(runner, LOOPBACK, 0).start()
     ends.behind = runner.addresses[0][1]
     async with (
-        ingress([IngressRoute(HOST, "/", "first-predictor", ends.behind)], 0) as port,
+        ingress([IngressRoute(HOST, "/", "first-predictor", Endpoints((ends.behind,)))], 0) as port,
         aiohttp.ClientSession(headers={"Host": HOST}, auto_decompress=False) as ends.session,
     ):
         ends.url = f"http://{LOOPBACK}:{port}"
@@ -79,7 +80,9 @@ async def test_a_service_on_a_shared_host_gets_the_path_without_its_prefix(ends:
         return web.Response(text=request.raw_path)
 
     ends.handler = echo
-    route = IngressRoute("shared.example.com", "/of/first", "first-predictor", ends.behind, prefix="/of/first")
+    route = IngressRoute(
+        "shared.example.com", "/of/first", "first-predictor", Endpoints((ends.behind,)), prefix="/of/first"
+    )
     async with ingress([route], 0) as port:
         url, headers = f"http://{LOOPBACK}:{port}", {"Host": route.host}
         async with ends.session.get(f"{url}/of/first/v1/models?a=/of/first", headers=headers) as answer:
@@ -190,7 +193,7 @@ async def test_a_truncated_response_is_truncated_for_the_client_too(ends: Ends) 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
     with socket.socket() as bound:  # it does not listen
         bound.bind((LOOPBACK, 0))
-        route = IngressRoute(HOST, "/", "first-predictor", bound.getsockname()[1])
+        route = IngressRoute(HOST, "/", "first-predictor", Endpoints((bound.getsockname()[1],)))
         async with (
             ingress([route], 0) as port,
             aiohttp.ClientSession() as session,
@@ -561,7 +564,7 @@ async def test_a_connection_whose_client_does_not_read_is_aborted(ends: Ends, mo
             ended.set()
 
     ends.handler = pour
-    async with ingress([IngressRoute(HOST, "/", "first-predictor", ends.behind)], 0) as port:
+    async with ingress([IngressRoute(HOST, "/", "first-predictor", Endpoints((ends.behind,)))], 0) as port:
         _, writer = await asyncio.open_connection(LOOPBACK, port, limit=1024)
         writer.write(as_sent("GET / HTTP/1.1"))
         async with asyncio.timeout(30):

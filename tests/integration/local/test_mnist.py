@@ -77,7 +77,7 @@ def test_each_service_is_served_at_its_own_printed_address_for_grpc(running: tup
 
 def addresses(announced: str) -> Mapping[str, str]:
     """Service → address for gRPC."""
-    return dict(re.findall(r"^(\S+) is served at .*?^  gRPC: (\S+)$", announced, re.MULTILINE | re.DOTALL))
+    return dict(re.findall(r"^(\S+) is served$.*?^  gRPC: (\S+)$", announced, re.MULTILINE | re.DOTALL))
 
 
 def infer(address: str, model: str, input_name: str, image: list[list[list[float]]]) -> list[float]:

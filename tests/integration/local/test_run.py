@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,9 @@ def test_a_failed_initializer_ends_the_run_with_its_reason(sandbox: Sandbox) -> 
     assert list(sandbox.temporary.iterdir()) == []
 
 
-def test_a_server_that_ends_at_its_start_ends_the_run_with_its_reason(sandbox: Sandbox) -> None:
-    done = sandbox.run(*arguments(sandbox, service(env={"FAIL": "no weights; copy them"}), runtime()))
+def test_a_server_that_ends_at_its_start_ends_the_request_with_its_reason(sandbox: Sandbox) -> None:
+    failing = service(env={"FAIL": "no weights; copy them"})
+    done = sandbox.run(*arguments(sandbox, failing, runtime()), *request(sandbox))
 
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "isvc: first/kserve-container failed (exit code 3): no weights; copy them"
@@ -66,7 +68,7 @@ def test_a_server_that_ends_at_its_start_ends_the_run_with_its_reason(sandbox: S
 def test_a_server_without_a_reason_is_explained_by_what_it_printed_last(sandbox: Sandbox) -> None:
     silent = runtime(command=["python", "-c", "print('no such model')\nraise SystemExit(7)"])
 
-    done = sandbox.run(*arguments(sandbox, service(), silent))
+    done = sandbox.run(*arguments(sandbox, service(), silent), *request(sandbox))
 
     assert done.returncode == 1
     expected = "isvc: first/kserve-container failed (exit code 7); its last output:\n  no such model\n"
@@ -74,7 +76,7 @@ def test_a_server_without_a_reason_is_explained_by_what_it_printed_last(sandbox:
 
 
 def test_a_command_that_does_not_exist_is_named(sandbox: Sandbox) -> None:
-    done = sandbox.run(*arguments(sandbox, service(), runtime(command=["no-such-server"])))
+    done = sandbox.run(*arguments(sandbox, service(), runtime(command=["no-such-server"])), *request(sandbox))
 
     assert done.returncode == 1
     assert "isvc: first/kserve-container cannot be started: no-such-server: No such file" in done.stderr
@@ -88,8 +90,8 @@ def test_two_services_have_their_own_hosts_and_ports_for_grpc_and_no_other_is_kn
         for name in ("first", "second"):
             status, answer = sandbox.ask(f"{name}.default.example.com", PREDICT, {"instances": [1]})
             assert (status, answer["service"]) == (200, name)
-            url = f"http://127.0.0.1:{sandbox.port}{PREDICT}"
-            assert f"curl -X POST -H 'Host: {name}.default.example.com' {url} -T request.json" in announced
+            url = f"http://127.0.0.1:{sandbox.port}/default/{name}{PREDICT}"
+            assert f"\n  curl -X POST {url} -T request.json\n" in announced
         status, answer = sandbox.ask("third.default.example.com", PREDICT, {"instances": [1]})
         assert (status, "first.default.example.com" in answer["error"]) == (404, True)
         stop(process)
@@ -136,15 +138,70 @@ def test_a_killed_run_leaves_no_process_and_no_folder_either(sandbox: Sandbox) -
     assert list(sandbox.temporary.iterdir()) == []
 
 
-def test_a_server_that_dies_later_ends_the_run(sandbox: Sandbox) -> None:
-    with sandbox.running(*arguments(sandbox)) as process:
+def test_a_server_that_dies_is_started_again_and_the_others_serve_on(sandbox: Sandbox) -> None:
+    with sandbox.running(*arguments(sandbox, service("first"), service("second"), runtime())) as process:
         read_until(process.stdout, READY)
         _, answer = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        for _ in range(2):
+            read_until(process.stderr, "kserve-container is ready")
         os.kill(answer["pid"], signal.SIGKILL)
-        _, log = process.communicate()
+        log = read_until(process.stderr, "first/kserve-container is ready")
+        _, again = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        _, other = sandbox.ask("second.default.example.com", PREDICT, {"instances": [1]})
+        stop(process)
 
+    assert process.returncode == 0
+    assert "first/kserve-container failed (killed by signal 9)" in log
+    assert (again["service"], other["service"]) == ("first", "second")
+    assert again["pid"] != answer["pid"]
+
+
+def test_a_service_that_fails_waits_longer_each_time_and_the_others_serve(sandbox: Sandbox) -> None:
+    failing = service("first", env={"FAIL": "no weights; copy them"})
+    with sandbox.running(*arguments(sandbox, failing, service("second"), runtime())) as process:
+        announced = read_until(process.stdout, READY)
+        log = read_until(process.stderr, "first/kserve-container is started again in 10 s")
+        status, _ = sandbox.ask("second.default.example.com", PREDICT, {"instances": [1]})
+        unready, answer = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        _, rest = stop(process)
+
+    assert "second is served" in announced
+    assert "first is served" not in announced
+    assert "first/kserve-container failed (exit code 3): no weights; copy them" in log
+    assert (status, unready) == (200, 503)
+    assert answer == {"error": "first-predictor has no ready pod; it is starting, or it has failed"}
     assert process.returncode == 1
-    assert "isvc: first/kserve-container failed (killed by signal 9)" in log
+    assert rest.splitlines()[-1] == "isvc: stopped while a service was not ready: first"
+    assert list(sandbox.temporary.iterdir()) == []
+
+
+def test_a_browser_reaches_a_service_by_its_path_on_this_machine_and_by_no_other_name(sandbox: Sandbox) -> None:
+    own = f"127.0.0.1:{sandbox.port}"
+    with sandbox.running(*arguments(sandbox)) as process:
+        announced = read_until(process.stdout, READY)
+        status, answer = sandbox.ask(own, f"/default/first{PREDICT}", {"instances": [1]})
+        models = sandbox.ask("localhost", "/default/first/v1/models")
+        stranger, _ = sandbox.ask("rebound.example.org", "/default/first/v1/models")
+        other, _ = sandbox.ask(own, "/default/second/v1/models")
+        stop(process)
+
+    assert f"http://{own}/default/first/" in announced
+    assert (status, answer["predictions"]) == (200, [1])
+    assert models == (200, {"models": ["fake"]})
+    assert (stranger, other) == (404, 404)
+
+
+def test_several_replicas_share_the_requests(sandbox: Sandbox) -> None:
+    several = service()
+    several["spec"]["predictor"] |= {"minReplicas": 3}
+    with sandbox.running(*arguments(sandbox, several, runtime())) as process:
+        read_until(process.stdout, READY)
+        answers = [sandbox.ask(HOST, PREDICT, {"instances": [1]})[1] for _ in range(6)]
+        stop(process)
+
+    asked = Counter(answer["pid"] for answer in answers)
+    assert sorted(asked.values()) == [2, 2, 2]
+    assert not any(map(is_running, asked))
 
 
 def test_a_port_in_use_ends_the_run_before_anything_is_started(sandbox: Sandbox) -> None:

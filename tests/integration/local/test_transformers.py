@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.isvc_process import Sandbox, read_until, stop
 from tests.support.local_services import runtime, service, write_yaml
 
@@ -29,6 +31,10 @@ def arguments(sandbox: Sandbox, body: dict[str, Any]) -> list[str | Path]:
     return [file, "--pvc", f"models={sandbox.folder / 'models'}"]
 
 
+def request(sandbox: Sandbox) -> list[str | Path]:
+    return ["--request", sandbox.folder / "request.json"]
+
+
 def test_requests_go_through_the_transformer_and_what_is_explained_to_the_explainer(sandbox: Sandbox) -> None:
     body = with_wrappers(transformer=wrapper(), explainer=wrapper())
     with sandbox.running(*arguments(sandbox, body)) as process:
@@ -43,7 +49,7 @@ def test_requests_go_through_the_transformer_and_what_is_explained_to_the_explai
 
 def test_a_transformer_is_named_by_its_component(sandbox: Sandbox) -> None:
     broken = wrapper(command=["python", "-c", "raise SystemExit('no module named digits')"])
-    done = sandbox.run(*arguments(sandbox, with_wrappers(transformer=broken)))
+    done = sandbox.run(*arguments(sandbox, with_wrappers(transformer=broken)), *request(sandbox))
 
     assert done.returncode == 1
     assert "isvc: first/transformer/kserve-container failed (exit code 1)" in done.stderr
@@ -54,7 +60,7 @@ def test_a_transformer_that_exits_is_reported_while_the_predictor_still_starts(s
     slow = runtime(command=["python", "-c", "import time\ntime.sleep(600)"], args=["--http-port=8080"])
     broken = wrapper(command=["python", "-c", "raise SystemExit('no module named digits')"])
     file = write_yaml(sandbox.folder / "services.yaml", with_wrappers(transformer=broken), slow)
-    done = sandbox.run(file, "--pvc", f"models={sandbox.folder / 'models'}")
+    done = sandbox.run(file, "--pvc", f"models={sandbox.folder / 'models'}", *request(sandbox))
 
     assert done.returncode == 1
     assert "isvc: first/transformer/kserve-container failed (exit code 1)" in done.stderr
@@ -68,6 +74,17 @@ def test_an_image_alone_cannot_be_run_here_and_the_message_says_what_to_do(sandb
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
         "isvc: first/transformer/kserve-container has no command, and the entry point of its image is not known here; "
-        "give the container a command that works on this machine as well (in the runtime or the service), such as "
-        "[python, model.py]"
+        "give it with the flag --image 'registry.example/t=python model.py', or give the container a command that "
+        "works on this machine as well (in the runtime or the service), such as [python, model.py]"
     )
+
+
+@pytest.mark.parametrize("name", ["registry.example:5000/t:1", "registry.example:5000/t"])
+def test_an_image_runs_by_the_command_that_is_given_for_it(sandbox: Sandbox, name: str) -> None:
+    image = {"image": "registry.example:5000/t:1", "args": ["--model_name=fake"]}
+    body = with_wrappers(transformer={"containers": [image]})
+    flags = [*arguments(sandbox, body), "--image", f"{name}=python {PROGRAM}"]
+
+    done = sandbox.run(*flags, *request(sandbox))
+
+    assert (done.returncode, '"transformed": true' in done.stdout) == (0, True), done.stderr

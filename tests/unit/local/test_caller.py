@@ -31,9 +31,8 @@ async def test_a_list_of_another_protocol_is_none(text: str, names: list[str]) -
 
 
 def test_the_announced_command_holds_for_names_with_blanks() -> None:
-    endpoint = Endpoint("first", "first.default.example.com", 8080)
+    endpoint = Endpoint("first", "first.default.example.com", 8080, path="/default/first")
 
     assert endpoint.curl(predict_path("a model"), "my samples/one.json") == (
-        "curl -X POST -H 'Host: first.default.example.com' "
-        "http://127.0.0.1:8080/v1/models/a%20model:predict -T 'my samples/one.json'"
+        "curl -X POST http://127.0.0.1:8080/default/first/v1/models/a%20model:predict -T 'my samples/one.json'"
     )

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.local.container import LocalBindings, Probe, Process, plan_process
+from isvc_operator.local.container import (
+    Exec,
+    Grpc,
+    HttpGet,
+    LocalBindings,
+    Probe,
+    Process,
+    TcpSocket,
+    plan_process,
+)
 from isvc_operator.local.errors import UnusableInput
 
 PLACE = LocalBindings(
@@ -48,7 +57,8 @@ def test_a_whole_container_becomes_a_process() -> None:
         env={**ALWAYS, "MODELS": "/run/models", "NONE": ""},
         working_dir="/run/models/code",
         termination_log=Path("/run/termination/server"),
-        probe=Probe(40001, "/ready"),
+        container="server",
+        readiness=Probe(HttpGet(40001, "/ready")),
     )
 
 
@@ -126,12 +136,24 @@ def test_the_initializer_runs_what_its_image_runs() -> None:
 @pytest.mark.parametrize(
     ("probe", "expected"),
     [
-        ({"tcpSocket": {"port": 8080}}, Probe(40001, None)),
-        ({"httpGet": {"port": 9000}}, Probe(9000, "/")),
+        ({"tcpSocket": {"port": 8080}}, Probe(TcpSocket(40001))),
+        ({"httpGet": {"port": 9000}}, Probe(HttpGet(9000))),
+        (
+            {"httpGet": {"port": 8080, "path": "/a", "scheme": "HTTPS", "httpHeaders": [{"name": "A", "value": "b"}]}},
+            Probe(HttpGet(40001, "/a", "https", (("A", "b"),))),
+        ),
+        ({"grpc": {"port": 8080, "service": "live"}, "periodSeconds": 5}, Probe(Grpc(40001, "live"), period=5)),
+        (
+            {"exec": {"command": ["python", "/mnt/models/check.py"]}, "failureThreshold": 9, "timeoutSeconds": 2},
+            Probe(Exec(("/venv/bin/python", "/run/models/check.py")), failures=9, timeout=2),
+        ),
+        ({"tcpSocket": {"port": 8080}, "periodSeconds": 0}, Probe(TcpSocket(40001), period=1)),
     ],
 )
-def test_a_probe_uses_the_local_port_of_the_server(probe: dict[str, Any], expected: Probe) -> None:
-    assert plan(readinessProbe=probe).probe == expected
+def test_each_kind_of_probe_asks_the_process_on_this_machine(probe: dict[str, Any], expected: Probe) -> None:
+    process = plan(readinessProbe=probe, livenessProbe=probe, startupProbe=probe)
+
+    assert (process.readiness, process.liveness, process.startup) == (expected, expected, expected)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +164,7 @@ def test_a_probe_uses_the_local_port_of_the_server(probe: dict[str, Any], expect
         ({"env": [{"name": "A", "value": True}]}, "svc/server: True in its command, args or env is not a string"),
         ({"env": [{"name": "KEY", "valueFrom": {}}]}, "svc/server takes KEY from the cluster .* export it"),
         ({"envFrom": [{"secretRef": {"name": "keys"}}]}, r"svc/server takes variables from the cluster \(envFrom\)"),
-        ({"readinessProbe": {"exec": {"command": ["true"]}}}, "the readinessProbe of svc/server is neither"),
+        ({"livenessProbe": {"periodSeconds": 1}}, "the livenessProbe of svc/server has none of httpGet, tcpSocket"),
     ],
 )
 def test_what_cannot_be_run_here_is_refused_with_the_cure(container: dict[str, Any], message: str) -> None:

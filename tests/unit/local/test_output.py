@@ -11,6 +11,7 @@ import pytest
 from isvc_operator.limits import LINE_BYTES, LOG_BYTES, OUTPUT_LINE_BYTES
 from isvc_operator.local.container import Process
 from isvc_operator.local.processes import lines_of, process_group
+from tests.support.local_services import Silent
 
 
 async def printed(text: bytes) -> list[str]:
@@ -55,8 +56,8 @@ async def test_a_long_line_is_yielded_in_parts() -> None:
 async def test_the_message_of_a_failed_process_is_limited(tmp_path: Path, script: str, words: str) -> None:
     log = tmp_path / "log"
     code = f"FILE = {str(log)!r}; {script}; exit(3)"
-    async with process_group({}, lambda _: None) as group:
-        process = Process("p", (sys.executable, "-c", code), {}, None, log, None)
+    async with process_group({}, Silent()) as group:
+        process = Process("p", (sys.executable, "-c", code), {}, None, log)
         running = await group.start(process)
         await running.exited
 

@@ -11,7 +11,7 @@ import pytest
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.local.children import render_services
-from isvc_operator.local.container import Probe, Process
+from isvc_operator.local.container import HttpGet, Probe, Process
 from isvc_operator.local.documents import Documents, parse_documents
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.files import read_files, read_runtimes
@@ -56,11 +56,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
 
     models = "/run/0/kserve-provision-location"
     assert pod == Pod(
-        labels={
-            "serving.kserve.io/inferenceservice": "torchserve",
-            "component": "predictor",
-            "app": "isvc.torchserve-predictor",
-        },
+        folder=FOLDER,
         folders=(FOLDER / ".tmp", FOLDER / ".termination", Path(models), FOLDER / "scratch"),
         files={},
         links={FOLDER / ".claims/leeway": Path("/data/leeway")},
@@ -80,7 +76,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 },
                 working_dir=None,
                 termination_log=FOLDER / ".termination/storage-initializer",
-                probe=None,
+                container="storage-initializer",
             ),
         ),
         servers=(
@@ -102,10 +98,12 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 },
                 working_dir=None,
                 termination_log=FOLDER / ".termination/kserve-container",
-                probe=Probe(40001, "/v2/health/ready"),
+                container="kserve-container",
+                readiness=Probe(HttpGet(40001, "/v2/health/ready"), period=1, timeout=2),
+                liveness=Probe(HttpGet(40001, "/v2/health/live"), timeout=5),
+                startup=Probe(HttpGet(40001, "/v2/health/live"), period=1, timeout=2, failures=600),
             ),
         ),
-        deadline=600,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.local.addresses import ServiceAddress
 from isvc_operator.local.children import Rendered, render_services
-from isvc_operator.local.pod import Machine, plan_pod
-from isvc_operator.local.routes import IngressRoute, addresses_of, find_route, grpc_port, ingress_routes
+from isvc_operator.local.endpoints import Endpoints
+from isvc_operator.local.routes import IngressRoute, addresses_of, find_route, ingress_routes, service_ports
 from isvc_operator.render.routes import routes_of
 from tests.support.local_services import parsed, runtime, service
 
@@ -23,19 +22,32 @@ def rendered(config: OperatorConfig) -> Rendered:
     return only
 
 
+def ports_of(only: Rendered) -> dict[tuple[str, int], Endpoints]:
+    """The endpoints of each Service's port: the port of this machine that has 40000 added."""
+    return {(port.service, port.port): Endpoints((40000 + port.port,)) for port in service_ports(only.children)}
+
+
 def routes(config: OperatorConfig) -> tuple[IngressRoute, ...]:
     only = rendered(config)
-    machine = Machine(Path("/run"), {"models": Path("/data")}, {}, "python", lambda: 40001)
-    return ingress_routes(routes_of(only.resolved), only.children, [plan_pod(only.children[0], machine)])
+    return ingress_routes(routes_of(only.resolved), ports_of(only), only.key)
 
 
-def test_every_host_of_the_ingress_leads_to_the_servers_port_on_this_machine() -> None:
-    assert routes(OperatorConfig()) == (
-        IngressRoute("first.default.example.com", "/", PREDICTOR, 40001),
-        IngressRoute("first-default.example.com", "/", PREDICTOR, 40001),
-        IngressRoute("first-predictor.default.example.com", "/", PREDICTOR, 40001),
-        IngressRoute("first-predictor-default.example.com", "/", PREDICTOR, 40001),
-    )
+def of(route: IngressRoute) -> tuple[str, str, str]:
+    return route.host, route.path, route.prefix
+
+
+def test_every_host_of_the_ingress_leads_to_the_service_and_a_path_of_this_machines_own_names_does_as_well() -> None:
+    found = routes(OperatorConfig())
+
+    assert [of(route) for route in found] == [
+        ("first.default.example.com", "/", ""),
+        ("first-default.example.com", "/", ""),
+        ("first-predictor.default.example.com", "/", ""),
+        ("first-predictor-default.example.com", "/", ""),
+        ("127.0.0.1", "/default/first", "/default/first"),
+        ("localhost", "/default/first", "/default/first"),
+    ]
+    assert {(route.service, route.endpoints.ports) for route in found} == {(PREDICTOR, (40080,))}
 
 
 def test_httproutes_lead_to_the_same_ports_and_a_path_on_the_shared_host_does_as_well() -> None:
@@ -47,12 +59,14 @@ def test_httproutes_lead_to_the_same_ports_and_a_path_on_the_shared_host_does_as
     )
     path = "/serving/default/first"
 
-    assert routes(OperatorConfig(ingress=config)) == (
-        IngressRoute("first.default.example.com", "/", PREDICTOR, 40001),
-        IngressRoute("first.default.b.test", "/", PREDICTOR, 40001),
-        IngressRoute("example.com", path, PREDICTOR, 40001, prefix=path),
-        IngressRoute("first-predictor.default.example.com", "/", PREDICTOR, 40001),
-    )
+    assert [of(route) for route in routes(OperatorConfig(ingress=config))] == [
+        ("first.default.example.com", "/", ""),
+        ("first.default.b.test", "/", ""),
+        ("example.com", path, path),
+        ("first-predictor.default.example.com", "/", ""),
+        ("127.0.0.1", "/default/first", "/default/first"),
+        ("localhost", "/default/first", "/default/first"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +80,7 @@ def test_httproutes_lead_to_the_same_ports_and_a_path_on_the_shared_host_does_as
     ],
 )
 def test_the_server_gets_the_path_without_the_prefix(requested: str, target: str) -> None:
-    assert IngressRoute("example.com", "/a/b", PREDICTOR, 1, prefix="/a/b").target(requested) == target
+    assert IngressRoute("example.com", "/a/b", PREDICTOR, Endpoints(), prefix="/a/b").target(requested) == target
 
 
 def test_without_a_prefix_the_path_is_as_requested() -> None:
@@ -82,32 +96,30 @@ FLAGS = ["--http-port=8080", "--grpc-port=8081"]
 
 
 @pytest.mark.parametrize(
-    ("ports", "http_port", "own_grpc_port"),
+    ("ports", "http_port", "grpc_ports"),
     [
-        ([HTTP], 40001, None),
-        ([HTTP, GRPC], 40001, 40002),
-        ([GRPC, HTTP], 40002, 40001),
-        ([GRPC], 40001, 40001),
-        ([{"containerPort": 8080}], 40001, None),
+        ([HTTP], 80, []),
+        ([HTTP, GRPC], 80, [8081]),
+        ([GRPC, HTTP], 8080, [80]),
+        ([GRPC], 80, [80]),
+        ([{"containerPort": 8080}], 80, []),
     ],
     ids=["no gRPC", "REST first", "gRPC first", "gRPC alone", "a port without a name"],
 )
 def test_the_ingress_here_leads_to_rest_and_grpc_is_reached_on_its_own_port(
-    ports: list[dict[str, Any]], http_port: int, own_grpc_port: int | None
+    ports: list[dict[str, Any]], http_port: int, grpc_ports: list[int]
 ) -> None:
     (only,), _ = render_services(parsed(service(), runtime(ports=ports, args=FLAGS)), (), OperatorConfig())
-    free = iter((40001, 40002))
-    machine = Machine(Path("/run"), {"models": Path("/data")}, {}, "python", lambda: next(free))
-    pods = [plan_pod(only.children[0], machine)]
+    found = ingress_routes(routes_of(only.resolved), ports_of(only), only.key)
 
-    assert {route.port for route in ingress_routes(routes_of(only.resolved), only.children, pods)} == {http_port}
-    assert grpc_port(only.children, pods) == own_grpc_port
+    assert {route.endpoints.ports for route in found} == {(40000 + http_port,)}
+    assert [port.port for port in service_ports(only.children) if port.is_grpc] == grpc_ports
 
 
 FIRST, PART, SECOND = (
-    IngressRoute("a.example.com", "/", "first", 1),
-    IngressRoute("a.example.com", "/v1", "part", 2),
-    IngressRoute("b.example.com", "/", "second", 3),
+    IngressRoute("a.example.com", "/", "first", Endpoints((1,))),
+    IngressRoute("a.example.com", "/v1", "part", Endpoints((2,))),
+    IngressRoute("b.example.com", "/", "second", Endpoints((3,))),
 )
 
 
@@ -131,8 +143,8 @@ def test_a_request_takes_the_route_of_its_host_with_the_longest_path(
 
 
 def test_what_is_to_be_explained_goes_to_the_explainer() -> None:
-    explain = IngressRoute("first.example.com", "/v1/models/m:explain", "explainer", 1, exact=True)
-    rest = IngressRoute("first.example.com", "/", "transformer", 2)
+    explain = IngressRoute("first.example.com", "/v1/models/m:explain", "explainer", Endpoints(), exact=True)
+    rest = IngressRoute("first.example.com", "/", "transformer", Endpoints())
 
     assert find_route([explain, rest], "first.example.com", "/v1/models/m:explain") == explain
     assert find_route([explain, rest], "first.example.com", "/v1/models/m:explained") == rest
@@ -140,12 +152,10 @@ def test_what_is_to_be_explained_goes_to_the_explainer() -> None:
     assert find_route([explain, rest], "first.example.com", "/v1/models/m:predict") == rest
 
 
-def test_pods_call_those_before_them_by_their_services() -> None:
-    children = rendered(OperatorConfig()).children
-    machine = Machine(Path("/run"), {"models": Path("/data")}, {}, "python", lambda: 40001)
-    pod = plan_pod(children[0], machine)
+def test_pods_call_those_of_the_given_labels_by_their_services() -> None:
+    ports = [(port, 50000 + port.port) for port in service_ports(rendered(OperatorConfig()).children)]
 
-    assert addresses_of(children, []) == ()
-    assert addresses_of(children, [pod]) == (
-        ServiceAddress(PREDICTOR, "default", "127.0.0.1", {8080: 40001, 8081: 40001, 80: 40001}),
+    assert addresses_of(ports, "default", []) == ()
+    assert addresses_of(ports, "default", [{"app": f"isvc.{PREDICTOR}", "other": "label"}]) == (
+        ServiceAddress(PREDICTOR, "default", "127.0.0.1", {80: 50080, 8080: 50080}),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -17,7 +18,17 @@ from tests.support.local_services import runtime, service, write_yaml
 def test_what_is_served_as_written_is_exit_code_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", str(write_yaml(tmp_path / "my.yaml", service(), runtime()))]) == 0
 
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("ok: 1 service can be served as written\n", "")
+
+
+def test_files_without_an_object_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("# nothing\n---\n")
+
+    assert main(["validate", str(empty)]) == 2
+
+    message = "the files contain no object; write an InferenceService, or name other files"
+    assert capsys.readouterr() == (f"error: {message}\n", "")
 
 
 def test_what_has_no_effect_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,6 +40,16 @@ def test_what_has_no_effect_is_exit_code_3(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == (
         "no effect: InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)\n"
     )
+
+
+def test_programs_get_the_findings_as_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = service()
+    body["spec"]["predictor"]["minReplica"] = 2
+
+    assert main(["validate", str(write_yaml(tmp_path / "my.yaml", body, runtime())), "--output", "json"]) == 3
+
+    text = "InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)"
+    assert json.loads(capsys.readouterr().out) == {"findings": [{"severity": "no effect", "text": text}]}
 
 
 def test_what_would_be_refused_is_exit_code_2_and_named_beside_the_rest(

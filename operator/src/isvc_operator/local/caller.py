@@ -16,12 +16,16 @@ from isvc_operator.text import one_line
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A service, its host name, the port of the ingress and, if the server has one, its port for gRPC."""
+    """A service, its host name, the port of the ingress and, if the server has one, its port for gRPC.
+
+    ``path`` is that of the service on this machine's own name.
+    """
 
     service: str
     host: str
     port: int
     grpc_port: int | None = None
+    path: str = ""
 
     @property
     def url(self) -> str:
@@ -30,7 +34,7 @@ class Endpoint:
 
     def curl(self, path: str, file: str) -> str:
         """Return the command that sends ``file`` to ``path``."""
-        return f"curl -X POST -H 'Host: {self.host}' {self.url}{path} -T {shlex.quote(file)}"
+        return f"curl -X POST {shlex.quote(self.url + self.path + path)} -T {shlex.quote(file)}"
 
 
 async def model_names(endpoint: Endpoint) -> list[str]:

@@ -67,6 +67,8 @@ def check(
     ``tls``: pods serve TLS if that is asked for.
     """
     given, problems = read_documents(texts, namespace, refusals)
+    if not problems and given == Documents():
+        problems.append("the files contain no object; write an InferenceService, or name other files")
     data: Mapping[str, str] = {}
     config = OperatorConfig()
     try:

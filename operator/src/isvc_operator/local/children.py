@@ -10,7 +10,7 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.local.documents import Documents
-from isvc_operator.manifests import Manifest
+from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.render.children import render
 from isvc_operator.resolve.host_claims import HostClaims
 from isvc_operator.resolve.runtime import Runtimes
@@ -22,12 +22,22 @@ from isvc_operator.resolve.storage.requests import storage_requests
 
 @dataclass(frozen=True)
 class Rendered:
-    """A service, its children in the order of rendering, and the objects that they may refer to."""
+    """A service, its children in the order of rendering, and what they were made from.
+
+    ``objects`` are those that the children may refer to, ``runtimes`` those that the service may use.
+    """
 
     service: InferenceService
     children: tuple[Manifest, ...]
     objects: Objects
     resolved: Resolved
+    runtimes: Runtimes
+    config: OperatorConfig
+
+    @property
+    def key(self) -> ServiceKey:
+        """The identity of the service."""
+        return ServiceKey(self.service.metadata.namespace or "", self.service.metadata.name)
 
 
 def render_services(
@@ -63,12 +73,13 @@ def _rendered(
         if body["metadata"]["namespace"] == service.metadata.namespace
     }
     taken = claims.taken_from(service.metadata.namespace or "", service.metadata.name)
+    runtimes = _usable(service, given.runtimes)
     try:
         storage = StorageContext(storage_requests(service), given.storage_containers, objects)
-        resolved = resolve(service, _usable(service, given.runtimes), config, storage=storage, taken=taken, tls=tls)
+        resolved = resolve(service, runtimes, config, storage=storage, taken=taken, tls=tls)
     except InvalidSpec as error:
         raise InvalidSpec(f"{service.kind} {service.metadata.name}: {error}", error.reason) from error
-    return Rendered(service, tuple(render(resolved, config)), objects, resolved)
+    return Rendered(service, tuple(render(resolved, config)), objects, resolved, runtimes, config)
 
 
 def _usable(service: InferenceService, runtimes: Sequence[ServingRuntime]) -> Runtimes:

@@ -32,7 +32,8 @@ _REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 class LocalBindings:
     """Local counterparts of what a container uses: ``paths`` and ``ports`` map the container's to this machine's.
 
-    ``objects`` are those in the same files as the service; ``addresses`` are the Services that are planned already.
+    ``objects`` are those in the same files as the service; ``addresses`` are those of Services that it calls.
+    ``images`` maps images to the commands that stand for them.
     """
 
     paths: Mapping[str, Path]
@@ -43,32 +44,77 @@ class LocalBindings:
     python: str
     objects: Objects = field(default_factory=dict)
     addresses: tuple[ServiceAddress, ...] = ()
+    images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HttpGet:
+    """Succeeds if the response to ``GET path`` is below 400."""
+
+    port: int
+    path: str = "/"
+    scheme: str = "http"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class TcpSocket:
+    """Succeeds if the port accepts a connection."""
+
+    port: int
+
+
+@dataclass(frozen=True)
+class Grpc:
+    """Succeeds if the server's health service reports that ``service`` is serving."""
+
+    port: int
+    service: str = ""
+
+
+@dataclass(frozen=True)
+class Exec:
+    """Succeeds if the command exits with 0."""
+
+    command: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Probe:
-    """The server is ready if ``GET path`` succeeds or, without a path, if ``port`` accepts a connection."""
+    """A probe of a container with the defaults of Kubernetes; times are in seconds."""
 
-    port: int
-    path: str | None
+    action: HttpGet | TcpSocket | Grpc | Exec
+    initial_delay: float = 0
+    period: float = 10
+    timeout: float = 1
+    successes: int = 1
+    failures: int = 3
 
 
 @dataclass(frozen=True)
 class Process:
-    """A container as a command; ``env`` is added to this machine's environment."""
+    """A container as a command; ``env`` is added to this machine's environment.
+
+    ``name`` is for people, ``container`` is that of the pod.
+    """
 
     name: str
     command: tuple[str, ...]
     env: Mapping[str, str]
     working_dir: str | None
     termination_log: Path
-    probe: Probe | None
+    container: str = ""
+    readiness: Probe | None = None
+    liveness: Probe | None = None
+    startup: Probe | None = None
 
 
 def plan_process(name: str, container: Container, bindings: LocalBindings) -> Process:
     """Return the container as a process; raises UnusableInput if it needs something that only a cluster has."""
     env = _environment(name, container, bindings)
-    command = [_expand(_text(name, item), env) for item in (*_command(name, container), *container.get("args", ()))]
+    command = [
+        _expand(_text(name, item), env) for item in (*_command(name, container, bindings), *container.get("args", ()))
+    ]
     working_dir = container.get("workingDir")
     return Process(
         name=name,
@@ -76,20 +122,36 @@ def plan_process(name: str, container: Container, bindings: LocalBindings) -> Pr
         env=_local(env, bindings),
         working_dir=_localize_paths(working_dir, bindings.paths) if working_dir else None,
         termination_log=bindings.termination_log,
-        probe=_probe(name, container, bindings.ports),
+        container=container["name"],
+        readiness=_probe(name, "readinessProbe", container, bindings),
+        liveness=_probe(name, "livenessProbe", container, bindings),
+        startup=_probe(name, "startupProbe", container, bindings),
     )
 
 
-def _command(name: str, container: Container) -> tuple[str, ...]:
+def _command(name: str, container: Container, bindings: LocalBindings) -> tuple[str, ...]:
+    """Return the command of ``--image``, which wins over that of the container, or else the container's own."""
+    image = container.get("image", "")
+    for named in (image, _without_tag(image)):
+        if named in bindings.images:
+            return bindings.images[named]
     command = tuple(container.get("command", ()))
     if not command and container["name"] == CONTAINER_INITIALIZER:
         command = _INITIALIZER
     if not command:
         raise UnusableInput(
-            f"{name} has no command, and the entry point of its image is not known here; give the container a command "
-            "that works on this machine as well (in the runtime or the service), such as [python, model.py]"
+            f"{name} has no command, and the entry point of its image is not known here; give it with the flag "
+            f"--image '{image}=python model.py', or give the container a command that works on "
+            "this machine as well (in the runtime or the service), such as [python, model.py]"
         )
     return command
+
+
+def _without_tag(image: str) -> str:
+    """Return the image without its tag and digest; a colon before a slash belongs to the registry's port."""
+    name = image.partition("@")[0]
+    before, _, tag = name.rpartition(":")
+    return before if before and "/" not in tag else name
 
 
 def _local_command(command: Sequence[str], bindings: LocalBindings) -> tuple[str, ...]:
@@ -178,14 +240,41 @@ def _localize_port(name: str, value: str, ports: Mapping[int, int]) -> str:
     return value
 
 
-def _probe(name: str, container: Container, ports: Mapping[int, int]) -> Probe | None:
-    probe = container.get("readinessProbe")
+def _probe(name: str, field: str, container: Container, bindings: LocalBindings) -> Probe | None:
+    probe = container.get(field)
     if probe is None:
         return None
-    action = probe.get("httpGet") or probe.get("tcpSocket")
+    action = _action(probe, container, bindings)
     if action is None:
-        raise UnusableInput(f"the readinessProbe of {name} is neither httpGet nor tcpSocket, the only ones supported")
+        raise UnusableInput(f"the {field} of {name} has none of httpGet, tcpSocket, grpc and exec; give it one")
+    return Probe(
+        action,
+        initial_delay=probe.get("initialDelaySeconds", Probe.initial_delay),
+        period=max(1, probe.get("periodSeconds", Probe.period)),
+        timeout=max(1, probe.get("timeoutSeconds", Probe.timeout)),
+        successes=max(1, probe.get("successThreshold", Probe.successes)),
+        failures=max(1, probe.get("failureThreshold", Probe.failures)),
+    )
+
+
+def _action(
+    probe: Mapping[str, Any], container: Container, bindings: LocalBindings
+) -> HttpGet | TcpSocket | Grpc | Exec | None:
+    if exec_ := probe.get("exec"):
+        return Exec(_local_command(exec_.get("command", ()), bindings))
+    if get := probe.get("httpGet"):
+        headers = tuple((item["name"], item.get("value", "")) for item in get.get("httpHeaders", ()))
+        scheme = get.get("scheme", "HTTP").lower()
+        return HttpGet(_port(get["port"], container, bindings), get.get("path") or "/", scheme, headers)
+    if socket := probe.get("tcpSocket"):
+        return TcpSocket(_port(socket["port"], container, bindings))
+    if grpc := probe.get("grpc"):
+        return Grpc(_port(grpc["port"], container, bindings), grpc.get("service") or "")
+    return None
+
+
+def _port(port: Any, container: Container, bindings: LocalBindings) -> int:
+    """Return the port of this machine for one of the container, which may have a name."""
     named = {item.get("name"): item["containerPort"] for item in container.get("ports", ())}
-    port = named.get(action["port"], action["port"])
-    path = action.get("path", "/") if "httpGet" in probe else None
-    return Probe(ports.get(port, port), path)
+    number = named.get(port, port)
+    return bindings.ports.get(number, number)

@@ -45,12 +45,16 @@ class DocumentKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Documents:
-    """The objects in the files. ``ignored`` names those of other kinds, such as ``Deployment other``."""
+    """The objects in the files. ``ignored`` names those of other kinds, such as ``Deployment other``.
+
+    ``bodies`` are the services, runtimes and storage containers as they are written, with their namespace.
+    """
 
     services: tuple[InferenceService, ...] = ()
     runtimes: tuple[ServingRuntime, ...] = ()
     storage_containers: tuple[ClusterStorageContainer, ...] = ()
     objects: tuple[Manifest, ...] = ()
+    bodies: tuple[Manifest, ...] = ()
     ignored: tuple[str, ...] = ()
 
 
@@ -116,6 +120,8 @@ def read_documents(
                 problems += [f"{text.source}: {name}: {problem}" for problem in error.problems]
             else:
                 found[group].append(item)
+                if group not in ("ignored", "objects"):
+                    found["bodies"].append(_placed(document, namespace))
     return Documents(**{group: tuple(items) for group, items in found.items()}), problems
 
 

@@ -10,7 +10,7 @@ import errno
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -39,9 +39,12 @@ _CHECKS = 4  # of the unread bytes, during the time that a client has to read th
 
 
 @asynccontextmanager
-async def ingress(routes: Sequence[IngressRoute], port: int) -> AsyncIterator[int]:
-    """Listen on loopback and yield the port: a free one if ``port`` is 0.
+async def ingress(
+    routes: Sequence[IngressRoute], port: int, predicted: Callable[[IngressRoute], None] = lambda _: None
+) -> AsyncIterator[int]:
+    """Listen on loopback and yield the port: a free one if ``port`` is 0. The ``routes`` may change meanwhile.
 
+    ``predicted`` is called for each POST that was answered with 200.
     On exit, requests in progress are finished first. Raises RunFailed if the port is in use.
     """
     async with aiohttp.ClientSession(
@@ -52,7 +55,7 @@ async def ingress(routes: Sequence[IngressRoute], port: int) -> AsyncIterator[in
         auto_decompress=False,
     ) as session:
         server = _Server(
-            _Proxy(routes, session).handle,
+            _Proxy(routes, session, predicted).handle,
             logger=_log,
             access_log=None,
             handler_cancellation=True,
@@ -193,24 +196,37 @@ class _Body:
 
 
 class _Proxy:
-    def __init__(self, routes: Sequence[IngressRoute], session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self,
+        routes: Sequence[IngressRoute],
+        session: aiohttp.ClientSession,
+        predicted: Callable[[IngressRoute], None],
+    ) -> None:
         self._routes = routes
         self._session = session
+        self._predicted = predicted
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = _Body(request.content)
-        try:
-            route = self._route(request)
-            await _handle_expect(request)
-            upstream = await self._send(request, route, body)
-        except _Rejected as rejected:
-            return _error(rejected)
-        except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
-            return _error(_Rejected(503, f"{route.service} does not respond; it is starting, or it has exited"))
-        except aiohttp.ClientError as error:
-            return _error(body.rejected or _Rejected(502, f"{route.service} closed the connection: {error}"))
-        async with upstream:
-            return await _pass_on(request, upstream)
+        with ExitStack() as taken:
+            try:
+                route = self._route(request)
+                await _handle_expect(request)
+                port = taken.enter_context(route.endpoints.one())
+                if port is None:
+                    raise _Rejected(503, f"{route.service} has no ready pod; it is starting, or it has failed")
+                upstream = await self._send(request, route, port, body)
+            except _Rejected as rejected:
+                return _error(rejected)
+            except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
+                return _error(_Rejected(503, f"{route.service} does not respond; it is starting, or it has exited"))
+            except aiohttp.ClientError as error:
+                return _error(body.rejected or _Rejected(502, f"{route.service} closed the connection: {error}"))
+            async with upstream:
+                response = await _pass_on(request, upstream)
+            if request.method == "POST" and upstream.status == 200:
+                self._predicted(route)
+            return response
 
     def _route(self, request: web.BaseRequest) -> IngressRoute:
         if not request.raw_path.startswith("/"):
@@ -226,10 +242,12 @@ class _Proxy:
             raise _Rejected(404, f"no service has the {what}; available: {places}")
         return route
 
-    async def _send(self, request: web.BaseRequest, route: IngressRoute, body: _Body) -> aiohttp.ClientResponse:
+    async def _send(
+        self, request: web.BaseRequest, route: IngressRoute, port: int, body: _Body
+    ) -> aiohttp.ClientResponse:
         return await self._session.request(
             request.method,
-            URL(f"http://{LOOPBACK}:{route.port}{route.target(request.raw_path)}", encoded=True),
+            URL(f"http://{LOOPBACK}:{port}{route.target(request.raw_path)}", encoded=True),
             headers=_end_to_end(request.headers),
             data=body if request.can_read_body else None,
             skip_auto_headers=_AUTOMATIC,

@@ -35,7 +35,8 @@ from isvc_operator.resolve.storage.objects import Objects
 class Machine:
     """The environment of a pod: its own ``folder``, and the folders of ``--pvc`` in ``claims``.
 
-    ``objects`` are those in the same files as the service; ``addresses`` are its Services that are planned already.
+    ``objects`` are those in the same files as the service; ``addresses`` are those of its Services that the pod calls.
+    ``images`` has the commands of ``--image``.
     """
 
     folder: Path
@@ -45,23 +46,25 @@ class Machine:
     free_port: Callable[[], int]
     objects: Objects = field(default_factory=dict)
     addresses: tuple[ServiceAddress, ...] = ()
+    images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Pod:
     """Processes, and the ``folders``, ``files`` and ``links`` to create before they start.
 
-    ``ports`` maps the ports of the containers to those of this machine; ``deadline`` is in seconds.
+    All of it is in ``folder``. ``ports`` maps the ports of the containers to those of this machine; ``grace`` is the
+    time in seconds that its processes have to end.
     """
 
-    labels: Mapping[str, str]
+    folder: Path
     folders: tuple[Path, ...]
     files: Mapping[Path, bytes]
     links: Mapping[Path, Path]
     ports: Mapping[int, int]
     init: tuple[Process, ...]
     servers: tuple[Process, ...]
-    deadline: float
+    grace: float = 30
 
 
 def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
@@ -83,7 +86,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
 
     claims = {claim for volume in volumes.values() if (claim := _claim(volume))}
     return Pod(
-        labels=labels,
+        folder=machine.folder,
         folders=(
             _scratch(machine),
             _termination(machine),
@@ -98,7 +101,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
         ports=ports,
         init=tuple(planned(container) for container in spec.get("initContainers", ())),
         servers=tuple(planned(container) for container in spec["containers"]),
-        deadline=deployment["spec"]["progressDeadlineSeconds"],
+        grace=spec.get("terminationGracePeriodSeconds", Pod.grace),
     )
 
 
@@ -145,6 +148,7 @@ def _bindings(
         python=machine.python,
         objects=machine.objects,
         addresses=machine.addresses,
+        images=machine.images,
     )
 
 

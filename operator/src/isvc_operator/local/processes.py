@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import tempfile
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 from isvc_operator.limits import LINE_BYTES, LOG_BYTES, OUTPUT_LINE_BYTES
+from isvc_operator.local.clock import now
 from isvc_operator.local.container import Process
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.guard import GRACE
+from isvc_operator.local.log import Log
+from isvc_operator.local.output import Output
 from isvc_operator.text import quoted, shortened, visible
 
 _LAST_LINES = 10
+_KILLED = 128  # what a shell and a container runtime add to the number of a signal
 
 
 @dataclass(frozen=True)
@@ -29,14 +33,34 @@ class Running:
     process: Process
     child: asyncio.subprocess.Process
     exited: asyncio.Task[int]
-    last_lines: deque[str]
+    log: Log
+
+    async def stop(self, grace: float) -> None:
+        """Ask it to end; after so many seconds it is killed, with what it has started."""
+        with suppress(ProcessLookupError):
+            self.child.terminate()
+        _, running = await asyncio.wait([self.exited], timeout=grace)
+        if running:
+            kill_group(self.child.pid)
+            await asyncio.wait(running)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code as a container has it: that of a signal is 128 and its number."""
+        code = self.exited.result()
+        return code if code >= 0 else _KILLED - code
+
+    def message(self) -> str:
+        """Return the text in its termination log; empty without one."""
+        with suppress(OSError), self.process.termination_log.open("rb") as log:
+            return log.read(LOG_BYTES).decode(errors="replace").strip()
+        return ""
 
     def failure(self) -> RunFailed:
         """Return why it exited: the text in its termination log, or else its last lines of output."""
-        with suppress(OSError), self.process.termination_log.open("rb") as log:
-            if reason := log.read(LOG_BYTES).decode(errors="replace").strip():
-                return RunFailed(f"{self.process.name} failed ({self._exit()}): {quoted(reason, LOG_BYTES)}")
-        printed = "\n  ".join(shortened(line, LINE_BYTES) for line in self.last_lines) or "nothing"
+        if reason := self.message():
+            return RunFailed(f"{self.process.name} failed ({self._exit()}): {quoted(reason, LOG_BYTES)}")
+        printed = "\n  ".join(shortened(line, LINE_BYTES) for line in self.log.last(_LAST_LINES)) or "nothing"
         return RunFailed(f"{self.process.name} failed ({self._exit()}); its last output:\n  {printed}")
 
     def _exit(self) -> str:
@@ -46,60 +70,106 @@ class Running:
 
 @dataclass
 class Group:
-    """The processes of one run, all in the process group ``id``, with a private ``folder``."""
+    """The processes of one run, with a private ``folder``. Each is a process group that ``guard`` knows."""
 
-    id: int
+    guard: asyncio.subprocess.Process
     folder: Path
     alive: int
     environment: Mapping[str, str]
-    write: Callable[[str], None]
+    output: Output
     running: list[Running] = field(default_factory=list)
 
     async def start(self, process: Process) -> Running:
-        """Start a process; each line of its output is passed to ``write`` with the process' name."""
+        """Start a process; each line of its output is kept in its log, and passed on with the process' name."""
+        process.termination_log.unlink(missing_ok=True)
+        # A pipe of our own: asyncio's is waited for by ``child.wait()``, and a process left behind may keep it open.
+        printed, output = os.pipe()
+        try:
+            child = await self._spawn(process, output)
+        except RunFailed:
+            os.close(printed)
+            raise
+        finally:
+            os.close(output)
+        log = Log()
+        exited = asyncio.create_task(self._follow(process.name, child, printed, log))
+        self.running.append(started := Running(process, child, exited, log))
+        exited.add_done_callback(lambda _: self.running.remove(started))
+        return started
+
+    async def succeeds(self, process: Process, timeout: float) -> bool:
+        """Run a command of a container's probe; return whether it exits with 0 in time."""
+        child = await self._spawn(process, asyncio.subprocess.DEVNULL)
+        try:
+            async with asyncio.timeout(timeout):
+                return await child.wait() == 0
+        except TimeoutError:
+            return False
+        finally:
+            kill_group(child.pid)
+            await child.wait()
+            self._tell_guard(f"-{child.pid}")
+
+    async def stop(self) -> None:
+        """Terminate every process, and wait for them no longer than a pod's grace period; if cancelled, kill them."""
+        try:
+            await asyncio.gather(*(running.stop(GRACE) for running in self.running))
+        except asyncio.CancelledError:
+            for running in self.running:
+                kill_group(running.child.pid)
+            raise
+
+    async def _spawn(self, process: Process, output: int) -> asyncio.subprocess.Process:
         try:
             child = await asyncio.create_subprocess_exec(
                 *process.command,
                 env={**self.environment, **process.env},
                 cwd=process.working_dir,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
+                stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
-                process_group=self.id,
+                process_group=0,
                 pass_fds=(self.alive,),
             )
-        except OSError as error:
-            raise RunFailed(f"{process.name} cannot be started: {process.command[0]}: {error.strerror}") from error
-        last_lines: deque[str] = deque(maxlen=_LAST_LINES)
-        exited = asyncio.create_task(self._follow(process.name, child, last_lines))
-        self.running.append(started := Running(process, child, exited, last_lines))
-        return started
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise RunFailed(f"{process.name} cannot be started: {process.command[0]}: {why}") from error
+        self._tell_guard(f"+{child.pid}")
+        return child
 
-    async def stop(self) -> None:
-        """Terminate every process, and wait for them no longer than a pod's grace period."""
-        for running in self.running:
-            with suppress(ProcessLookupError):
-                running.child.terminate()
-        if self.running:
-            await asyncio.wait([running.exited for running in self.running], timeout=GRACE)
+    def _tell_guard(self, line: str) -> None:
+        cast(asyncio.StreamWriter, self.guard.stdin).write(f"{line}\n".encode())
 
-    async def _follow(self, name: str, child: asyncio.subprocess.Process, last_lines: deque[str]) -> int:
-        printed = cast(asyncio.StreamReader, child.stdout)  # a pipe, as requested above
-        copying = asyncio.create_task(self._copy(name, printed, last_lines))
+    async def _follow(self, name: str, child: asyncio.subprocess.Process, printed: int, log: Log) -> int:
+        reader = asyncio.StreamReader()
+        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(printed, "rb")
+        )
+        copying = asyncio.create_task(self._copy(name, reader, log))
         code = await child.wait()
-        # A child that it has left behind may keep the pipe open.
+        kill_group(child.pid)  # what it has left behind, as with a container
+        # A process that has left the group may keep the pipe open.
         await asyncio.wait([copying], timeout=1.0)
         copying.cancel()
+        pipe.close()
+        log.end()
+        self._tell_guard(f"-{child.pid}")
         return code
 
-    async def _copy(self, name: str, stream: asyncio.StreamReader, last_lines: deque[str]) -> None:
+    async def _copy(self, name: str, stream: asyncio.StreamReader, log: Log) -> None:
         async for line in lines_of(stream):
-            last_lines.append(line)
-            self.write(f"{name} | {line}")
+            log.append(now(), line)
+            self.output.log(name, line)
+
+
+def kill_group(group: int) -> None:
+    """Kill the processes of a group, if there are any."""
+    with suppress(ProcessLookupError, PermissionError):  # macOS refuses to signal a group of zombies
+        os.killpg(group, signal.SIGKILL)
 
 
 @asynccontextmanager
-async def process_group(environment: Mapping[str, str], write: Callable[[str], None]) -> AsyncIterator[Group]:
+async def process_group(environment: Mapping[str, str], output: Output) -> AsyncIterator[Group]:
     """Yield a group with a private folder; on exit its processes are stopped and the folder is removed."""
     folder = tempfile.mkdtemp(prefix="isvc-")
     watched, alive = os.pipe()
@@ -108,7 +178,7 @@ async def process_group(environment: Mapping[str, str], write: Callable[[str], N
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, process_group=0, pass_fds=(watched,),
     )  # fmt: skip
     os.close(watched)
-    group = Group(guard.pid, Path(folder), alive, environment, write)
+    group = Group(guard, Path(folder), alive, environment, output)
     try:
         yield group
     finally:

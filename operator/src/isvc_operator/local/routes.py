@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Final
 
 from isvc_operator.local.addresses import ServiceAddress
 from isvc_operator.local.container import LOOPBACK
-from isvc_operator.local.pod import Pod
-from isvc_operator.manifests import Manifest
+from isvc_operator.local.endpoints import Endpoints
+from isvc_operator.manifests import Manifest, ServiceKey, name_of
 from isvc_operator.render.routes import ServiceRoute
 from isvc_operator.resolve.containers import is_grpc
+
+# Only these, so that the page of a stranger whose name leads to this machine (DNS rebinding) reaches nothing.
+OWN_NAMES: Final = (LOOPBACK, "localhost")
 
 
 @dataclass(frozen=True)
 class IngressRoute:
-    """Requests for ``host`` and ``path``, or what is below it unless it is ``exact``, go to ``port`` of this machine.
+    """Requests for ``host`` and ``path``, or what is below it unless it is ``exact``, go to one of the ``endpoints``.
 
-    It is a port of ``service``, which gets the path without ``prefix``; ``path`` includes that.
+    They are those of a port of ``service``, which gets the path without ``prefix``; ``path`` includes that.
     """
 
     host: str
     path: str
     service: str
-    port: int
+    endpoints: Endpoints
     prefix: str = ""
     exact: bool = False
 
@@ -35,16 +38,19 @@ class IngressRoute:
 
 
 def ingress_routes(
-    routes: Iterable[ServiceRoute], children: Sequence[Manifest], pods: Sequence[Pod]
+    routes: Iterable[ServiceRoute], endpoints: Mapping[tuple[str, int], Endpoints], key: ServiceKey
 ) -> tuple[IngressRoute, ...]:
-    """Return the routes of this ingress, which speaks only HTTP/1.1: those for gRPC beside REST are left out."""
-    services = {child["metadata"]["name"]: child for child in children if child["kind"] == "Service"}
-    return tuple(
+    """Return the routes of this ingress, which speaks only HTTP/1.1: those for gRPC beside REST are left out.
+
+    ``endpoints`` are those of the ports of Services. The routes of the service's first host are also those of a path
+    on this machine's own names, for clients that cannot set the header Host.
+    """
+    found = [
         IngressRoute(
             host=host,
             path=(route.prefix + rule.path).rstrip("/") or "/",
             service=rule.service,
-            port=_port(services[rule.service], rule.port, pods),
+            endpoints=endpoints[rule.service, rule.port],
             prefix=route.prefix,
             exact=rule.exact,
         )
@@ -52,7 +58,18 @@ def ingress_routes(
         for host in route.hosts
         for rule in route.rules
         if route.only_grpc or not rule.grpc
-    )
+    ]
+    first = [route for route in found if route.host == found[0].host and not route.prefix]
+    return (*found, *(_below_path(route, host, path_of(key)) for host in OWN_NAMES for route in first))
+
+
+def path_of(key: ServiceKey) -> str:
+    """Return the path of a service on this machine's own names."""
+    return f"/{key.namespace}/{key.name}"
+
+
+def _below_path(route: IngressRoute, host: str, path: str) -> IngressRoute:
+    return replace(route, host=host, path=(path + route.path).rstrip("/"), prefix=path)
 
 
 def find_route(routes: Iterable[IngressRoute], host: str, path: str) -> IngressRoute | None:
@@ -72,43 +89,47 @@ def _fits(path: str, route: IngressRoute) -> bool:
     return path == route.path or (not route.exact and path.startswith(route.path.rstrip("/") + "/"))
 
 
-def grpc_port(children: Sequence[Manifest], pods: Sequence[Pod]) -> int | None:
-    """Return the port of this machine for gRPC; None if the service has none."""
-    targets = (_target(child, port, pods) for child in children if child["kind"] == "Service" for port in _grpc(child))
-    return next(targets, None)
+@dataclass(frozen=True)
+class ServicePort:
+    """A port of a Service; ``target`` is that of the pods with the labels of ``selector``."""
+
+    service: str
+    port: int
+    target: int
+    selector: frozenset[tuple[str, str]]
+    is_grpc: bool = False
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether it sends requests to a pod with these labels."""
+        return self.selector <= labels.items()
 
 
-def addresses_of(children: Sequence[Manifest], pods: Sequence[Pod]) -> tuple[ServiceAddress, ...]:
-    """Return the addresses of the Services whose pods are planned."""
+def service_ports(children: Iterable[Manifest]) -> tuple[ServicePort, ...]:
+    """Return the ports of the Services among the children."""
     return tuple(
-        ServiceAddress(child["metadata"]["name"], child["metadata"]["namespace"], LOOPBACK, _ports(child, pod))
+        ServicePort(
+            service=name_of(child),
+            port=port["port"],
+            target=port["targetPort"],
+            selector=frozenset(child["spec"]["selector"].items()),
+            is_grpc=is_grpc(port.get("name", "")),
+        )
         for child in children
         if child["kind"] == "Service"
-        for pod in pods
-        if _selects(child, pod)
+        for port in child["spec"]["ports"]
     )
 
 
-def _ports(service: Manifest, pod: Pod) -> Mapping[int, int]:
-    """Map the ports of the Service and of its pods to local ports; the Service's win."""
-    own = {port["port"]: pod.ports[port["targetPort"]] for port in service["spec"]["ports"]}
-    return {**pod.ports, **own}
+def addresses_of(
+    ports: Iterable[tuple[ServicePort, int]], namespace: str, labels: Sequence[Mapping[str, str]]
+) -> tuple[ServiceAddress, ...]:
+    """Return the addresses of the Services that select pods with one of these labels.
 
-
-def _port(service: Manifest, number: int, pods: Iterable[Pod]) -> int:
-    """Return the port of this machine for a port of a Service."""
-    port = next(port for port in service["spec"]["ports"] if port["port"] == number)
-    return _target(service, port, pods)
-
-
-def _grpc(service: Manifest) -> list[Mapping[str, Any]]:
-    return [port for port in service["spec"]["ports"] if is_grpc(port.get("name", ""))]
-
-
-def _target(service: Manifest, port: Mapping[str, Any], pods: Iterable[Pod]) -> int:
-    pod = next(pod for pod in pods if _selects(service, pod))
-    return pod.ports[port["targetPort"]]
-
-
-def _selects(service: Manifest, pod: Pod) -> bool:
-    return bool(service["spec"]["selector"].items() <= pod.labels.items())
+    Each port has its port on this machine; the Service is also reached by the ports of its pods.
+    """
+    found: dict[str, dict[int, int]] = {}
+    for port, local in ports:
+        if any(map(port.selects, labels)):
+            found.setdefault(port.service, {}).setdefault(port.target, local)
+            found[port.service][port.port] = local
+    return tuple(ServiceAddress(name, namespace, LOOPBACK, own) for name, own in found.items())

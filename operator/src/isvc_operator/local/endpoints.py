@@ -1,0 +1,97 @@
+"""The pods behind a port of a Service, and the forwarding of connections to them: what kube-proxy does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+
+from isvc_operator.local.container import LOOPBACK
+from isvc_operator.local.log import Wakeup
+
+_CHUNK = 64 * 1024  # bytes
+
+
+@dataclass
+class Endpoints:
+    """The local ports of the ready pods, and how many requests or connections each of them has."""
+
+    ports: tuple[int, ...] = ()
+    _busy: dict[int, int] = field(default_factory=dict)
+    _freed: Wakeup = field(default_factory=Wakeup)
+
+    def use(self, ports: Iterable[int]) -> None:
+        """Send what comes from now on to these ports."""
+        self.ports = tuple(ports)
+
+    @contextmanager
+    def one(self) -> Iterator[int | None]:
+        """Yield the port that has the fewest requests, those in turn that have as many; None if no pod is ready."""
+        if not self.ports:
+            yield None
+            return
+        port = min(self.ports, key=lambda item: self._busy.get(item, 0))
+        # Last in turn now.
+        self.ports = (*(item for item in self.ports if item != port), port)
+        self._busy[port] = self._busy.get(port, 0) + 1
+        try:
+            yield port
+        finally:
+            self._busy[port] -= 1
+            if not self._busy[port]:
+                del self._busy[port]
+                self._freed.wake()
+
+    async def until_free(self, port: int) -> None:
+        """Return when a port has no request."""
+        while port in self._busy:
+            await self._freed.wait()
+
+
+@asynccontextmanager
+async def forwarding(endpoints: Endpoints) -> AsyncIterator[int]:
+    """Listen on loopback, and yield the port whose connections go to the ready pods."""
+    connections: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(_forward(endpoints, reader, writer))
+        connections.add(task)
+        task.add_done_callback(connections.discard)
+
+    server = await asyncio.start_server(accept, LOOPBACK, 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in connections:
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+
+async def _forward(endpoints: Endpoints, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        with endpoints.one() as port:
+            if port is None:
+                writer.transport.abort()  # refused, as by a Service without a ready pod
+                return
+            upstream_reader, upstream_writer = await asyncio.open_connection(LOOPBACK, port)
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(_copy(reader, upstream_writer))
+                    both.create_task(_copy(upstream_reader, writer))
+            finally:
+                upstream_writer.close()
+    except* OSError:
+        writer.transport.abort()
+    finally:
+        writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy until the end of one direction, which the other end is told."""
+    while data := await reader.read(_CHUNK):
+        writer.write(data)
+        await writer.drain()
+    with suppress(OSError, RuntimeError):
+        writer.write_eof()

@@ -1,0 +1,85 @@
+"""``isvc run`` where there is no /proc and no prctl, as on macOS, as far as a Linux machine can show it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from storage_initializer.sharing import share_file
+from tests.support.isvc_process import Sandbox, read_until, stop
+from tests.support.kept import sample
+from tests.support.local_services import runtime, service, write_yaml
+
+EXAMPLE = Path(__file__).parents[3] / "examples/bert"
+NOT_LINUX = {"PYTHONPATH": str(Path(__file__).parents[2] / "support/not_linux")}
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("open('/proc/self/status')", "FileNotFoundError: .* as on macOS"),
+        ("import ctypes; ctypes.CDLL(None).prctl", "AttributeError: prctl: no such function"),
+        ("import os; os.copy_file_range", "AttributeError: module 'os' has no attribute 'copy_file_range'"),
+        ("from torchserve_adapter.process import sys; raise SystemExit(sys.platform)", "^darwin"),
+        ("from data_plane.model_server.files import sys; raise SystemExit(sys.argv)", "-c"),
+    ],
+)
+def test_each_python_of_the_run_does_without_linux(code: str, words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **NOT_LINUX}, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert re.search(words, done.stderr)
+
+
+def test_a_service_starts_is_started_again_and_ends(sandbox: Sandbox) -> None:
+    file = write_yaml(sandbox.folder / "services.yaml", service(), service("fails", env={"FAIL": "so"}), runtime())
+    with sandbox.running(
+        file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch", environment=NOT_LINUX
+    ) as process:
+        read_until(process.stdout, "Ctrl-C stops it.")
+        read_until(process.stderr, "fails/kserve-container is started again")
+        answered = sandbox.ask("first.default.example.com", "/v1/models/fake:predict", {"instances": [1]})
+        stop(process)
+
+    assert answered[0] == 200
+    assert list(sandbox.temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["isvc-mar", "kserve-torchserve"])
+def test_the_sample_gets_its_response(sandbox: Sandbox, name: str) -> None:
+    body = yaml.safe_load((EXAMPLE / "inferenceservice.yaml").read_text())
+    body["metadata"]["annotations"] = {"isvc-operator.io/runtime": name}
+    shutil.copytree(sample("bert"), sandbox.folder / "leeway")
+
+    with sandbox.running(
+        *(write_yaml(sandbox.folder / "service.yaml", body), "--pvc", f"leeway={sandbox.folder / 'leeway'}"),
+        *("--request", EXAMPLE / "sample.json", "--expect", '{"predictions": [4]}'),
+        environment=NOT_LINUX,
+    ) as process:
+        _, log = process.communicate(timeout=200)
+
+    assert process.returncode == 0, log
+
+
+def test_a_file_is_copied_where_the_kernel_does_not_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EXDEV, "another file system")
+
+    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.delattr(os, "copy_file_range")
+    (tmp_path / "a").write_text("weights")
+
+    assert share_file(tmp_path / "a", tmp_path / "b", 0o644) in ("cloned", "copied")
+    assert (tmp_path / "b").read_text() == "weights"

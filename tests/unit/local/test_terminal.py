@@ -1,0 +1,111 @@
+"""What a run prints on a terminal: colours and bars, and no text that acts."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from typing import TextIO
+
+import pytest
+
+from isvc_operator.local.output import Output, PlainOutput, TerminalOutput, new_output
+
+INITIALIZER = "first/storage-initializer"
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> tuple[TerminalOutput, io.StringIO, io.StringIO]:
+    """An output, what it prints on stderr, and on stdout; both are terminals to Rich."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "200")
+    stderr, stdout = io.StringIO(), io.StringIO()
+    return TerminalOutput(stderr, stdout), stderr, stdout
+
+
+def test_text_of_a_container_is_never_markup(terminal: tuple[TerminalOutput, io.StringIO, io.StringIO]) -> None:
+    output, stderr, stdout = terminal
+    hostile = "[bold red]x[/] [link=http://evil.example]y[/link] :smile: [/nothing]"
+
+    output.log("first/kserve-container", hostile)
+    output.say(hostile)
+    output.show(hostile)
+    output.show_addresses(hostile, [(hostile, hostile)])
+    output.end()
+
+    assert stderr.getvalue().count(hostile) == 2
+    assert stdout.getvalue().count(hostile) == 4
+    assert "\x1b]8" not in stderr.getvalue() + stdout.getvalue()  # a link
+
+
+def test_each_container_has_a_colour_of_its_own_and_none_with_no_color(
+    terminal: tuple[TerminalOutput, io.StringIO, io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, stderr, _ = terminal
+    output.log("first/kserve-container", "serving")
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = io.StringIO()
+    TerminalOutput(plain, plain).log("first/kserve-container", "serving")
+
+    assert stderr.getvalue().startswith("\x1b[")
+    assert plain.getvalue() == "first/kserve-container | serving\n"
+
+
+def test_a_download_is_a_bar_until_the_next_line_and_results_are_printed_without_it(
+    terminal: tuple[TerminalOutput, io.StringIO, io.StringIO],
+) -> None:
+    output, stderr, stdout = terminal
+
+    output.log(INITIALIZER, "INFO  42 % of 1.5 GiB (80.0 MiB/s, 11 s left)")
+    output.show("a result")
+    output.log("second/storage-initializer", "  1 % of 2.0 GiB (1.0 MiB/s, 9 s left)")
+    output.log(INITIALIZER, "copied model.mar (1.5 GiB)")
+    output.end()
+
+    printed = stderr.getvalue()
+    assert "42 % of 1.5 GiB, 80.0 MiB/s, 11 s left" in printed
+    assert "INFO  42 %" not in printed
+    assert "copied model.mar (1.5 GiB)" in printed
+    assert "a result\n" in stdout.getvalue()
+
+
+def test_a_server_that_prints_something_like_progress_gets_no_bar(
+    terminal: tuple[TerminalOutput, io.StringIO, io.StringIO],
+) -> None:
+    output, stderr, _ = terminal
+
+    output.log("first/kserve-container", "42 % of 1.5 GiB (80.0 MiB/s, 11 s left)")
+
+    assert stderr.getvalue().endswith("42 % of 1.5 GiB (80.0 MiB/s, 11 s left)\n")
+
+
+def test_where_there_is_no_terminal_lines_are_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    with new_output() as output:
+        output.log("first/kserve-container", "serving")
+        output.show_addresses("first", [("URL", "http://127.0.0.1:8080/default/first/")])
+
+    assert isinstance(output, PlainOutput)
+    assert capsys.readouterr() == (
+        "\nfirst is served\n  URL: http://127.0.0.1:8080/default/first/\n",
+        "first/kserve-container | serving\n",
+    )
+
+
+@pytest.mark.parametrize("output_of", [PlainOutput, TerminalOutput])
+def test_what_nobody_reads_any_more_is_told_once_and_then_dropped(
+    output_of: Callable[[TextIO, TextIO], Output], capfd: pytest.CaptureFixture[str]
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    told: list[str] = []
+    with os.fdopen(writer, "w") as stderr:
+        output = output_of(stderr, io.StringIO())
+        output.when_lost(lambda: told.append("lost"))
+
+        output.say("nobody reads this")
+        output.log("first/kserve-container", "nor this")
+
+    assert told == ["lost"]
+    assert capfd.readouterr() == ("", "")
