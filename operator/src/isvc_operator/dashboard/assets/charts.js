@@ -1,0 +1,74 @@
+// The charts of a service: points come by the page's stream, and uPlot draws them.
+"use strict";
+
+const KEPT = 360;
+const figures = [...document.querySelectorAll("[data-chart]")];
+const points = [];
+const LINES = {
+  rate: [["rate", "--part-3"]],
+  latency: [["p50", "--part-4"], ["p95", "--part-2"], ["p99", "--failed"]],
+  errors: [["errors", "--failed"]],
+  batch: [["batch", "--part-5"]],
+  memory: [["memory", "--part-1"]],
+};
+const seconds = (v) => (v == null ? "–" : v < 0.01 ? `${(v * 1000).toFixed(1)} ms` : v < 1 ? `${Math.round(v * 1000)} ms` : `${v.toFixed(1)} s`);
+const number = (v) => (v == null ? "–" : v < 10 ? String(+v.toFixed(2)) : Math.round(v).toLocaleString("en"));
+const bytes = (v) => (v == null ? "–" : v < 2 ** 30 ? `${Math.round(v / 2 ** 20)} MiB` : `${(v / 2 ** 30).toFixed(1)} GiB`);
+const WRITTEN = { rate: number, latency: seconds, errors: number, batch: number, memory: bytes };
+const clock = (at) => new Date(at * 1000).toTimeString().slice(0, 8);
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+let plots = [];
+
+function data(name) {
+  return [points.map((point) => point.at), ...LINES[name].map(([field]) => points.map((point) => point[field] ?? null))];
+}
+
+function make(figure) {
+  const name = figure.dataset.chart;
+  const place = figure.querySelector(".plot");
+  place.replaceChildren();
+  const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+  const options = {
+    width: place.clientWidth,
+    height: place.clientHeight,
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false }, sync: { key: "charts" } },
+    scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
+    axes: [{ ...axis, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, values: (_, ticks) => ticks.map(WRITTEN[name]) }],
+    series: [{}, ...LINES[name].map(([label, token]) => ({ label, stroke: color(token), width: 1.75, points: { show: false }, spanGaps: false }))],
+  };
+  return { name, figure, plot: new uPlot(options, data(name), place) };
+}
+
+function makeAll() {
+  for (const { plot } of plots) plot.destroy();
+  plots = figures.map(make);
+}
+
+function draw() {
+  const last = points.at(-1);
+  document.querySelector(".charts").dataset.points = points.length;
+  for (const { name, plot, figure } of plots) {
+    plot.setData(data(name));
+    if (last) figure.querySelector("output").textContent = LINES[name].map(([field]) => WRITTEN[name](last[field])).join(" · ");
+  }
+  const memory = document.querySelector("[data-chart=memory]"); // not all servers report it
+  memory.hidden = points.length > 0 && points.every((point) => point.memory === null);
+  if (last) document.getElementById("charts-state").textContent = "Read from the pods every 5 seconds while somebody looks.";
+}
+
+document.addEventListener("points", (event) => {
+  for (const point of JSON.parse(event.detail.data)) {
+    if (point.at > (points.at(-1)?.at ?? 0)) points.push(point);
+  }
+  points.splice(0, points.length - KEPT);
+  draw();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", makeAll);
+new ResizeObserver(() => {
+  for (const { plot, figure } of plots) {
+    const place = figure.querySelector(".plot");
+    if (place.clientWidth !== plot.width) plot.setSize({ width: place.clientWidth, height: place.clientHeight });
+  }
+}).observe(document.querySelector(".charts"));
+makeAll();

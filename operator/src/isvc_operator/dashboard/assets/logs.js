@@ -1,0 +1,129 @@
+// A container's log: followed by a stream, searched here. It keeps so many lines, and shows the newest that match.
+"use strict";
+
+const view = document.querySelector("[data-log]");
+const SHOWN = 1500; // lines in the page at a time: more would make it slow, and nobody reads them
+const KEPT = Number(view.dataset.kept);
+const at = (id) => document.getElementById(id);
+const lines = at("lines");
+let kept = [];
+let pending = [];
+let stream = null;
+let frame = 0;
+let received = 0;
+let ended = ""; // why no more lines come
+const RANK = { debug: 0, info: 1, warning: 2, error: 3 };
+
+function matches([, level, text]) {
+  const needle = at("find").value.toLowerCase();
+  return RANK[level] >= (RANK[at("level").value] ?? 0) && (!needle || text.toLowerCase().includes(needle));
+}
+
+function row([time, level, text]) {
+  const element = document.createElement("div");
+  element.className = level;
+  if (time) {
+    const stamp = document.createElement("span");
+    stamp.className = "at";
+    stamp.textContent = time.slice(11, 23).replace("Z", "");
+    stamp.title = time;
+    element.append(stamp);
+  }
+  const needle = at("find").value.toLowerCase();
+  const found = needle ? text.toLowerCase().indexOf(needle) : -1;
+  if (found < 0) {
+    element.append(text);
+  } else {
+    const mark = document.createElement("mark");
+    mark.textContent = text.slice(found, found + needle.length);
+    element.append(text.slice(0, found), mark, text.slice(found + needle.length));
+  }
+  return element;
+}
+
+function say(text) {
+  at("log-state").textContent = text;
+}
+
+function count() {
+  const shown = lines.childElementCount;
+  const held = received > KEPT ? ` The newest ${KEPT.toLocaleString("en")} of them are kept.` : "";
+  say(`${received.toLocaleString("en")} lines, ${shown.toLocaleString("en")} shown.${held} ${ended}`.trim());
+}
+
+// What has come since the last frame is added at once: a flood of lines costs one layout a frame.
+function draw() {
+  frame = 0;
+  const added = pending.filter(matches).slice(-SHOWN);
+  received += pending.length;
+  kept.push(...pending);
+  if (kept.length > KEPT) kept = kept.slice(-KEPT);
+  pending = [];
+  lines.append(...added.map(row));
+  trim();
+  if (at("follow").checked) lines.scrollTop = lines.scrollHeight;
+  count();
+}
+
+function trim() {
+  while (lines.childElementCount > SHOWN) lines.firstElementChild.remove();
+}
+
+function drawAll() {
+  lines.replaceChildren(...kept.filter(matches).slice(-SHOWN).map(row));
+  if (at("follow").checked) lines.scrollTop = lines.scrollHeight;
+  count();
+}
+
+function open() {
+  stream?.close();
+  kept = [];
+  pending = [];
+  received = 0;
+  ended = "";
+  lines.replaceChildren();
+  const chosen = at("container").selectedOptions[0];
+  if (!chosen) return;
+  const { pod, container, previous } = chosen.dataset;
+  const query = new URLSearchParams({ pod, container, ...(previous && { previous }) });
+  history.replaceState(null, "", `${location.pathname}?${query}`);
+  say("Reading…");
+  stream = new EventSource(`${view.dataset.log}?${query}`);
+  stream.addEventListener("lines", (event) => {
+    for (const line of JSON.parse(event.data)) pending.push(line);
+    if (pending.length > KEPT) {
+      received += pending.length - KEPT;
+      pending = pending.slice(-KEPT);
+    }
+    frame ||= requestAnimationFrame(draw);
+  });
+  stream.addEventListener("end", (event) => {
+    stream.close();
+    ended = `${JSON.parse(event.data)}.`;
+    frame ||= requestAnimationFrame(draw);
+  });
+  stream.addEventListener("error", () => {
+    // The browser connects again, and the log begins again.
+    if (stream.readyState === EventSource.CLOSED) return say("The log cannot be read; choose the container again.");
+    kept = [];
+    pending = [];
+    received = 0;
+    lines.replaceChildren();
+    say("Connection lost; trying again.");
+  });
+}
+
+const query = new URLSearchParams(location.search);
+const options = [...at("container").options];
+const asked = options.find((option) => option.dataset.pod === query.get("pod") && option.dataset.container === query.get("container") && (option.dataset.previous ?? null) === query.get("previous"));
+const server = options.find((option) => option.dataset.purpose === "server");
+if (asked ?? server) (asked ?? server).selected = true;
+
+at("container").addEventListener("change", open);
+at("find").addEventListener("input", drawAll);
+at("level").addEventListener("change", drawAll);
+at("follow").addEventListener("change", drawAll);
+at("wrap").addEventListener("change", () => lines.classList.toggle("wrap", at("wrap").checked));
+lines.addEventListener("wheel", (event) => { if (event.deltaY < 0) at("follow").checked = false; }, { passive: true });
+view.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
+open();

@@ -1,0 +1,76 @@
+"""One reading of the source's changes, for all who look: each learns what has changed since it last asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from isvc_operator.manifests import ServiceKey
+from isvc_operator.view.service import view_of
+from isvc_operator.view.source import ServiceSource
+from isvc_operator.view.values import Service
+
+
+class Changes:
+    """The services that have changed since `wait` has returned."""
+
+    def __init__(self) -> None:
+        self._changed: set[ServiceKey] = set()
+        self._is_set = asyncio.Event()
+
+    def add(self, keys: frozenset[ServiceKey]) -> None:
+        """Remember that these have changed."""
+        self._changed |= keys
+        self._is_set.set()
+
+    async def wait(self, seconds: float) -> frozenset[ServiceKey]:
+        """Return the services that have changed, as soon as there are some; none after so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._is_set.wait()
+        except TimeoutError:
+            return frozenset()
+        self._is_set.clear()
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
+
+
+class Feed:
+    """The services as they are seen, each computed once after a change."""
+
+    def __init__(self, source: ServiceSource) -> None:
+        self._source = source
+        self._seen: dict[ServiceKey, Service | None] = {}
+        self._readers: set[Changes] = set()
+
+    async def run(self) -> None:
+        """Read the source's changes until cancelled."""
+        async for keys in self._source.changes():
+            for key in keys:
+                self._seen.pop(key, None)
+            self.announce(keys)
+
+    def announce(self, keys: frozenset[ServiceKey]) -> None:
+        """Tell all who look that there is something new about these services."""
+        for reader in self._readers:
+            reader.add(keys)
+
+    def service(self, key: ServiceKey) -> Service | None:
+        """Return the service as it is seen now; None if it does not exist."""
+        if key not in self._seen:
+            related = self._source.related(key)
+            if related is None:
+                return None
+            self._seen[key] = view_of(related)
+        return self._seen[key]
+
+    @contextmanager
+    def watched(self) -> Iterator[Changes]:
+        """Collect changes for one who looks."""
+        changes = Changes()
+        self._readers.add(changes)
+        try:
+            yield changes
+        finally:
+            self._readers.discard(changes)

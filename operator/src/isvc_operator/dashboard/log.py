@@ -1,0 +1,120 @@
+"""The stream of a container's log: lines with their times and levels, several in an event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Sequence
+
+from aiohttp import web
+
+from isvc_operator import limits
+from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.pages import Pages
+from isvc_operator.dashboard.stream import HEARTBEAT, Stream, Streams
+from isvc_operator.errors import OperatorError
+from isvc_operator.text import shortened, visible
+from isvc_operator.view.source import ContainerKey, ServiceSource
+from isvc_operator.view.values import Service
+
+_GATHER = 0.1  # seconds for which lines are gathered
+_LINES = 500  # in one event
+_QUEUED = 2000  # lines, beyond which the source waits
+_LEVELS = (
+    (
+        "error",
+        re.compile(r"\b(ERROR|CRITICAL|FATAL|Traceback|Exception|panic)\b|\"level\":\s*\"(error|fatal)\"|Error:"),
+    ),
+    ("warning", re.compile(r"\b(WARN|WARNING)\b|\"level\":\s*\"warn(ing)?\"")),
+    ("debug", re.compile(r"\b(DEBUG|TRACE)\b|\"level\":\s*\"(debug|trace)\"")),
+)
+Line = tuple[str | None, str, str]  # its time, its level, its text
+
+
+def level_of(text: str) -> str:
+    """Return the level that a line of a log names; ``info`` if it names none."""
+    return next((level for level, pattern in _LEVELS if pattern.search(text[:400])), "info")
+
+
+class Logs:
+    """The logs of containers."""
+
+    def __init__(self, source: ServiceSource, pages: Pages, streams: Streams) -> None:
+        self._source = source
+        self._pages = pages
+        self._streams = streams
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the route."""
+        return (web.get("/services/{namespace}/{name}/log", self.follow),)
+
+    async def follow(self, request: web.Request) -> web.StreamResponse:
+        """Send the last lines of a container's log, then each new one."""
+        key, service = self._pages.find(request)
+        pod, container = request.query.get("pod", ""), request.query.get("container", "")
+        if not _exists(service, pod, container):
+            raise Refused(404, f"the service has no pod {pod} with a container {container}")
+        previous = request.query.get("previous") == "true"
+        async with self._streams.begin(request) as stream:
+            lines = self._source.log(
+                ContainerKey(service=key, pod=pod, container=container),
+                lines=limits.DASHBOARD_LOG_LINES,
+                follow=not previous,
+                previous=previous,
+            )
+            end = await _send(stream, lines)
+            await stream.send(json.dumps(end), event="end")
+            return stream.response
+
+
+async def _send(stream: Stream, lines: AsyncIterator[tuple[str | None, str]]) -> str:
+    """Send lines as they come, those of a tenth of a second together; return why there are no more."""
+    queue: asyncio.Queue[Line | None] = asyncio.Queue(_QUEUED)
+    reading = asyncio.create_task(_read(lines, queue))
+    try:
+        is_open = True
+        while is_open:
+            gathered = await _gathered(queue)
+            is_open = None not in gathered
+            if items := [item for item in gathered if item]:
+                await stream.send(json.dumps(items), event="lines")
+            elif is_open:
+                await stream.beat()
+        return await reading
+    finally:
+        reading.cancel()
+
+
+async def _read(lines: AsyncIterator[tuple[str | None, str]], queue: asyncio.Queue[Line | None]) -> str:
+    try:
+        async for at, text in lines:
+            shown = visible(shortened(text, limits.DASHBOARD_LOG_LINE_BYTES))
+            await queue.put((at, level_of(shown), shown))
+    except OperatorError as error:
+        return visible(str(error))
+    finally:
+        await queue.put(None)
+    return "The log ends here"
+
+
+async def _gathered(queue: asyncio.Queue[Line | None]) -> list[Line | None]:
+    """Return the items of the queue as soon as there are some; nothing after a while without any."""
+    try:
+        async with asyncio.timeout(HEARTBEAT):
+            items = [await queue.get()]
+    except TimeoutError:
+        return []
+    if queue.empty() and items[0] is not None:
+        await asyncio.sleep(_GATHER)
+    while len(items) < _LINES and not queue.empty():
+        items.append(queue.get_nowait())
+    return items
+
+
+def _exists(service: Service, pod: str, container: str) -> bool:
+    return any(
+        item.name == pod and any(part.name == container for part in item.containers)
+        for component in service.components
+        for item in component.pods
+    )

@@ -1,0 +1,238 @@
+"""The pages: all services, and one service from several sides. Each is sent whole, then its changes by a stream."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+from jinja2 import Environment
+from markupsafe import Markup
+
+from isvc_operator import limits
+from isvc_operator.dashboard.access import Viewer
+from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.feed import Feed
+from isvc_operator.dashboard.markup import anchor
+from isvc_operator.dashboard.scraping import Scraping
+from isvc_operator.dashboard.stream import HEARTBEAT, Stream, Streams
+from isvc_operator.dashboard.timeline import line_of
+from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
+from isvc_operator.view.source import ServiceSource
+from isvc_operator.view.values import Health, Service
+
+VIEWER = web.RequestKey("viewer", Viewer)
+Parts = dict[str, Markup]  # HTML by the id of the element that it is in
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True)
+class Side:
+    """A page about a service: its title, and the part that changes, beside the heading that all have."""
+
+    title: str
+    changes: bool = False
+
+
+SIDES: Mapping[str, Side] = {
+    "": Side("Overview", changes=True),
+    "timeline": Side("Timeline", changes=True),
+    "logs": Side("Logs"),
+    "request": Side("Request"),
+    "charts": Side("Charts"),
+    "yaml": Side("YAML"),
+}
+
+
+class Pages:
+    """What the pages show, and the streams that keep them up to date."""
+
+    def __init__(
+        self, source: ServiceSource, feed: Feed, scraping: Scraping, streams: Streams, templates: Environment
+    ) -> None:
+        self._source = source
+        self._feed = feed
+        self._scraping = scraping
+        self._streams = streams
+        self._templates = templates
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the routes."""
+        return (
+            web.get("/", self.services),
+            web.get("/events", self.services_events),
+            web.get("/services/{namespace}/{name}", self.service),
+            web.get("/services/{namespace}/{name}/events", self.service_events),
+            web.get("/services/{namespace}/{name}/{side:timeline|logs|request|charts|yaml}", self.service),
+        )
+
+    # --- all services -------------------------------------------------------------------------------------
+
+    async def services(self, request: web.Request) -> web.Response:
+        """Return the page of all services."""
+        viewer = request[VIEWER]
+        rows = {key: self._row(key, service) for key, service in self._visible(viewer)}
+        return self._page(
+            "services.html",
+            rows=Markup("").join(rows.values()),
+            summary=self._summary(viewer),
+            hidden=self._source.hidden(),
+        )
+
+    async def services_events(self, request: web.Request) -> web.StreamResponse:
+        """Send the rows that change; all of them if a service has come or gone."""
+        viewer, sent = request[VIEWER], dict[ServiceKey, str]()
+        async with self._streams.begin(request) as stream:
+            with self._feed.watched() as changes:
+                while True:
+                    visible = list(self._visible(viewer))
+                    with self._scraping.watching([key for key, _ in visible]):
+                        sent = await self._send_all(stream, viewer, visible)
+                        while True:
+                            changed = await changes.wait(HEARTBEAT)
+                            if not changed:
+                                await stream.beat()
+                            elif any((key in sent) is not self._is_there(viewer, key) for key in changed):
+                                break
+                            else:
+                                await self._send_rows(stream, viewer, changed, sent)
+
+    async def _send_all(
+        self, stream: Stream, viewer: Viewer, visible: Sequence[tuple[ServiceKey, Service]]
+    ) -> dict[ServiceKey, str]:
+        rows = {key: self._row(key, service) for key, service in visible}
+        await stream.send(_partials({"rows": "".join(rows.values()), "summary": self._summary(viewer)}))
+        return rows
+
+    async def _send_rows(
+        self, stream: Stream, viewer: Viewer, changed: frozenset[ServiceKey], sent: dict[ServiceKey, str]
+    ) -> None:
+        different = []
+        for key in changed & sent.keys():
+            service = self._feed.service(key)
+            if service is not None and (row := self._row(key, service)) != sent[key]:
+                sent[key] = row
+                different.append(f'<hx-partial hx-target="#{anchor(key)}" hx-swap="outerMorph">{row}</hx-partial>')
+        if different:
+            await stream.send("".join(different) + _partials({"summary": self._summary(viewer)}))
+
+    def _visible(self, viewer: Viewer) -> Sequence[tuple[ServiceKey, Service]]:
+        keys = (key for key in self._source.keys() if viewer.may_see(key))  # noqa: SIM118 - not a dict
+        return [(key, service) for key in keys if (service := self._feed.service(key)) is not None]
+
+    def _is_there(self, viewer: Viewer, key: ServiceKey) -> bool:
+        return viewer.may_see(key) and self._feed.service(key) is not None
+
+    def _row(self, key: ServiceKey, service: Service) -> str:
+        points = self._scraping.points(key)
+        return self._part("row", key=key, service=service, point=points[-1] if points else None)
+
+    def _summary(self, viewer: Viewer) -> str:
+        counts = Counter(service.health for _, service in self._visible(viewer))
+        return self._part("summary", counts=counts, total=counts.total(), healths=tuple(Health))
+
+    # --- one service ----------------------------------------------------------------------------------------
+
+    async def service(self, request: web.Request) -> web.Response:
+        """Return a page about one service."""
+        key, service = self.find(request)
+        side = request.match_info.get("side", "")
+        parts = self._parts(key, service, side)
+        template, context = f"{side or 'overview'}.html", self._context(key, side)
+        return self._page(template, key=key, service=service, side=side, sides=SIDES, parts=parts, **context)
+
+    async def service_events(self, request: web.Request) -> web.StreamResponse:
+        """Send the parts of a page that change; for the charts, also each new point."""
+        key, _ = self.find(request)
+        side = request.query.get("side", "")
+        if side not in SIDES:
+            raise Refused(404, "there is no such page")
+        async with self._streams.begin(request) as stream:
+            with self._feed.watched() as changes, self._scraping.watching([key] if side == "charts" else []):
+                changed, sent, last = frozenset((key,)), Parts(), 0.0
+                while True:
+                    if key in changed:
+                        await self._send_parts(stream, key, side, sent)
+                        last = await self._send_points(stream, key, last)
+                    elif not changed:
+                        await stream.beat()
+                    changed = await changes.wait(HEARTBEAT)
+
+    async def _send_parts(self, stream: Stream, key: ServiceKey, side: str, sent: Parts) -> None:
+        service = self._feed.service(key)
+        parts = self._parts(key, service, side) if service else {"head": self._part("gone", key=key)}
+        different = {name: html for name, html in parts.items() if sent.get(name) != html}
+        sent.update(different)
+        if different:
+            await stream.send(_partials(different))
+
+    async def _send_points(self, stream: Stream, key: ServiceKey, last: float) -> float:
+        points = [point for point in self._scraping.points(key) if point.at > last]
+        if points:
+            await stream.send(json.dumps([asdict(point) for point in points]), event="points")
+        return points[-1].at if points else last
+
+    def find(self, request: web.Request) -> tuple[ServiceKey, Service]:
+        """Return the service of a path; raises Refused if it does not exist for the viewer."""
+        key = ServiceKey(request.match_info["namespace"], request.match_info["name"])
+        viewer = request[VIEWER]
+        service = self._feed.service(key) if viewer.may_see(key) else None
+        if service is None:
+            raise Refused(404, f"there is no service {key.name} in namespace {key.namespace}")
+        return key, service
+
+    def _parts(self, key: ServiceKey, service: Service, side: str) -> Parts:
+        parts = {"head": self._part("head", key=key, service=service, sides=SIDES, side=side)}
+        if side == "":
+            parts["overview"] = self._part("overview", key=key, service=service)
+        if side == "timeline":
+            parts["timeline"] = self._part(
+                "timeline",
+                service=service,
+                line=line_of(service, datetime.now(UTC)),
+                history=service.history,
+            )
+        return parts
+
+    def _context(self, key: ServiceKey, side: str) -> dict[str, Any]:
+        if side == "yaml":
+            related = self._source.related(key)
+            return {
+                "applied": _applied(related.service) if related else {},
+                "children": related.children if related else (),
+            }
+        if side == "logs":
+            return {"lines_kept": limits.DASHBOARD_LOG_LINES}
+        return {}
+
+    # --- templates ------------------------------------------------------------------------------------------
+
+    def _page(self, template: str, **context: Any) -> web.Response:
+        text = self._templates.get_template(template).render(**context)
+        return web.Response(text=text, content_type="text/html")
+
+    def _part(self, name: str, **context: Any) -> Markup:
+        return Markup(self._templates.get_template(f"parts/{name}.html").render(**context))  # noqa: S704 - escaped by jinja
+
+
+def _partials(parts: Mapping[str, str]) -> str:
+    """Return HTML by which htmx updates the elements with these ids, and keeps what is the same in them."""
+    return "".join(
+        f'<hx-partial hx-target="#{name}" hx-swap="innerMorph">{html}</hx-partial>' for name, html in parts.items()
+    )
+
+
+def _applied(service: Manifest) -> Manifest:
+    """Return the service as it was applied: as kubectl keeps it, else its spec."""
+    try:
+        applied = json.loads(annotations_of(service).get(_LAST_APPLIED, ""))
+    except ValueError:
+        applied = None
+    if isinstance(applied, dict):
+        return applied
+    return {name: value for name, value in service.items() if name != "status"}

@@ -1,0 +1,158 @@
+"""The form that sends a request to a service, and shows the response and where its time went."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from aiohttp import web
+from jinja2 import Environment
+
+from isvc_operator import limits
+from isvc_operator.dashboard.access import Viewer
+from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.pages import VIEWER, Pages
+from isvc_operator.dashboard.samples import Protocol, sample, target, with_file
+from isvc_operator.errors import OperatorError
+from isvc_operator.manifests import ServiceKey
+from isvc_operator.text import one_line
+from isvc_operator.view.source import Request, Response, ServiceSource
+
+_STAGE = re.compile(r"([A-Za-z-]{1,40});dur=([0-9.]{1,20})")
+_STAGES = {
+    "queue": "waited for the model",
+    "batch": "waited for the batch to fill",
+    "model": "in the model",
+    "transport": "to the model and back",
+}
+_REST = "network"
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a response's time; ``share`` is in per cent, and ``start`` the sum of those before."""
+
+    name: str
+    text: str
+    seconds: float
+    start: float
+    share: float
+
+
+def split_of(response: Response) -> Sequence[Split]:
+    """Return where the time of a response went; nothing if the server does not say."""
+    header = next((value for name, value in response.headers.items() if name.lower() == "server-timing"), "")
+    stages = [(name, float(value) / 1000) for name, value in _STAGE.findall(header[:2000]) if value.count(".") < 2]
+    if not stages:
+        return ()
+    rest = response.seconds - sum(value for _, value in stages)
+    stages.append((_REST, max(0.0, rest)))
+    total, start, splits = sum(value for _, value in stages) or 1.0, 0.0, []
+    for name, value in stages:
+        share = 100 * value / total
+        text = "the server's HTTP, the ingress and the network" if name == _REST else _STAGES.get(name, "")
+        splits.append(Split(name, text, value, start, share))
+        start += share
+    return splits
+
+
+class Requests:
+    """The form, and what it sends."""
+
+    def __init__(self, source: ServiceSource, pages: Pages, templates: Environment) -> None:
+        self._source = source
+        self._pages = pages
+        self._templates = templates
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the routes."""
+        return (
+            web.get("/services/{namespace}/{name}/sample", self.form),
+            web.post("/services/{namespace}/{name}/request", self.send),
+        )
+
+    async def form(self, request: web.Request) -> web.Response:
+        """Return the form, with a sample that fits the model."""
+        key, _ = self._pages.find(request)
+        self._check(request, key)
+        protocol = _protocol(request.query.get("protocol", "v1"))
+        try:
+            models = await self._models(key)
+        except OperatorError as error:
+            return self._html("unanswered", message=str(error))
+        model = request.query.get("model") or next(iter(models), key.name)
+        body = sample(protocol, await self._metadata(key, model))
+        return self._html("form", key=key, protocol=protocol.value, models=models or [model], model=model, body=body,
+                          target=target(protocol, quote(model, safe="")))  # fmt: skip
+
+    async def send(self, request: web.Request) -> web.Response:
+        """Send what the form says, and return the response as HTML."""
+        key, _ = self._pages.find(request)
+        self._check(request, key)
+        fields = await request.post()
+        protocol, model = _protocol(str(fields.get("protocol", "v1"))), str(fields.get("model", ""))
+        body = str(fields.get("body", "")).encode()
+        file = fields.get("file")
+        if isinstance(file, web.FileField) and (content := file.file.read()):
+            body = with_file(protocol, await self._metadata(key, model), content)
+        path = target(protocol, quote(model, safe=""))
+        headers = {"Content-Type": "application/json", "X-Server-Timing": "1"}
+        try:
+            response = await self._source.send(key, Request(method="POST", path=path, headers=headers, body=body))
+        except OperatorError as error:
+            return self._html("unanswered", message=str(error))
+        text, left_out = _text(response.body)
+        return self._html("response", response=response, path=path, text=text, left_out=left_out,
+                          splits=split_of(response), sent=len(body))  # fmt: skip
+
+    async def _models(self, key: ServiceKey) -> Sequence[str]:
+        response = await self._source.send(key, Request(method="GET", path="/v1/models"))
+        found = _json(response.body).get("models")
+        return [name for name in found if isinstance(name, str)][:100] if isinstance(found, list) else []
+
+    async def _metadata(self, key: ServiceKey, model: str) -> Mapping[str, Any]:
+        try:
+            response = await self._source.send(key, Request(method="GET", path=f"/v2/models/{quote(model, safe='')}"))
+        except OperatorError:
+            return {}
+        return _json(response.body) if response.status == 200 else {}
+
+    def _html(self, part: str, **context: Any) -> web.Response:
+        text = self._templates.get_template(f"parts/{part}.html").render(**context)
+        return web.Response(text=text, content_type="text/html")
+
+    @staticmethod
+    def _check(request: web.Request, key: ServiceKey) -> None:
+        viewer: Viewer = request[VIEWER]
+        if not viewer.may_send(key):
+            raise Refused(403, f"you may not send requests to service {key.name} in namespace {key.namespace}")
+
+
+def _protocol(text: str) -> Protocol:
+    try:
+        return Protocol(text)
+    except ValueError as error:
+        raise Refused(400, f"{one_line(text, 40)!r} is not a protocol; choose v1 or v2") from error
+
+
+def _json(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(body: bytes) -> tuple[str, int]:
+    """Return the beginning of a response, JSON with indents, and how many bytes are left out."""
+    shown = body[: limits.DASHBOARD_RESPONSE_BYTES]
+    if len(shown) == len(body) and len(body) < limits.DASHBOARD_RESPONSE_BYTES // 4:
+        try:
+            return json.dumps(json.loads(body), indent=2, ensure_ascii=False), 0
+        except (ValueError, RecursionError):
+            pass
+    return shown.decode(errors="replace"), len(body) - len(shown)

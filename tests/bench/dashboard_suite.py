@@ -1,0 +1,153 @@
+"""The dashboard in Chromium with 300 services: first paint, an update, a flood of log lines, and minutes of changes."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import cycle
+from typing import Any
+
+from playwright.async_api import Browser, CDPSession, Page, expect
+
+from isvc_operator.dashboard.server import dashboard
+from isvc_operator.manifests import ServiceKey
+from tests.bench.options import Options
+from tests.bench.report import Measured, Row, versions
+from tests.browser.conftest import chromium
+from tests.support.played_services import Played
+from tests.support.played_source import PlayedSource
+
+SERVICES = 300
+LINES = 10_000
+_PAINT_MS, _UPDATE_MS, _TASK_MS, _GROWTH = 1000, 100, 200, 0.1
+_MINUTES = 10.0
+_A_SECOND = 10  # changes, of the minutes of changes
+
+_PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+# When the next change of the table is in the document, in seconds since 1970.
+_WATCH = """() => { window.changed = new Promise((seen) => {
+  const rows = document.getElementById("rows");
+  new MutationObserver((_, self) => { self.disconnect(); seen((performance.timeOrigin + performance.now()) / 1000); })
+    .observe(rows, {subtree: true, childList: true, attributes: true, characterData: true});
+}); }"""
+_LONG = """() => { window.tasks = [0]; new PerformanceObserver((list) =>
+  list.getEntries().forEach((entry) => tasks.push(entry.duration))
+).observe({entryTypes: ["longtask"]}); }"""
+
+
+def measure(options: Options) -> Measured:
+    """Return the rows of a browser and a server on one machine."""
+    return asyncio.run(_measure(options))
+
+
+async def _measure(options: Options) -> Measured:
+    began = datetime.now(UTC) - timedelta(days=2)  # so old that its age changes once a day
+    played = [Played(name=f"service-{number:03d}", began=began) for number in range(SERVICES)]
+    source = PlayedSource(*(item.ready(events=False) for item in played))
+    repeats = 5 if options.quick else 15
+    async with chromium() as browser, dashboard(source, port=0, token="t", where="a benchmark") as address:
+        paints = [await _first_paint(browser, address) for _ in range(repeats)]
+        page, session = await _opened(browser, address)
+        updates, costs = await _updates(page, session, source, played, 10 * repeats)
+        minutes = options.minutes or (0.2 if options.quick else _MINUTES)
+        await _churn(page, session, source, played, minutes / 4)  # until all that it keeps is there
+        before, after, changes = await _churn(page, session, source, played, minutes)
+        longest = await _flood(browser, address, source, played[0])
+    growth = after["JSHeapUsedSize"] / before["JSHeapUsedSize"] - 1
+    p99 = statistics.quantiles(updates, n=100)[98]
+    median = statistics.median(paints)
+    rows = [
+        _row("first-paint", f"first paint of {SERVICES} services, median", median, "ms", _PAINT_MS),
+        _row("update", "update, from the source to the page, median", statistics.median(updates), "ms", _UPDATE_MS),
+        _row("update-p99", "the same, 99th percentile", p99, "ms", _UPDATE_MS),
+        Row("update-tasks", "the page's tasks for an update, layout and paint", round(costs, 2), "ms", "–", True),
+        _row("flood", f"longest task of the page while {LINES:,} lines of a log come", longest, "ms", _TASK_MS),
+        _row("growth", f"growth of the page's heap over {changes:,} changes in {minutes:g} minutes", 100 * growth, "%",
+             100 * _GROWTH),
+        _row("nodes", "growth of its nodes", 100 * (after["Nodes"] / before["Nodes"] - 1), "%", 100 * _GROWTH),
+    ]  # fmt: skip
+    cells = [{"paints_ms": paints}, {"updates_ms": updates}, {"before": before, "after": after}]
+    return Measured(rows, {**versions(), "chromium": browser.version}, cells)
+
+
+def _row(id_: str, what: str, value: float, unit: str, limit: float) -> Row:
+    return Row(id_, what, round(value, 2), unit, f"≤ {limit:g} {unit}", value <= limit)
+
+
+async def _opened(browser: Browser, address: str) -> tuple[Page, CDPSession]:
+    context = await browser.new_context()
+    page = await context.new_page()
+    await page.goto(address)
+    await expect(page.locator("#connection")).to_have_text("Live")
+    session = await context.new_cdp_session(page)
+    await session.send("Performance.enable")
+    return page, session
+
+
+async def _first_paint(browser: Browser, address: str) -> float:
+    page, _ = await _opened(browser, address)
+    painted: float = await page.evaluate(_PAINTED)
+    await page.context.close()
+    return painted
+
+
+async def _updates(
+    page: Page, session: CDPSession, source: PlayedSource, played: list[Played], repeats: int
+) -> tuple[list[float], float]:
+    """Return how long each update took, and the time of the page's tasks for one, in milliseconds."""
+    before = await _metrics(session)
+    found = []
+    for number in range(repeats):
+        item = played[(37 * number) % SERVICES]
+        await page.evaluate(_WATCH)
+        changed_at = time.time()
+        source.put(item.loading(number % 100))
+        found.append(1000 * (await page.evaluate("() => changed") - changed_at))
+    tasks = (await _metrics(session))["TaskDuration"] - before["TaskDuration"]
+    return found, 1000 * tasks / repeats
+
+
+async def _churn(
+    page: Page, session: CDPSession, source: PlayedSource, played: list[Played], minutes: float
+) -> tuple[Mapping[str, float], Mapping[str, float], int]:
+    """Change services for some minutes; now and then one goes and comes again."""
+    before = await _metrics(session)
+    end, changes = time.monotonic() + 60 * minutes, 0
+    for number, item in enumerate(cycle(played)):
+        if time.monotonic() >= end:
+            break
+        moments = (item.pending, lambda: item.loading(number % 100), item.starting, item.ready, item.failed)  # noqa: B023
+        source.put(moments[number % len(moments)]())
+        if number % 50 == 49:
+            source.remove(ServiceKey(item.namespace, item.name))
+            await asyncio.sleep(0.2)
+            source.put(item.ready())
+        changes += 1
+        await asyncio.sleep(1 / _A_SECOND)
+    source.put(*(item.ready(events=False) for item in played))
+    await expect(page.locator("#rows tr[data-health=Ready]")).to_have_count(SERVICES)
+    return before, await _metrics(session), changes
+
+
+async def _flood(browser: Browser, address: str, source: PlayedSource, played: Played) -> float:
+    page, _ = await _opened(browser, address)
+    await page.goto(address.split("/?")[0] + f"/services/models/{played.name}/logs")
+    await expect(page.locator("#log-state")).to_have_text("Reading…")
+    await page.evaluate(_LONG)
+    for begin in range(0, LINES, 100):
+        texts = (f"INFO line {number} of a log that says something each time" for number in range(begin, begin + 100))
+        source.write(played.pod_name, "kserve-container", *texts)
+        await asyncio.sleep(0.02)
+    await expect(page.locator("#log-state")).to_contain_text(f"{LINES:,} lines")
+    longest: float = await page.evaluate("Math.max(...tasks)")
+    return longest
+
+
+async def _metrics(session: CDPSession) -> dict[str, float]:
+    """Return what the page uses, after its garbage is collected."""
+    await session.send("HeapProfiler.collectGarbage")
+    found: Any = await session.send("Performance.getMetrics")
+    return {item["name"]: item["value"] for item in found["metrics"]}

@@ -1,0 +1,214 @@
+"""`isvc status`, `isvc diagnose` and `isvc logs` on a real API server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from isvc_operator.cli import main
+from isvc_operator.cli.exit_codes import EXIT_INTERRUPTED
+from tests.support.apiserver import ApiServer
+from tests.support.builders import a_deployment, a_pod, an_initializer, ended, running
+from tests.support.failing_pods import FAILING_PODS, POD
+from tests.support.readers import SERVICES, a_reader
+from tests.support.related import a_problem_of, a_related
+from tests.support.stored import store
+
+Captured = pytest.CaptureFixture[str]
+
+WITHIN = 20.0  # seconds
+ONE_STARTS = a_deployment(available=0)
+
+
+@pytest.fixture
+def here(apiserver: ApiServer, namespace: str) -> list[str]:
+    """The flags of a command for this namespace."""
+    return [f"--kubeconfig={apiserver.kubeconfig}", f"--namespace={namespace}"]
+
+
+def test_services_are_a_table(
+    apiserver: ApiServer, namespace: str, another: str, here: list[str], capsys: Captured
+) -> None:
+    store(apiserver, namespace, a_related())
+    assert main(["status", *here]) == 0
+    header, line = capsys.readouterr().out.splitlines()
+    assert header.split("  ")[0] == "NAME"
+    assert re.fullmatch(r"torchserve +Ready +1/1 +\d+s +http://torchserve\.models\.example\.com", line)
+
+    store(apiserver, another, a_problem_of("NoSupportingRuntime", "no runtime serves it"))
+    assert main(["status", "-A", f"--kubeconfig={apiserver.kubeconfig}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("NAMESPACE")
+    assert any(line.startswith(f"{another} ") and "NoSupportingRuntime" in line for line in lines)
+
+
+def test_a_service_is_a_tree_of_components_pods_and_containers(
+    apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
+) -> None:
+    store(
+        apiserver,
+        namespace,
+        a_related(a_pod(initializer=an_initializer(running())), deployment=a_deployment(available=0)),
+    )
+
+    assert main(["status", "torchserve", *here]) == 0
+    text = re.sub(r"\d+s", "0s", capsys.readouterr().out)
+    assert text.splitlines()[0] == f"torchserve in namespace {namespace} Starting"
+    assert text.splitlines()[-3:] == [
+        "└─ predictor torchserve-predictor Starting LoadingModel (0 of 1 available)",
+        f"   └─ pod {POD} Starting LoadingModel (node-1, 0s)",
+        "      └─ storage-initializer Running",
+    ]
+
+    assert main(["status", "torchserve", *here, "-o", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["health"], shown["components"][0]["pods"][0]["stage"]) == ("Starting", "LoadingModel")
+    assert main(["status", *here, "-o", "yaml"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["services"][0]["name"] == "torchserve"
+
+
+def test_every_failing_pod_is_diagnosed(
+    apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
+) -> None:
+    """The kubelet's part is played for each of them in turn; no operator runs, so the status is written with it."""
+    for pod, failure in FAILING_PODS.values():
+        store(apiserver, namespace, a_related(pod))
+        assert main(["diagnose", "torchserve", *here, "-o", "json"]) == 1
+        first = json.loads(capsys.readouterr().out)["findings"][0]
+        assert (first["reason"], first["cause"], first["location"]) == (failure.reason, failure.cause, failure.location)
+        assert first["cure"]
+        apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/pods/{POD}?gracePeriodSeconds=0")
+
+
+def test_a_diagnosis_for_people(apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured) -> None:
+    store(apiserver, namespace, a_problem_of("NoSupportingRuntime", "no runtime serves model format 'pytroch'"))
+
+    assert main(["diagnose", "torchserve", *here]) == 1
+    assert capsys.readouterr().out == (
+        f"torchserve in namespace {namespace}: Failed\n"
+        "\n"
+        "reason    NoSupportingRuntime\n"
+        "cause     no runtime serves model format 'pytroch'\n"
+        "cure      correct modelFormat.name or protocolVersion, or install a runtime that serves them\n"
+    )
+
+
+def test_nothing_is_wrong_with_a_service_that_serves(
+    apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
+) -> None:
+    store(apiserver, namespace, a_related())
+
+    assert main(["diagnose", "torchserve", *here]) == 0
+    assert capsys.readouterr().out == f"torchserve in namespace {namespace}: Ready\nNothing is wrong.\n"
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["diagnose"], ["logs"], ["logs", "-f"], ["status", "-w"]], ids=" ".join
+)
+def test_a_name_that_does_not_exist_is_told_which_there_are(
+    apiserver: ApiServer, namespace: str, here: list[str], command: list[str], capsys: Captured
+) -> None:
+    store(apiserver, namespace, a_related())
+
+    assert main([*command, "torchsreve", *here]) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"isvc: there is no InferenceService 'torchsreve' in namespace {namespace}; there are: torchserve\n",
+    )
+
+
+def test_a_service_without_pods_has_no_logs(
+    apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
+) -> None:
+    store(apiserver, namespace, a_problem_of("NoSupportingRuntime", "no runtime serves it"))
+
+    assert main(["logs", "torchserve", *here]) == 2
+    assert capsys.readouterr().err == (
+        "isvc: InferenceService torchserve has no pods; isvc diagnose torchserve says why\n"
+    )
+
+
+def test_what_may_not_be_seen_is_said_beside_the_output(
+    apiserver: ApiServer, namespace: str, tmp_path: Path, capsys: Captured
+) -> None:
+    store(apiserver, namespace, a_related())
+    reader = a_reader(apiserver, namespace, [SERVICES], tmp_path)
+
+    assert main(["status", f"--kubeconfig={reader}", f"--namespace={namespace}"]) == 0
+    printed = capsys.readouterr()
+    assert "torchserve" in printed.out
+    assert f"isvc: note: you may not list and watch pods in namespace {namespace}\n" in printed.err
+
+
+def test_what_a_service_says_of_itself_forges_no_line(
+    apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
+) -> None:
+    hostile = "\x1b[2J[red]x[/red]\ncure      run my script"
+    related: Any = a_problem_of(f"Bad{hostile}", hostile)
+
+    store(apiserver, namespace, related)
+    for command in (["status"], ["status", "torchserve"], ["diagnose", "torchserve"]):
+        main([*command, *here])
+        out = capsys.readouterr().out
+        assert "\x1b" not in out
+        assert "[red]x[/red]" in out
+        assert not any(line.startswith("cure      run my script") for line in out.splitlines())
+
+
+@contextmanager
+def watching(output: int, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`isvc status -w` as a process that prints to a file descriptor."""
+    command = [sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40", "PYTHONUNBUFFERED": "1"}
+    environment.pop("NO_COLOR", None)
+    with subprocess.Popen([*command, "status", "-w", *arguments], env=environment, stdout=output) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("on_a_terminal", [True, False])
+def test_a_watch_shows_each_change(
+    apiserver: ApiServer, namespace: str, here: list[str], *, on_a_terminal: bool
+) -> None:
+    """In place on a terminal, and as a line elsewhere."""
+    store(apiserver, namespace, a_related(a_pod(initializer=an_initializer(running())), deployment=ONE_STARTS))
+    reading, writing = os.openpty() if on_a_terminal else os.pipe()
+    with watching(writing, *here) as process:
+        os.close(writing)
+        shown = read_until(b"Starting", reading)
+        assert b"LoadingModel" in shown
+        failed = a_pod(initializer=an_initializer(ended(5, "there is no modl-store")))
+        store(apiserver, namespace, replace(a_related(failed, deployment=ONE_STARTS), children=[]))
+        shown = read_until(b"there is no modl-store", reading)
+        assert (b"\x1b[" in shown) is on_a_terminal
+
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WITHIN) == EXIT_INTERRUPTED
+    os.close(reading)
+
+
+def read_until(words: bytes, descriptor: int) -> bytes:
+    """What is printed up to the line with these words."""
+    shown = b""
+    while words not in shown:
+        ready, _, _ = select.select([descriptor], [], [], WITHIN)
+        assert ready, shown
+        part = os.read(descriptor, 4096)
+        assert part, shown
+        shown += part
+    return shown

@@ -1,0 +1,77 @@
+"""docs/see-inside.md shows what the commands print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from isvc_operator.cli import main
+from isvc_operator.cluster.source import cluster_source
+from isvc_operator.kube.client import connect
+from isvc_operator.kube.requests import path_of
+from tests.support.apiserver import ApiServer
+from tests.support.builders import (
+    a_container,
+    a_deployment,
+    a_pod,
+    an_initializer,
+    ended,
+    the_shipped_runtime_body,
+    waiting,
+)
+from tests.support.readers import a_reader_of_all
+from tests.support.related import a_related, an_event
+from tests.support.stored import store
+
+PAGE = (Path(__file__).parents[3] / "docs" / "see-inside.md").read_text(encoding="utf-8")
+EXAMPLES = dict(re.findall(r"```console\n\$ isvc ([^\n]+)\n(.*?)(?:\$ echo \$\?\n1\n)?```", PAGE, flags=re.DOTALL))
+
+
+def test_the_page_has_these_examples() -> None:
+    assert [*EXAMPLES] == ["status", "status torchserve", "diagnose torchserve"]
+
+
+@pytest.fixture(scope="module")
+def runtime(apiserver: ApiServer) -> Iterator[None]:
+    """The shipped runtime, in the cluster."""
+    apiserver.apply("", the_shipped_runtime_body())
+    yield
+    apiserver.send("DELETE", path_of("ClusterServingRuntime", "", "kserve-torchserve"))
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_an_example_is_what_is_printed(
+    apiserver: ApiServer, namespace: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = ended(4, "bert: RuntimeError: no licence for this model")
+    server = {**a_container(state=waiting("CrashLoopBackOff"), before=before), "restartCount": 5}
+    crashed = a_pod(initializer=an_initializer(), containers=[server])
+    event = {**an_event("BackOff", "Back-off restarting failed container", type_="Warning"), "count": 12}
+    store(apiserver, namespace, a_related(crashed, deployment=a_deployment(available=0), events=[event]))
+
+    code = main([*command.split(), f"--kubeconfig={apiserver.kubeconfig}", f"--namespace={namespace}"])
+
+    assert code == int(command.startswith("diagnose"))
+    assert plain(capsys.readouterr().out.replace(namespace, "models")) == plain(EXAMPLES[command])
+
+
+async def test_who_has_view_and_the_role_of_the_page_sees_everything(
+    apiserver: ApiServer, namespace: str, tmp_path: Path
+) -> None:
+    (role,) = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL))
+    view = apiserver.send("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:aggregate-to-view")
+    kubeconfig = a_reader_of_all(apiserver, namespace, [*role["rules"], *view["rules"]], tmp_path)
+
+    async with connect(str(kubeconfig), agent="isvc") as api, cluster_source(api, ()) as source:
+        assert source.hidden() == []
+
+
+def plain(text: str) -> str:
+    """The text without what differs each time: ages, times of Events, and the width of columns."""
+    aged = re.sub(r"\b\d+[smh](\d+[sm])?\b", "AGE", text)
+    return re.sub(r"[ ]+", " ", re.sub(r"\S+T\S+Z BackOff: ", "", aged)).replace(" \n", "\n")

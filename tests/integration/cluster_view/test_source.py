@@ -1,0 +1,107 @@
+"""What is seen of a real API server's services, with the rights of who looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isvc_operator.cluster.errors import NotAllowed, NotInstalled
+from isvc_operator.cluster.source import ClusterSource, cluster_source
+from isvc_operator.kube.client import connect
+from isvc_operator.kube.requests import path_of
+from isvc_operator.manifests import ServiceKey
+from isvc_operator.view.service import view_of
+from isvc_operator.view.values import Health
+from tests.support.apiserver import ApiServer, running
+from tests.support.builders import a_pod, an_initializer, ended
+from tests.support.builders import running as runs
+from tests.support.readers import PODS, SERVICES, a_reader
+from tests.support.related import a_related, an_event
+from tests.support.stored import store
+
+POD = "torchserve-predictor-1-a"
+WITHIN = 20.0  # seconds
+
+
+@asynccontextmanager
+async def seen(kubeconfig: Path, *namespaces: str) -> AsyncIterator[ClusterSource]:
+    async with connect(str(kubeconfig), agent="isvc") as api, cluster_source(api, namespaces) as source:
+        yield source
+
+
+async def health_of(source: ClusterSource, key: ServiceKey, wanted: Health) -> None:
+    """Wait until the service is seen like this."""
+    async with asyncio.timeout(WITHIN):
+        changes = source.changes()
+        while (found := source.related(key)) is None or view_of(found).health is not wanted:
+            await anext(changes)
+
+
+async def test_a_service_is_seen_as_it_changes(apiserver: ApiServer, namespace: str) -> None:
+    key = ServiceKey(namespace, "torchserve")
+    starting = a_related(a_pod(initializer=an_initializer(runs())), events=[an_event("Pulled", "is present")])
+    store(apiserver, namespace, starting)
+    async with seen(apiserver.kubeconfig, namespace) as source:
+        assert (source.keys(), source.hidden()) == ([key], [])
+        related = source.related(key)
+        assert related is not None
+        service = view_of(related)
+        assert (service.health, service.components[0].pods[0].stage) == (Health.STARTING, "LoadingModel")
+        assert "Pulled" in {moment.reason for moment in service.history}
+        assert service.way[0].kind == "Ingress"
+
+        failed = a_pod(initializer=an_initializer(ended(5, "there is no modl-store")))
+        store(apiserver, namespace, replace(a_related(failed), children=[], events=[an_event("BackOff", "again")]))
+        await health_of(source, key, Health.FAILED)
+
+        apiserver.send("DELETE", path_of("InferenceService", namespace, "torchserve"))
+        async with asyncio.timeout(WITHIN):
+            changes = source.changes()
+            while source.keys():
+                await anext(changes)
+        assert source.related(key) is None
+
+
+async def test_all_namespaces_are_seen_at_once(apiserver: ApiServer, namespace: str) -> None:
+    store(apiserver, namespace, a_related())
+    async with seen(apiserver.kubeconfig) as source:
+        keys = source.keys()
+
+    assert ServiceKey(namespace, "torchserve") in keys
+
+
+async def test_who_may_not_see_pods_is_told(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
+    store(apiserver, namespace, a_related())
+    kubeconfig = a_reader(apiserver, namespace, [SERVICES], tmp_path)
+    async with seen(kubeconfig, namespace) as source:
+        related = source.related(ServiceKey(namespace, "torchserve"))
+        assert related is not None
+        assert (view_of(related).health, related.pods) == (Health.READY, [])
+        assert f"you may not list and watch pods in namespace {namespace}" in source.hidden()
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "message"),
+    [
+        ((), "you may not list and watch inferenceservices in all namespaces; name one that you may read"),
+        (("default",), "you may not list and watch inferenceservices in namespace default; name another one"),
+    ],
+)
+async def test_who_may_see_nothing_is_told_what_to_do(
+    apiserver: ApiServer, namespace: str, tmp_path: Path, elsewhere: Sequence[str], message: str
+) -> None:
+    kubeconfig = a_reader(apiserver, namespace, [SERVICES, PODS], tmp_path)
+    with pytest.raises(NotAllowed, match=message):
+        async with seen(kubeconfig, *elsewhere):
+            pass
+
+
+async def test_a_cluster_without_the_crds_is_told(assets: Path) -> None:
+    with running(assets) as server, pytest.raises(NotInstalled, match="install the operator"):
+        async with seen(server.kubeconfig, "default"):
+            pass

@@ -1,0 +1,62 @@
+"""A dashboard of a source that the test plays, and clients of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from isvc_operator.dashboard.server import dashboard
+from tests.support.played_source import PlayedSource
+
+TOKEN = "correct-token"
+
+
+@pytest.fixture
+def source() -> PlayedSource:
+    return PlayedSource()
+
+
+@pytest.fixture
+async def url(source: PlayedSource) -> AsyncIterator[URL]:
+    """The address of the dashboard, without the token."""
+    async with dashboard(source, port=0, token=TOKEN, where="here") as address:
+        yield URL(address).with_query(None)
+
+
+@pytest.fixture
+async def stranger(url: URL) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client without a token."""
+    async with aiohttp.ClientSession(url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        yield session
+
+
+@pytest.fixture
+async def viewer(url: URL) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client who has opened the address with the token."""
+    async with aiohttp.ClientSession(url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        async with session.get("/", params={"token": TOKEN}) as response:
+            assert (response.status, response.url) == (200, url)
+        yield session
+
+
+@pytest.fixture
+def events() -> Callable[[aiohttp.ClientResponse], AsyncIterator[tuple[str, str]]]:
+    """Reads the events of a stream: the name and the data of each."""
+    return read_events
+
+
+async def read_events(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, str]]:
+    name, data = "", list[str]()
+    async for raw in response.content:
+        line = raw.decode().rstrip("\n")
+        field, _, value = line.partition(": ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            data.append(value)
+        elif not line and data:
+            yield name, "\n".join(data)
+            name, data = "", []

@@ -1,0 +1,83 @@
+"""How texts and values are written in pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator.dashboard import markup
+from isvc_operator.dashboard.markup import Place
+from isvc_operator.manifests import ServiceKey
+from isvc_operator.view.values import Hop
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"), (0.44, "0.4 s"), (9.94, "9.9 s"), (12, "12 s"), (59.6, "1 min"), (185, "3 min 5 s"),
+        (7200, "2 h"), (7380, "2 h 3 min"), (400_000, "4 d"),
+    ],
+)  # fmt: skip
+def test_a_duration_is_written_as_people_do(seconds: float, text: str) -> None:
+    assert markup.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(None, "–"), (12, "12 B"), (2048, "2.0 KiB"), (300 * 1024**2, "300 MiB"), (2**50, "1024 TiB")]
+)
+def test_a_size_has_a_binary_unit(size: float | None, text: str) -> None:
+    assert markup.byte_size(size) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (0, "0"), (0.25, "0.25"), (12.34, "12.3"), (4321, "4,321")])
+def test_an_amount_has_two_or_three_digits(value: float | None, text: str) -> None:
+    assert markup.amount(value) == text
+
+
+def test_text_from_outside_is_escaped_and_its_control_characters_are_visible() -> None:
+    template = markup.templates(where="here").from_string("{{ text }}")
+
+    assert template.render(text="<b>\x1b[31m\u202e'\"&") == "&lt;b&gt;\\x1b[31m\\u202e&#39;&#34;&amp;"
+
+
+def test_a_path_quotes_any_name() -> None:
+    assert markup.path(ServiceKey("a/b", "c?d#"), "logs") == "/services/a%2Fb/c%3Fd%23/logs"
+
+
+def test_an_id_has_no_character_that_means_something() -> None:
+    assert markup.anchor(['a"> b', "c"]).isalnum()
+    assert markup.anchor(["a", "bc"]) != markup.anchor(["ab", "c"])
+
+
+def test_yaml_leaves_out_what_nobody_wrote_and_hides_secrets() -> None:
+    secret = {
+        "kind": "Secret",
+        "metadata": {
+            "name": "a",
+            "uid": "1",
+            "managedFields": [],
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        },
+        "data": {"key": "c2VjcmV0"},
+    }
+
+    assert markup.as_yaml(secret) == "kind: Secret\nmetadata:\n  name: a\ndata:\n  key: (hidden)\n"
+
+
+def test_places_that_share_the_requests_are_one_step() -> None:
+    way = [
+        Hop(name="host", kind="HTTPRoute", target="a-predictor", weight=90),
+        Hop(name="host", kind="HTTPRoute", target="a-predictor-canary", weight=10),
+        Hop(name="a-predictor", kind="predictor"),
+        Hop(name="a-predictor-canary", kind="predictor"),
+    ]
+
+    assert markup.steps(way) == [
+        [Place("host", "HTTPRoute", None)],
+        [Place("a-predictor", "predictor", 90), Place("a-predictor-canary", "predictor", 10)],
+    ]
+
+
+def test_a_way_in_a_circle_ends() -> None:
+    way = [Hop(name="a", kind="x", target="b"), Hop(name="b", kind="x", target="a")]
+
+    assert markup.steps(way) == [[Place("a", "x", None)], [Place("b", "x", None)]]

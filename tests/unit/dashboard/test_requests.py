@@ -1,0 +1,137 @@
+"""The form that sends a request."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from isvc_operator import limits
+from isvc_operator.dashboard.request import Split, split_of
+from isvc_operator.view.source import Request, Response
+from tests.support.played_services import Played
+from tests.support.played_source import PlayedSource
+
+PATH = "/services/models/torchserve"
+TIMING = "queue;dur=1.000, batch;dur=0.500, model;dur=6.000, transport;dur=0.500"
+METADATA = {"inputs": [{"name": "image", "datatype": "BYTES", "shape": [-1]}]}
+
+
+def respond(request: Request) -> Response:
+    if request.path == "/v1/models":
+        return Response(status=200, headers={}, body=b'{"models": ["bert"]}', seconds=0.001)
+    if request.method == "GET":
+        return Response(status=200, headers={}, body=json.dumps(METADATA).encode(), seconds=0.001)
+    return Response(status=200, headers={"Server-Timing": TIMING}, body=b'{"predictions": [4]}', seconds=0.01)
+
+
+@pytest.fixture
+def source() -> PlayedSource:
+    source = PlayedSource(Played().ready())
+    source.respond = respond
+    return source
+
+
+@pytest.fixture
+def headers(url: URL) -> dict[str, str]:
+    return {"Origin": str(url.origin()), "HX-Request": "true"}
+
+
+async def test_the_form_has_the_models_and_a_sample(viewer: aiohttp.ClientSession) -> None:
+    async with viewer.get(f"{PATH}/sample", params={"protocol": "v2"}) as response:
+        text = await response.text()
+
+    assert '<option value="bert" selected>' in text
+    assert "/v2/models/bert/infer" in text
+    assert "&#34;image&#34;" in text
+
+
+async def test_a_request_is_sent_as_written_and_its_response_shown(
+    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
+) -> None:
+    fields = {"protocol": "v1", "model": "bert", "body": '{"instances": [1]}'}
+    async with viewer.post(f"{PATH}/request", headers=headers, data=fields) as response:
+        text = await response.text()
+
+    sent = source.requests[-1]
+    assert (sent.method, sent.path, sent.body) == ("POST", "/v1/models/bert:predict", b'{"instances": [1]}')
+    assert sent.headers["X-Server-Timing"] == "1"
+    assert "&#34;predictions&#34;" in text
+
+
+async def test_a_file_is_sent_in_base64(
+    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
+) -> None:
+    form = aiohttp.FormData({"protocol": "v2", "model": "bert", "body": "unused"})
+    form.add_field("file", b"\x89PNG", filename="digit.png")
+    async with viewer.post(f"{PATH}/request", headers=headers, data=form) as response:
+        assert response.status == 200
+
+    tensor = {"name": "image", "datatype": "BYTES", "shape": [1], "data": [base64.b64encode(b"\x89PNG").decode()]}
+    assert json.loads(source.requests[-1].body) == {"inputs": [tensor]}
+
+
+async def test_the_name_of_a_model_stays_one_part_of_the_path(
+    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
+) -> None:
+    fields = {"protocol": "v1", "model": "../v2/repository?x#", "body": "{}"}
+    async with viewer.post(f"{PATH}/request", headers=headers, data=fields) as response:
+        assert response.status == 200
+
+    assert source.requests[-1].path == "/v1/models/..%2Fv2%2Frepository%3Fx%23:predict"
+
+
+async def test_a_request_that_is_too_large_is_refused(
+    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
+) -> None:
+    form = aiohttp.FormData()
+    form.add_field("file", io.BytesIO(b"x" * (limits.DASHBOARD_REQUEST_BYTES + 1)), filename="large.png")
+    async with viewer.post(f"{PATH}/request", headers=headers, data=form) as response:
+        assert (response.status, source.requests) == (413, [])
+        assert "larger than 16,777,216 bytes" in await response.text()
+
+
+async def test_a_large_response_is_shown_in_part(
+    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
+) -> None:
+    size = limits.DASHBOARD_RESPONSE_BYTES
+    source.respond = lambda request: Response(status=200, headers={}, body=b"x" * (2 * size), seconds=0.01)
+    async with viewer.post(f"{PATH}/request", headers=headers, data={"body": "{}"}) as response:
+        text = await response.text()
+
+    assert "x" * size in text
+    assert "x" * (size + 1) not in text
+    assert "256 KiB more are not shown" in text
+
+
+async def test_a_service_that_does_not_respond_says_why(
+    viewer: aiohttp.ClientSession, headers: dict[str, str], source: PlayedSource
+) -> None:
+    source.respond = PlayedSource().respond
+    async with viewer.post(f"{PATH}/request", headers=headers, data={"body": "{}"}) as response:
+        assert "the service does not respond; it is starting" in await response.text()
+
+
+async def test_a_protocol_that_there_is_not_is_refused(viewer: aiohttp.ClientSession, headers: dict[str, str]) -> None:
+    async with viewer.post(f"{PATH}/request", headers=headers, data={"protocol": "v9"}) as response:
+        assert response.status == 400
+        assert "choose v1 or v2" in await response.text()
+
+
+def test_the_parts_of_the_time_add_up_to_it() -> None:
+    splits = split_of(Response(status=200, headers={"server-timing": TIMING}, body=b"", seconds=0.01))
+
+    assert [(split.name, round(split.share, 6)) for split in splits] == [
+        ("queue", 10), ("batch", 5), ("model", 60), ("transport", 5), ("network", 20),
+    ]  # fmt: skip
+    assert sum(split.seconds for split in splits) == pytest.approx(0.01)
+    assert splits[2] == Split("model", "in the model", 0.006, pytest.approx(15), pytest.approx(60))
+
+
+@pytest.mark.parametrize("header", ["", "x", "queue;dur=1.2.3", "queue;desc=a"])
+def test_without_a_time_split_nothing_is_made_up(header: str) -> None:
+    assert split_of(Response(status=200, headers={"Server-Timing": header}, body=b"", seconds=1)) == ()

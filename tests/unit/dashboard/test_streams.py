@@ -1,0 +1,262 @@
+"""What a stream sends: the page's parts, then what changes; lines of logs; points of charts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from data_plane.server.metrics import ServerMetrics
+from isvc_operator import limits
+from isvc_operator.dashboard import scraping
+from isvc_operator.dashboard.feed import Feed
+from isvc_operator.dashboard.scraping import Scraping
+from isvc_operator.manifests import ServiceKey
+from tests.support.played_services import Played
+from tests.support.played_source import PlayedSource
+from tests.unit.dashboard.conftest import read_events
+
+PLAYED = Played()
+OTHER = Played(name="mnist")
+KEY = ServiceKey("models", "torchserve")
+PATH = "/services/models/torchserve"
+CONTAINER = {"pod": PLAYED.pod_name, "container": "kserve-container"}
+
+
+@pytest.fixture
+def source() -> PlayedSource:
+    return PlayedSource(PLAYED.loading(10), OTHER.ready())
+
+
+@pytest.fixture
+async def rows(viewer: aiohttp.ClientSession) -> AsyncIterator[AsyncIterator[tuple[str, str]]]:
+    async with viewer.get("/events") as response:
+        assert response.content_type == "text/event-stream"
+        yield read_events(response)
+
+
+async def test_of_all_services_only_what_changes_is_sent(
+    rows: AsyncIterator[tuple[str, str]], source: PlayedSource
+) -> None:
+    _, first = await anext(rows)
+    source.put(PLAYED.loading(60))
+    _, second = await anext(rows)
+
+    assert (first.count("<tr"), second.count("<tr")) == (2, 1)
+    assert 'value="60"' in second
+
+
+async def test_a_change_that_nobody_sees_is_not_sent(
+    rows: AsyncIterator[tuple[str, str]], source: PlayedSource
+) -> None:
+    await anext(rows)
+    source.put(PLAYED.loading(10))
+    source.put(OTHER.failed())
+
+    assert "mnist" in (await anext(rows))[1]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_service_that_comes_or_goes_changes_the_list(
+    rows: AsyncIterator[tuple[str, str]], source: PlayedSource, is_new: bool
+) -> None:
+    await anext(rows)
+    if is_new:
+        source.put(Played(name="new").pending())
+    else:
+        source.remove(KEY)
+
+    assert (await anext(rows))[1].count("<tr") == (3 if is_new else 1)
+
+
+async def test_of_a_service_only_the_parts_that_change_are_sent(
+    viewer: aiohttp.ClientSession, source: PlayedSource
+) -> None:
+    async with viewer.get(f"{PATH}/events", params={"side": ""}) as response:
+        parts = read_events(response)
+        _, first = await anext(parts)
+        source.put(PLAYED.loading(60))
+        _, second = await anext(parts)
+        source.remove(KEY)
+        _, third = await anext(parts)
+
+    assert ('hx-target="#head"' in first, 'hx-target="#overview"' in first) == (True, True)
+    assert 'value="60"' in second
+    assert "was deleted" in third
+
+
+@pytest.mark.parametrize(
+    "path", [f"{PATH}/events?side=nothing", "/services/models/nothing", "/services/models/nothing/events"]
+)
+async def test_what_does_not_exist_is_not_found(viewer: aiohttp.ClientSession, path: str) -> None:
+    async with viewer.get(path) as response:
+        assert response.status == 404
+
+
+async def test_more_streams_than_are_kept_are_refused(
+    viewer: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_STREAMS", 1)
+    async with viewer.get("/events") as first, viewer.get("/events") as second:
+        assert (first.status, second.status) == (200, 503)
+        assert "close some" in await second.text()
+
+
+# --- logs ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_log_is_followed_with_its_levels(viewer: aiohttp.ClientSession, source: PlayedSource) -> None:
+    source.write(PLAYED.pod_name, "kserve-container", "starting", "WARNING slow")
+    async with viewer.get(f"{PATH}/log", params=CONTAINER) as response:
+        lines = read_events(response)
+        first = await anext(lines)
+        source.write(PLAYED.pod_name, "kserve-container", "Traceback (most recent call last):", at=None)
+        second = await anext(lines)
+
+    at = "2026-01-01T12:00:00.000Z"
+    assert first == ("lines", json.dumps([[at, "info", "starting"], [at, "warning", "WARNING slow"]]))
+    assert second == ("lines", json.dumps([[None, "error", "Traceback (most recent call last):"]]))
+
+
+async def test_a_log_of_an_earlier_run_ends(viewer: aiohttp.ClientSession, source: PlayedSource) -> None:
+    source.write(PLAYED.pod_name, "kserve-container before", "it crashed")
+    async with viewer.get(f"{PATH}/log", params={**CONTAINER, "previous": "true"}) as response:
+        found = [event async for event in read_events(response)]
+
+    assert [name for name, _ in found] == ["lines", "end"]
+
+
+async def test_a_line_of_a_log_is_bounded_and_its_escapes_are_visible(
+    viewer: aiohttp.ClientSession, source: PlayedSource
+) -> None:
+    source.write(PLAYED.pod_name, "kserve-container", "\x1b[31m" + "x" * 100_000)
+    async with viewer.get(f"{PATH}/log", params=CONTAINER) as response:
+        _, data = await anext(read_events(response))
+
+    ((_, _, text),) = json.loads(data)
+    assert text.startswith("\\x1b[31mx")
+    assert len(text) < limits.DASHBOARD_LOG_LINE_BYTES + 20
+
+
+async def test_not_more_than_the_last_lines_are_read(viewer: aiohttp.ClientSession, source: PlayedSource) -> None:
+    count = limits.DASHBOARD_LOG_LINES
+    source.write(PLAYED.pod_name, "kserve-container before", *map(str, range(count + 5)))
+    async with viewer.get(f"{PATH}/log", params={**CONTAINER, "previous": "true"}) as response:
+        events = [json.loads(data) async for name, data in read_events(response) if name == "lines"]
+
+    texts = [text for event in events for _, _, text in event]
+    assert (len(texts), texts[0]) == (count, "5")
+
+
+async def test_a_container_of_another_service_has_no_log_here(viewer: aiohttp.ClientSession) -> None:
+    async with viewer.get(f"{PATH}/log", params={**CONTAINER, "pod": OTHER.pod_name}) as response:
+        assert response.status == 404
+
+
+# --- charts --------------------------------------------------------------------------------------------------
+
+
+async def test_points_come_while_somebody_looks_and_pods_are_asked_only_then(
+    viewer: aiohttp.ClientSession, source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scraping, "EVERY", 0.02)
+    metrics = ServerMetrics()
+    source.metrics_of[OTHER.pod_name] = lambda: metrics.exposition().decode()
+    assert source.scraped.empty()
+    async with viewer.get("/services/models/mnist/events", params={"side": "charts"}) as response:
+        events = read_events(response)
+        points = list[dict[str, float]]()
+        while not any(point["rate"] for point in points):
+            name, data = await anext(events)
+            metrics.observe("POST", "/v1/models/{model}:predict", 200, 0.02)
+            points += json.loads(data) if name == "points" else []
+    assert {point["errors"] for point in points} == {0}
+    assert {source.scraped.get_nowait() for _ in range(source.scraped.qsize())} == {OTHER.pod_name}
+
+
+async def test_metrics_that_are_too_large_or_no_metrics_count_as_none(
+    viewer: aiohttp.ClientSession, source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scraping, "EVERY", 0.02)
+    source.put(PLAYED.ready())
+    source.metrics_of |= {
+        PLAYED.pod_name: lambda: "# x\n" * limits.DASHBOARD_METRICS_BYTES,
+        OTHER.pod_name: lambda: "}{",
+    }
+    async with viewer.get("/events") as response:
+        rows = read_events(response)
+        await anext(rows)
+        assert {await source.scraped.get() for _ in range(4)} == {PLAYED.pod_name, OTHER.pod_name}
+        source.put(PLAYED.failed())
+        assert "Failed" in (await anext(rows))[1]
+
+
+async def test_only_so_many_pods_are_asked_for_metrics_at_a_time(
+    source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_SCRAPES", 2)
+    source.put(PLAYED.ready(pods=5))
+    at_once, most = 0, 0
+
+    async def metrics(key: ServiceKey, pod: str) -> str:
+        nonlocal at_once, most
+        at_once, most = at_once + 1, max(most, at_once + 1)
+        await asyncio.sleep(0)
+        at_once -= 1
+        source.scraped.put_nowait(pod)
+        return ""
+
+    monkeypatch.setattr(source, "metrics", metrics)
+    reader = Scraping(source, Feed(source))
+    with reader.watching([KEY]):
+        running = asyncio.create_task(reader.run())
+        assert len({await source.scraped.get() for _ in range(5)}) == 5
+        running.cancel()
+
+    assert most == 2
+
+
+async def test_a_chart_has_a_bounded_number_of_points(source: PlayedSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_POINTS", 3)
+    monkeypatch.setattr(scraping, "EVERY", 0)
+    source.put(PLAYED.ready())
+    source.metrics_of[PLAYED.pod_name] = lambda: ServerMetrics().exposition().decode()
+    reader = Scraping(source, Feed(source))
+    with reader.watching([KEY]):
+        running = asyncio.create_task(reader.run())
+        for _ in range(8):
+            await source.scraped.get()
+        assert len(reader.points(KEY)) == 3
+        running.cancel()
+
+
+async def test_points_are_kept_for_a_while_and_forgotten_then(
+    source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scraping, "EVERY", 0)
+    source.put(PLAYED.ready())
+    source.metrics_of[PLAYED.pod_name] = lambda: ServerMetrics().exposition().decode()
+    reader = Scraping(source, Feed(source))
+    running = asyncio.create_task(reader.run())
+    with reader.watching([KEY]):
+        for _ in range(3):
+            await source.scraped.get()
+    before = reader.points(KEY)
+    with reader.watching([KEY]):
+        for _ in range(3):
+            await source.scraped.get()
+    after = reader.points(KEY)
+    monkeypatch.setattr(limits, "DASHBOARD_KEPT_SECONDS", 0.0)
+    source.put(OTHER.ready())
+    source.metrics_of[OTHER.pod_name] = source.metrics_of[PLAYED.pod_name]
+    with reader.watching([ServiceKey("models", "mnist")]):
+        while await source.scraped.get() != OTHER.pod_name:
+            pass
+    running.cancel()
+
+    assert before
+    assert after[: len(before)] == before
+    assert reader.points(KEY) == ()

@@ -1,0 +1,71 @@
+"""Where a start spent its time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from isvc_operator.dashboard.timeline import Kind, Lane, Part, line_of, ticks
+from isvc_operator.view.service import view_of
+from isvc_operator.view.source import Related
+from tests.support.played_services import BEGAN, Played
+
+PLAYED = Played()
+WAITED = Part(kind=Kind.WAITING, name="waits for a node, volumes and images", start=1, seconds=2)
+COPIED = Part(kind=Kind.STORAGE, name="storage-initializer copies the model", start=3, seconds=17)
+PREPARED = Part(kind=Kind.WAITING, name="prepares the next container", start=20, seconds=1)
+SERVER = "kserve-container starts and loads the model"
+
+
+def lanes(related: Related, *, now: float) -> list[Lane]:
+    line = line_of(view_of(related), BEGAN + timedelta(seconds=now))
+    assert line is not None
+    return list(line.lanes)
+
+
+def test_a_start_that_has_ended_has_all_its_parts_and_the_moment_of_ready() -> None:
+    started = Part(kind=Kind.SERVER, name=SERVER, start=21, seconds=13)
+
+    assert lanes(PLAYED.ready(), now=100) == [
+        Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, PREPARED, started], ready=34)
+    ]
+
+
+def test_the_longest_part_is_named() -> None:
+    (lane,) = lanes(PLAYED.ready(), now=100)
+
+    assert lane.slowest == COPIED
+
+
+def test_a_start_that_goes_on_ends_now() -> None:
+    copying = Part(kind=Kind.STORAGE, name="storage-initializer copies the model", start=3, seconds=7, going=True)
+
+    assert lanes(PLAYED.loading(40), now=10) == [Lane(pod=PLAYED.pod_name, parts=[WAITED, copying], ready=None)]
+
+
+def test_a_pod_without_a_container_waits() -> None:
+    waits = Part(kind=Kind.WAITING, name="waits for a node, volumes and images", start=1, seconds=8, going=True)
+
+    assert lanes(PLAYED.pending(), now=9) == [Lane(pod=PLAYED.pod_name, parts=[waits], ready=None)]
+
+
+def test_a_container_that_has_ended_with_an_error_has_failed() -> None:
+    failed = Part(kind=Kind.SERVER, name=SERVER, start=21, seconds=8, failed=True)
+
+    assert lanes(PLAYED.failed(), now=60) == [
+        Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, PREPARED, failed], ready=None)
+    ]
+
+
+def test_without_pods_there_is_no_line() -> None:
+    assert line_of(view_of(Related(service=PLAYED.body("Unknown", "CreatingPod", ""))), BEGAN) is None
+
+
+@pytest.mark.parametrize("length", [1, 3, 34, 61, 700, 5000, 90_000])
+def test_there_are_few_marks_and_all_are_round(length: float) -> None:
+    marks = ticks(length)
+
+    assert 1 <= len(marks) <= 7
+    assert marks[0] == 0
+    assert marks[-1] <= length
