@@ -4,7 +4,9 @@ Suites: operator (a real API server), start, disruptions, upgrade, takeover and 
 cluster-up`), autoscaling (that cluster, after `bash tests/cluster/autoscaling`), storage (a real S3), transformer (our
 SDK beside KServe's), and those of the data plane on this machine: serving, idle, batching, streaming, latency, memory,
 serverstart, httplayer, logger; `dataplane` stands for these nine. scale and soak: many services, whose pods KWOK
-plays. `before --before DIR` compares our servers with those of another checkout.
+plays. clientbench: `isvc bench` beside wrk and vegeta.
+dashboard: its pages in Chromium. `before --before DIR` compares our servers with those of
+another checkout.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ SUITES = (
     "storage",
     "transformer",
     *DATAPLANE,
+    "clientbench",
+    "dashboard",
 )
 BEFORE = "before"  # for which another checkout is needed
 MIGRATE = "migrate"  # for which the cluster has no operator yet

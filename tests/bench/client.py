@@ -1,7 +1,4 @@
-"""An HTTP client that reads what it gets: it can check every answer, and can ask at a fixed rate whatever comes back.
-
-wrk does neither. Of the tools that pace (wrk2, vegeta) none can be installed from a package registry.
-"""
+"""An HTTP client that reads what it gets: it can check every answer, which neither wrk nor `isvc bench` does."""
 
 from __future__ import annotations
 
@@ -79,11 +76,6 @@ def repeat(port: int, question: Question, count: int, connections: int) -> None:
     uvloop.run(_repeat(port, question, count, connections))
 
 
-def pace(port: int, question: Question, rate: float, seconds: float, connections: int = 256) -> list[float]:
-    """Ask at a fixed rate, ready or not; the milliseconds from when each request was due to its answer."""
-    return uvloop.run(_pace(port, question, rate, seconds, connections))
-
-
 def request(path: str, body: bytes) -> bytes:
     """The bytes of one POST."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
@@ -119,29 +111,6 @@ async def _repeat(port: int, question: Question, count: int, connections: int) -
             assert status == 200, answer
 
     await _on_each(port, connections, work)
-
-
-async def _pace(port: int, question: Question, rate: float, seconds: float, connections: int) -> list[float]:
-    message, latencies = request(question.path, question.body), list[float]()
-    free: asyncio.Queue[Connection] = asyncio.Queue()
-
-    async def ask(connection: Connection, due: float) -> None:
-        status, answer = await connection.ask(message)
-        assert status == 200, answer
-        latencies.append((time.perf_counter() - due) * 1000)
-        free.put_nowait(connection)
-
-    async with _connections(port, connections) as opened, asyncio.TaskGroup() as asked:
-        for connection in opened:
-            free.put_nowait(connection)
-        started = time.perf_counter()
-        for number in range(int(rate * seconds)):
-            due = started + number / rate
-            # A timer of the event loop is a millisecond wide: too coarse, so look again and again.
-            while time.perf_counter() < due:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-            asked.create_task(ask(await free.get(), due))
-    return latencies
 
 
 async def _on_each(port: int, connections: int, work: Callable[[Connection], Coroutine[Any, Any, None]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from tests.bench import client
+from tests.bench.load import pace
 from tests.bench.options import Options
 from tests.bench.peers.launch import Launched, attempt, launched
 from tests.bench.peers.ours import DEFAULT, Adapter, BareTorchScript, MarRuntime
@@ -43,7 +43,7 @@ def _row(peer: Peer, runs: list[dict[str, Any]]) -> Row:
 def _run(server: Launched, seconds: int) -> dict[str, Any]:
     highest = max(server.press(clients, seconds).requests_per_s for clients in (8, 32))
     with held_to(ONE_CORE.load):
-        latencies = client.pace(server.server.port, server.question, _SHARE * highest, 2 * seconds)
+        latencies = pace(server.server.port, server.question, _SHARE * highest, 2 * seconds)
     centiles = statistics.quantiles(latencies, n=100, method="inclusive")
     return {
         "highest_per_s": highest,

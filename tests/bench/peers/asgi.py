@@ -33,6 +33,22 @@ class AsgiEcho:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """A server whose times are known."""
+
+    name: str = "a server that waits 20 ms, each tenth time 100 ms"
+
+    def settings(self, work: Work, cores: int) -> Mapping[str, Any]:
+        return {"default": {}}
+
+    def commands(self, place: Place, setting: Any) -> Sequence[Command]:
+        return [program(place, PROGRAMS / "waiting_server.py", str(place.port))]
+
+    def question(self, work: Work, server: Server) -> Question:
+        return work.v1()
+
+
+@dataclass(frozen=True)
 class HttpLayer:
     name: str = "ours: HTTP layer"
 

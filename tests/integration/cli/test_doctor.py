@@ -1,0 +1,170 @@
+"""`isvc doctor` on a real API server with everything that is installed: each line is ok, or says what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isvc_operator import __version__
+from isvc_operator.cli import main
+from tests.support.apiserver import ApiServer, install_crds, running
+from tests.support.namespace import Namespace, story_service
+
+Captured = pytest.CaptureFixture[str]
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+HOME = "isvc-system"
+TEAM = "team"
+IMAGE = f"localhost/isvc-operator/operator:{__version__}"
+INGRESS_CLASS = {
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "IngressClass",
+    "metadata": {"name": "contour", "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}},
+    "spec": {"controller": "projectcontour.io/contour"},
+}
+CRDS = (
+    "inferenceservices",
+    "servingruntimes",
+    "clusterservingruntimes",
+    "clusterstoragecontainers",
+)
+
+
+@pytest.fixture(scope="module")
+def server(assets: Path) -> Iterator[ApiServer]:
+    """A cluster with the shipped manifests, and an operator that its Deployment's controller says is ready."""
+    with running(assets) as found:
+        install_crds(found)
+        found.kubectl("apply", f"--kustomize={MANIFESTS / 'base'}")
+        found.kubectl("apply", f"--kustomize={MANIFESTS / 'runtimes'}")
+        found.kubectl("apply", "--filename=-", stdin=json.dumps(INGRESS_CLASS))
+        Namespace(found, HOME).play_finished_rollout("isvc-operator")
+        found.create_namespace(TEAM)
+        Namespace(found, TEAM).apply(story_service())
+        yield found
+
+
+def doctor(server: ApiServer, capsys: Captured, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """The exit code, and what is not ok by its subject."""
+    code = main(["doctor", f"--kubeconfig={server.kubeconfig}", "-n", TEAM, "-o", "json", *arguments])
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    return code, {item["subject"]: (item["verdict"], item["message"]) for item in checks if item["verdict"] != "ok"}
+
+
+def test_a_cluster_that_has_everything_is_ok_in_each_line(server: ApiServer, capsys: Captured) -> None:
+    since = server.position()
+
+    assert main(["doctor", f"--kubeconfig={server.kubeconfig}", "-n", TEAM]) == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        f"ok      cluster: Kubernetes {server.send('GET', '/version')['gitVersion']} at {server.base_url}",
+        *(f"ok      crd {name}.serving.kserve.io: installed, as in {__version__}" for name in CRDS),
+        f"ok      operator: isvc-system/isvc-operator is ready (1 of 1): {IMAGE}",
+        "ok      rights: you may use services and their pods in namespace team",
+        "ok      configuration: every setting of inferenceservice-config is used",
+        "ok      ingress: the default IngressClass is contour of projectcontour.io/contour",
+        "ok      runtimes: isvc-mar, kserve-torchserve",
+        "ok      services: 1 in namespace team; each can be served",
+    ]
+    verbs = {call.verb for call in server.calls("isvc", since) if call.resource != "selfsubjectaccessreviews"}
+    assert verbs == {"get", "list"}
+
+
+@pytest.mark.parametrize(
+    ("model", "predictor", "words"),
+    [
+        ({"storageUri": "s3://models/bert"}, {"serviceAccountName": "absent"}, "service account absent does not exist"),
+        ({"storageUri": None, "storage": {"key": "absent", "path": "a"}}, {}, "storage-config"),
+        ({"modelFormat": {"name": "abacus"}}, {}, "no runtime serves model format 'abacus'"),
+    ],
+    ids=["service account", "secret", "runtime"],
+)
+def test_what_a_service_refers_to_is_looked_up(
+    server: ApiServer, capsys: Captured, model: dict[str, Any], predictor: dict[str, Any], words: str
+) -> None:
+    service = story_service()
+    service["metadata"]["name"] = "other"
+    given = {**service["spec"]["predictor"]["model"], **model}
+    service["spec"]["predictor"] |= predictor | {"model": {name: item for name, item in given.items() if item}}
+    server.apply(TEAM, service)
+    try:
+        code, found = doctor(server, capsys)
+    finally:
+        server.kubectl("delete", "isvc", "other", f"--namespace={TEAM}")
+
+    assert (code, set(found)) == (1, {"service other"})
+    verdict, message = found["service other"]
+    assert verdict == "problem"
+    assert words in message
+
+
+def test_settings_without_effect_are_warnings_and_exit_code_3(server: ApiServer, capsys: Captured) -> None:
+    kept = server.find(HOME, "ConfigMap", "inferenceservice-config")
+    assert kept
+    patch = {"data": {"router": "{}"}}
+    server.kubectl(f"-n={HOME}", "patch", "configmap/inferenceservice-config", f"--patch={json.dumps(patch)}")
+    try:
+        code, found = doctor(server, capsys)
+    finally:
+        server.kubectl(f"-n={HOME}", "patch", "configmap/inferenceservice-config", '--patch={"data": {"router": null}}')
+
+    assert code == 3
+    message = "no effect: router (an InferenceGraph is not served); remove it"
+    assert found == {"configuration": ("warning", message)}
+
+
+def test_a_gateway_that_is_configured_and_not_installed_is_named(server: ApiServer, capsys: Captured) -> None:
+    kept = server.find(HOME, "ConfigMap", "inferenceservice-config")
+    assert kept
+    gateway = json.dumps({"data": {"ingress": '{"enableGatewayApi": true}'}})
+    server.kubectl(f"-n={HOME}", "patch", "configmap/inferenceservice-config", f"--patch={gateway}")
+    try:
+        code, found = doctor(server, capsys)
+    finally:
+        back = json.dumps({"data": {"ingress": kept["data"]["ingress"]}})
+        server.kubectl(f"-n={HOME}", "patch", "configmap/inferenceservice-config", f"--patch={back}")
+
+    assert code == 1
+    assert found == {"ingress": ("problem", "the Gateway API is not installed; install it, v1.1 or newer")}
+
+
+def test_who_may_read_little_is_told_what_could_not_be_read(
+    server: ApiServer, capsys: Captured, tmp_path: Path
+) -> None:
+    server.kubectl("create", "serviceaccount", "guest", f"--namespace={TEAM}")
+    config = json.loads(server.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": server.kubectl(f"-n={TEAM}", "create", "token", "guest").strip()}
+    (tmp_path / "config").write_text(json.dumps(config))
+
+    code, found = doctor(server, capsys, f"--kubeconfig={tmp_path / 'config'}")
+
+    assert code == 3
+    assert {subject: verdict for subject, (verdict, _) in found.items()} == {
+        **{f"crd {name}.serving.kserve.io": "unknown" for name in CRDS},
+        "operator": "unknown",
+        "rights": "warning",
+        "configuration": "unknown",
+        "ingress": "unknown",
+        "runtimes": "unknown",
+        "services": "unknown",
+    }
+    assert "get pods/log (isvc logs)" in found["rights"][1]
+
+
+def test_a_server_that_does_not_answer_ends_it(tmp_path: Path, capsys: Captured) -> None:
+    config = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    (tmp_path / "config").write_text(json.dumps(config))
+
+    assert main(["doctor", f"--kubeconfig={tmp_path / 'config'}"]) == 1
+
+    [line] = capsys.readouterr().out.splitlines()
+    assert line.startswith("problem cluster: http://127.0.0.1:1: no response from the API server: ")
+    assert line.endswith("; look at the kubeconfig and its context")

@@ -1,0 +1,257 @@
+"""`isvc predict` on the real API server, with a model that this test plays, and against `isvc run`."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isvc_operator.cli import main
+from tests.support.apiserver import ApiServer
+from tests.support.isvc_process import new_sandbox, read_until
+from tests.support.local_services import runtime, service, write_yaml
+from tests.support.namespace import Namespace, story_service
+from tests.support.played_kubelet import forwarding_kubelet
+from tests.support.ports import free_port
+
+Captured = pytest.CaptureFixture[str]
+HOST = "torchserve.models.example.com"
+TIMES = "queue;dur=0.001, batch;dur=0.002, model;dur=0.003, transport;dur=0.004"
+
+
+@dataclass
+class Model:
+    """A server that answers every request, and remembers it."""
+
+    models: list[str]
+    status: int = 200
+    answer: bytes = b'{"predictions": [4]}'
+    requests: list[tuple[str, str, str, bytes]] = field(default_factory=list)  # path, host, content type, body
+    port: int = 0
+
+
+@contextmanager
+def serving(model: Model) -> Iterator[Model]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._answer(200, json.dumps({"models": model.models}).encode())
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            kind = self.headers["Content-Type"].partition(";")[0]
+            model.requests.append((self.path, self.headers["Host"], kind, body))
+            self._answer(model.status, model.answer)
+
+        def _answer(self, status: int, content: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Server-Timing", TIMES if self.headers["X-Server-Timing"] else "")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    model.port = server.server_port
+    try:
+        yield model
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    with serving(Model(["bert"])) as found:
+        yield found
+
+
+@pytest.fixture
+def team(apiserver: ApiServer, namespace: str) -> Namespace:
+    """A namespace whose service has a URL, as the operator writes it."""
+    found = Namespace(apiserver, namespace)
+    found.apply(story_service())
+    found.patch_status("inferenceservice", "torchserve", {"url": f"http://{HOST}"})
+    return found
+
+
+@pytest.fixture
+def flags(apiserver: ApiServer, team: Namespace) -> list[str]:
+    return [f"--kubeconfig={apiserver.kubeconfig}", "-n", team.name]
+
+
+def ingress_at(team: Namespace, address: str) -> None:
+    backend = {"service": {"name": "torchserve-predictor", "port": {"number": 80}}}
+    metadata, spec = {"name": "torchserve"}, {"defaultBackend": backend}
+    team.apply({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": metadata, "spec": spec})
+    team.patch_status("ingress", "torchserve", {"loadBalancer": {"ingress": [{"ip": address}]}})
+
+
+def test_the_address_of_the_ingress_the_host_and_the_model_are_found(
+    model: Model, team: Namespace, flags: list[str], capsys: Captured
+) -> None:
+    team.patch_status("inferenceservice", "torchserve", {"url": f"http://{HOST}:{model.port}"})
+    ingress_at(team, "127.0.0.1")
+
+    assert main(["predict", "torchserve", "-d", '{"instances": [1]}', *flags]) == 0
+
+    assert model.requests == [
+        ("/v1/models/bert:predict", f"{HOST}:{model.port}", "application/json", b'{"instances": [1]}')
+    ]
+    printed = capsys.readouterr()
+    assert printed.out == '{"predictions": [4]}\n'
+    assert "ms: queue 0.001 ms, batch 0.002 ms, model 0.003 ms, transport 0.004 ms, network " in printed.err
+
+
+def test_bench_finds_what_predict_finds(model: Model, team: Namespace, flags: list[str]) -> None:
+    team.patch_status("inferenceservice", "torchserve", {"url": f"http://{HOST}:{model.port}"})
+    ingress_at(team, "127.0.0.1")
+
+    assert main(["bench", "torchserve", "-d", '{"instances": [1]}', "--requests=5", "-c2", *flags]) == 0
+
+    request = ("/v1/models/bert:predict", f"{HOST}:{model.port}", "application/json", b'{"instances": [1]}')
+    assert model.requests == [request] * 5
+
+
+def test_an_address_may_be_named_and_the_answer_be_json(
+    model: Model, flags: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    tensors = {"inputs": [{"name": "data", "shape": [1], "datatype": "FP32", "data": [1]}]}
+    (tmp_path / "request.json").write_text(json.dumps(tensors))
+    arguments = ["-d", f"@{tmp_path}/request.json", "--address", f"127.0.0.1:{model.port}", "-o", "json"]
+
+    assert main(["predict", "torchserve", *arguments, *flags]) == 0
+
+    data = json.loads(capsys.readouterr().out)
+    assert (data["answer"], data["protocol"], data["model"], data["status"]) == (
+        {"predictions": [4]},
+        "v2",
+        "bert",
+        200,
+    )
+    assert sum(stage["milliseconds"] for stage in data["stages"]) == pytest.approx(data["milliseconds"], abs=0.01)
+    assert [(path, host) for path, host, *_ in model.requests] == [("/v2/models/bert/infer", HOST)]
+
+
+def test_files_go_as_a_form(model: Model, flags: list[str], tmp_path: Path) -> None:
+    (tmp_path / "cat.jpg").write_bytes(b"\xff\xd8")
+    arguments = ["-f", f"image={tmp_path}/cat.jpg", "--address", f"127.0.0.1:{model.port}"]
+
+    assert main(["predict", "torchserve", *arguments, *flags]) == 0
+
+    [(path, _, kind, body)] = model.requests
+    assert (path, kind) == ("/predictions/bert", "multipart/form-data")
+    assert b'name="image"; filename="cat.jpg"' in body
+    assert b"Content-Type: image/jpeg" in body
+
+
+def test_a_pod_is_reached_through_the_api_server(
+    model: Model, apiserver: ApiServer, team: Namespace, flags: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    model.answer = b'{"predictions": "' + b"x" * 300_000 + b'"}'
+    with forwarding_kubelet(apiserver, "forwarding", tmp_path / "kubelet") as asked:
+        ready_pod(team, "forwarding", model.port)
+
+        assert main(["predict", "torchserve", "-d", '{"instances": [1]}', "--port-forward", *flags]) == 0
+
+    assert capsys.readouterr().out.encode() == model.answer + b"\n"
+    assert [host for _, host, *_ in model.requests] == [f"torchserve-predictor.{team.name}.svc"]
+    assert asked
+    assert all(path.startswith(f"/portForward/{team.name}/torchserve-predictor-1") for path in asked)
+
+
+def test_a_port_that_nothing_listens_on_is_named(
+    apiserver: ApiServer, team: Namespace, flags: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    port = free_port()
+    with forwarding_kubelet(apiserver, "refusing", tmp_path / "kubelet"):
+        ready_pod(team, "refusing", port)
+
+        assert main(["predict", "torchserve", "-d", "[1]", "--port-forward", *flags]) == 1
+
+    assert f"isvc: port {port} of pod torchserve-predictor-1 cannot be reached: " in capsys.readouterr().err
+
+
+def ready_pod(team: Namespace, node: str, port: int) -> None:
+    labels = {"serving.kserve.io/inferenceservice": "torchserve", "component": "predictor"}
+    container = {"name": "kserve-container", "image": "i:1", "ports": [{"name": "http", "containerPort": port}]}
+    metadata = {"name": "torchserve-predictor-1", "labels": labels}
+    spec = {"nodeName": node, "containers": [container]}
+    team.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    conditions = [{"type": "Ready", "status": "True"}]
+    team.patch_status("pod", "torchserve-predictor-1", {"phase": "Running", "conditions": conditions})
+    ports = [{"port": 80, "targetPort": "http"}]
+    spec = {"ports": ports, "selector": {"app": "isvc.torchserve-predictor"}}
+    team.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "torchserve-predictor"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words", "code"),
+    [
+        ("absent", [], "there is no InferenceService absent in namespace ", 1),
+        ("torchserve", ["--port-forward"], "no pod of InferenceService torchserve is ready: ", 1),
+        ("torchserve", ["--address=127.0.0.1:1"], "no answer from http://127.0.0.1:1: Connect call failed ", 1),
+        ("torchserve", ["--address=a:b"], "--address a:b: this is no HOST or HOST:PORT", 2),
+        ("torchserve", ["-d", "{"], "the data is not JSON: ", 2),
+        ("torchserve", ["-d", "@/absent"], "/absent cannot be read: No such file or directory", 2),
+    ],
+    ids=["service", "pod", "address", "bad address", "data", "file"],
+)
+def test_what_is_missing_is_one_line(
+    flags: list[str], capsys: Captured, name: str, arguments: list[str], words: str, code: int
+) -> None:
+    assert main(["predict", name, "-d", "[1]", *arguments, *flags]) == code
+
+    assert [line.startswith(f"isvc: {words}") for line in capsys.readouterr().err.splitlines()] == [True]
+
+
+def test_an_answer_that_is_an_error_is_exit_code_1(model: Model, capsys: Captured) -> None:
+    model.status, model.answer = 400, b'{"error": "instances is not a list"}'
+
+    assert main(["predict", "bert", "-d", '{"instances": 1}', "--url", f"http://127.0.0.1:{model.port}"]) == 1
+
+    assert capsys.readouterr() == (
+        "",
+        f"isvc: http://127.0.0.1:{model.port}/v1/models/bert:predict returned 400: instances is not a list\n",
+    )
+
+
+def test_of_several_models_one_has_to_be_chosen(capsys: Captured) -> None:
+    with serving(Model(["one", "two"])) as model:
+        url = f"http://127.0.0.1:{model.port}"
+        assert main(["predict", "bert", "-d", "[1]", "--url", url]) == 1
+        assert capsys.readouterr().err == "isvc: bert serves one, two; choose one with --model\n"
+
+        assert main(["predict", "bert", "-d", "[1]", "--url", url, "--model", "two"]) == 0
+        assert model.requests[0][:2] == ("/v1/models/two:predict", "bert.default.example.com")
+
+
+def test_a_service_of_isvc_run_is_asked_by_its_url(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "weights").write_text("1 2 3")
+    file = write_yaml(tmp_path / "services.yaml", service(), runtime())
+    with (
+        new_sandbox(tmp_path) as sandbox,
+        sandbox.running(file, "--pvc", f"models={tmp_path / 'models'}") as process,
+    ):
+        read_until(process.stdout, "Ctrl-C stops it.")
+
+        assert main(["predict", "first", "-d", "[1]", "--url", f"http://127.0.0.1:{sandbox.port}"]) == 0
+        process.terminate()
+        process.communicate(timeout=60)
+
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (answer["predictions"], answer["service"]) == ([1], "first")

@@ -1,0 +1,156 @@
+"""What `isvc bench` sends and counts, with a server that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from isvc_operator.bench.errors import Unreachable
+from isvc_operator.bench.load import run
+from isvc_operator.bench.plan import Plan, Seen, target
+from tests.support.ports import free_port
+from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, scripted
+
+PLAN = Plan(connections=3, seconds=30, requests=20, timeout=10)
+HOLD_S = 0.3
+
+
+async def loaded(behaviour: Behaviour, plan: Plan) -> tuple[Seen, ScriptedServer]:
+    async with scripted(behaviour) as server:
+        sent = target(f"http://{server.host}/v1/models/m:predict?x=1", method="POST", headers={}, body=b'{"a":1}')
+        return await asyncio.to_thread(run, sent, plan), server
+
+
+def answers(*responses: bytes) -> Behaviour:
+    """The responses in turn, over and over, for each connection; an empty one closes it."""
+
+    async def behave(visitor: Visitor) -> None:
+        for response in itertools.cycle(responses):
+            await visitor.request()
+            if not response:
+                return
+            await visitor.say(response)
+
+    return behave
+
+
+async def silence(visitor: Visitor) -> None:
+    await visitor.request()
+    await visitor.request()
+
+
+# --- a closed loop -------------------------------------------------------------------------------------
+
+
+async def test_all_requests_are_sent_over_so_many_connections_and_counted() -> None:
+    seen, server = await loaded(answers(OK), PLAN)
+
+    head = f"POST /v1/models/m:predict?x=1 HTTP/1.1\r\nHost: {server.host}\r\nUser-Agent: isvc-bench\r\nAccept: */*\r\n"
+    assert Counter(server.requests) == {f'{head}Content-Length: 7\r\n\r\n{{"a":1}}'.encode(): 20}
+    assert (server.visits, seen.answered, seen.failed) == (3, 20, 0)
+    assert (seen.statuses, seen.received) == (Counter({200: 20}), 20 * len(OK))
+    assert 0 < min(seen.latencies) <= max(seen.latencies) <= seen.seconds
+
+
+async def test_it_ends_when_its_time_is_over() -> None:
+    seen, _ = await loaded(answers(OK), replace(PLAN, seconds=0.2, requests=10**6))
+
+    assert seen.seconds >= 0.2
+    assert 0 < seen.answered == seen.statuses[200] < 10**6
+
+
+async def test_another_status_than_2xx_is_a_failure_with_a_time() -> None:
+    seen, _ = await loaded(answers(OK, OK.replace(b"200 OK", b"429 Busy")), replace(PLAN, connections=1))
+
+    assert (seen.statuses, seen.failed, seen.answered) == (Counter({200: 10, 429: 10}), 10, 20)
+
+
+async def test_a_connection_that_the_server_closes_is_opened_again() -> None:
+    closing = OK.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
+
+    seen, server = await loaded(answers(OK, closing), replace(PLAN, connections=1))
+
+    assert (server.visits, seen.answered, seen.failed) == (10, 20, 0)
+
+
+async def test_a_request_whose_connection_ends_is_a_failure() -> None:
+    seen, _ = await loaded(answers(OK, b""), replace(PLAN, connections=1))
+
+    assert (seen.answered, seen.errors) == (10, Counter({"the server closed the connection": 10}))
+
+
+async def test_what_is_not_http_is_a_failure() -> None:
+    seen, _ = await loaded(answers(b"SSH-2.0-OpenSSH\r\n"), replace(PLAN, connections=1, requests=2))
+
+    ((reason, count),) = seen.errors.items()
+    assert (seen.answered, count) == (0, 2)
+    assert reason.startswith("the response is not HTTP (")
+
+
+async def test_a_request_without_a_response_fails_after_its_time() -> None:
+    seen, _ = await loaded(silence, replace(PLAN, connections=2, requests=2, timeout=0.2))
+
+    assert (seen.answered, seen.errors) == (0, Counter({"no response in 0.2 s": 2}))
+
+
+async def test_requests_that_are_under_way_at_the_end_get_their_time() -> None:
+    seen, _ = await loaded(silence, replace(PLAN, connections=2, seconds=0.1, timeout=0.2))
+
+    assert (seen.answered, seen.errors) == (0, Counter({"no response in 0.2 s": 2}))
+
+
+async def test_a_server_that_is_not_there_is_an_error() -> None:
+    port = free_port()
+
+    with pytest.raises(Unreachable, match=rf"^cannot connect to 127\.0\.0\.1:{port}: "):
+        await asyncio.to_thread(run, target(f"http://127.0.0.1:{port}", method="GET", headers={}, body=b""), PLAN)
+
+
+# --- at a rate -----------------------------------------------------------------------------------------
+
+
+async def test_at_a_rate_so_many_are_due_in_the_time() -> None:
+    seen, server = await loaded(answers(OK), replace(PLAN, seconds=0.5, requests=10**6, rate=100))
+
+    assert (seen.answered, seen.failed, len(seen.late)) == (50, 0, 50)
+    assert server.visits <= 3
+
+
+async def test_a_request_that_waits_for_a_slow_server_counts_from_when_it_was_due() -> None:
+    async def slow_at_first(visitor: Visitor) -> None:
+        await visitor.request()
+        await asyncio.sleep(HOLD_S)
+        await visitor.say(OK)
+        await answers(OK)(visitor)
+
+    seen, _ = await loaded(slow_at_first, replace(PLAN, connections=1, seconds=HOLD_S, rate=100, requests=10**6))
+
+    assert seen.answered == 30
+    assert [number for number, wait in enumerate(seen.latencies) if wait < HOLD_S - number / 100] == []
+
+
+async def test_requests_that_find_no_connection_by_the_end_are_failures() -> None:
+    seen, _ = await loaded(silence, replace(PLAN, connections=1, seconds=0.2, rate=100, timeout=0.5))
+
+    assert (seen.answered, seen.errors.total() + seen.unsent) == (0, 20)
+    assert seen.unsent >= 17  # it can be tried once more, and once more at the very end
+
+
+async def test_more_connections_are_opened_only_where_requests_wait() -> None:
+    release = asyncio.Event()
+
+    async def hold(visitor: Visitor) -> None:
+        await visitor.request()
+        if visitor.server.visits == 3:
+            release.set()
+        await release.wait()
+        await visitor.say(OK)
+        await answers(OK)(visitor)
+
+    held, server = await loaded(hold, replace(PLAN, seconds=0.2, rate=100))
+
+    assert (server.visits, held.answered, held.failed) == (3, 20, 0)

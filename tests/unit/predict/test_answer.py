@@ -1,0 +1,75 @@
+"""An answer as people and programs get it."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator.predict.answer import Answer, stages_of
+from isvc_operator.predict.payload import Protocol
+
+
+def answer(body: bytes = b'{"predictions": [4]}', status: int = 200, header: str = "") -> Answer:
+    return Answer(
+        url="http://h/v1/models/bert:predict",
+        model="bert",
+        protocol=Protocol.V1,
+        status=status,
+        content_type="application/json",
+        body=body,
+        milliseconds=10.0,
+        stages=stages_of(header),
+    )
+
+
+def test_the_time_is_split_into_the_servers_stages_and_the_rest() -> None:
+    timed = answer(header="queue;dur=0.500, batch;dur=0.041, model;dur=7.25, transport;dur=0.187")
+
+    assert timed.timing() == (
+        "10.0 ms: queue 0.500 ms, batch 0.041 ms, model 7.250 ms, transport 0.187 ms, network 2.022 ms"
+    )
+    assert sum(stage["milliseconds"] for stage in timed.as_data()["stages"]) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("header", ["", "queue", "queue;dur=x", "\x1b[31m;dur=1", "a;dur=1e9", ";;;,,,"])
+def test_a_header_that_is_written_otherwise_has_no_stages(header: str) -> None:
+    assert stages_of(header) in ((), (("a", 1.0),))
+
+
+def test_a_header_has_a_bounded_number_of_stages() -> None:
+    assert len(stages_of(",".join(["a;dur=1"] * 1000))) == 32
+
+
+def test_an_answer_is_plain_values() -> None:
+    assert answer().as_data() == {
+        "url": "http://h/v1/models/bert:predict",
+        "model": "bert",
+        "protocol": "v1",
+        "status": 200,
+        "contentType": "application/json",
+        "answer": {"predictions": [4]},
+        "milliseconds": 10.0,
+        "stages": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [(b"text", "text"), (b"\xff\xd8", None), (b"[" * 100_000, "[" * 100_000)],
+    ids=["text", "bytes", "nested too deep"],
+)
+def test_an_answer_that_is_no_json_is_its_text(body: bytes, value: object) -> None:
+    assert answer(body).value() == value
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error": "model x is not served"}', "model x is not served"),
+        (b"<html>\x1b[2J\nbad gateway", "<html>\\x1b[2J\\nbad gateway"),
+        (b"", "without a word"),
+    ],
+    ids=["ours", "a proxy's", "empty"],
+)
+def test_a_problem_is_one_line(body: bytes, words: str) -> None:
+    assert answer(body, 502).problem() == words
+    assert not answer(body, 502).succeeded

@@ -1,0 +1,85 @@
+"""What is sent for data and files: the protocol follows from the shape, and the bytes stay as they are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from isvc_operator.predict.errors import UnusableRequest
+from isvc_operator.predict.payload import File, Payload, Protocol, of_files, of_json
+
+CAT = File("", "cat.jpg", b"\xff\xd8")
+TENSOR = {"name": "data", "shape": [1], "datatype": "FP32", "data": [1]}
+
+
+@pytest.mark.parametrize(
+    ("value", "protocol"),
+    [
+        ({"instances": [1]}, Protocol.V1),
+        ({"inputs": [1, 2]}, Protocol.V1),
+        ({"inputs": {"a": 1}}, Protocol.V1),
+        ({"inputs": [TENSOR]}, Protocol.V2),
+    ],
+    ids=["instances", "inputs of v1", "an object as inputs", "tensors"],
+)
+def test_the_shape_of_the_data_shows_the_protocol(value: object, protocol: Protocol) -> None:
+    content = json.dumps(value, indent=1).encode()
+
+    assert of_json(content, None) == Payload(protocol, content)
+
+
+def test_a_lone_list_becomes_instances() -> None:
+    assert of_json(b"[1, 2]", None) == Payload(Protocol.V1, b'{"instances": [1, 2]}')
+
+
+def test_a_protocol_that_is_named_is_taken() -> None:
+    assert of_json(b'{"prompt": "x"}', Protocol.V1) == Payload(Protocol.V1, b'{"prompt": "x"}')
+    assert of_json(b"no json", Protocol.TORCHSERVE) == Payload(Protocol.TORCHSERVE, b"no json")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b'{"prompt": "x"}', 'neither "instances"'), (b"{", "not JSON"), (b"[" * 100_000, "not JSON"), (b"3", "neither")],
+    ids=["another shape", "no JSON", "nested too deep", "a number"],
+)
+def test_data_of_no_protocol_is_refused(content: bytes, words: str) -> None:
+    with pytest.raises(UnusableRequest, match=words):
+        of_json(content, None)
+
+
+def test_a_file_is_sent_as_it_is() -> None:
+    assert of_files([CAT], None) == Payload(Protocol.TORCHSERVE, CAT.content, "image/jpeg")
+
+
+def test_files_with_names_are_a_form() -> None:
+    files = [File("image", "cat.jpg", b"1"), File("mask", "mask", b"2")]
+
+    assert of_files(files, None) == Payload(Protocol.TORCHSERVE, files=tuple(files))
+    assert [file.content_type for file in files] == ["image/jpeg", "application/octet-stream"]
+
+
+@pytest.mark.parametrize(
+    ("file", "instance"),
+    [(CAT, {"b64": "/9g="}), (File("image", "cat.jpg", b"\xff\xd8"), {"image": {"b64": "/9g="}})],
+    ids=["without a name", "with a name"],
+)
+def test_files_are_base64_in_v1(file: File, instance: object) -> None:
+    payload = of_files([file], Protocol.V1)
+
+    assert (payload.protocol, json.loads(payload.body)) == (Protocol.V1, {"instances": [instance]})
+
+
+def test_files_of_v2_and_several_without_names_are_refused() -> None:
+    with pytest.raises(UnusableRequest, match="tensors"):
+        of_files([CAT], Protocol.V2)
+    with pytest.raises(UnusableRequest, match="NAME=FILE"):
+        of_files([CAT, CAT], None)
+
+
+def test_a_models_name_is_quoted_in_each_path() -> None:
+    assert [protocol.path("a/b c") for protocol in Protocol] == [
+        "/v1/models/a%2Fb%20c:predict",
+        "/v2/models/a%2Fb%20c/infer",
+        "/predictions/a%2Fb%20c",
+    ]

@@ -1,0 +1,85 @@
+"""What is made of answers that are too large, malformed, late, or none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from isvc_operator.predict import send
+from isvc_operator.predict.errors import PredictFailed
+from isvc_operator.predict.payload import of_json
+from isvc_operator.predict.send import caller
+from isvc_operator.predict.target import Target
+from tests.support.scripted_server import Behaviour, Visitor, scripted
+
+PAYLOAD = of_json(b"[1]", None)
+
+
+def response(content: bytes, status: str = "200 OK", *more: str) -> bytes:
+    head = [f"HTTP/1.1 {status}", f"content-length: {len(content)}", *more]
+    return "\r\n".join([*head, "", ""]).encode() + content
+
+
+def saying(answer: bytes) -> Behaviour:
+    async def behaviour(visitor: Visitor) -> None:
+        await visitor.request()
+        await visitor.say(answer)
+
+    return behaviour
+
+
+async def test_an_answer_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send, "ANSWER_BYTES", 100)
+    async with scripted(saying(response(b"x" * 101))) as server, caller(Target(f"http://{server.host}"), 10) as service:
+        with pytest.raises(PredictFailed, match="more than 100 bytes"):
+            await service.predict("bert", PAYLOAD)
+
+
+async def test_of_a_long_list_of_models_only_so_many_are_considered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send, "MODELS_LISTED", 2)
+    content = json.dumps({"models": ["a", "b", "bert"]}).encode()
+    async with scripted(saying(response(content))) as server, caller(Target(f"http://{server.host}"), 10) as service:
+        with pytest.raises(PredictFailed, match="serves a, b; choose one"):
+            await service.model("bert")
+
+
+@pytest.mark.parametrize(
+    ("content", "model"),
+    [
+        (b'{"models": ["other"]}', "other"),
+        (b'{"models": ["other", "bert"]}', "bert"),
+        (b'{"models": [{"name": "x"}]}', "bert"),
+        (b"[]", "bert"),
+        (b"<html>", "bert"),
+    ],
+    ids=["the only one", "the service's name", "no names", "a list", "a page"],
+)
+async def test_the_model_is_that_of_the_servers_list(content: bytes, model: str) -> None:
+    async with scripted(saying(response(content))) as server, caller(Target(f"http://{server.host}"), 10) as service:
+        assert await service.model("bert") == model
+
+
+async def test_a_redirect_is_an_answer_and_not_followed() -> None:
+    async with (
+        scripted(saying(response(b"", "308 Permanent Redirect", "location: http://127.0.0.1:1"))) as server,
+        caller(Target(f"http://{server.host}"), 10) as service,
+    ):
+        assert (await service.predict("bert", PAYLOAD)).status == 308
+
+
+async def test_no_answer_in_time_is_said_so() -> None:
+    async def silent(visitor: Visitor) -> None:
+        await visitor.request()
+        await asyncio.Event().wait()
+
+    async with scripted(silent) as server, caller(Target(f"http://{server.host}"), 0.05) as service:
+        with pytest.raises(PredictFailed, match=r"within 0\.05 s; look at the pods, or raise --timeout"):
+            await service.predict("bert", PAYLOAD)
+
+
+async def test_a_file_of_certificates_that_is_none_is_named() -> None:
+    with pytest.raises(PredictFailed, match="--cacert /absent"):
+        async with caller(Target("https://a"), 1, "/absent"):
+            pass
