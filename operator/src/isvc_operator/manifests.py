@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 Manifest = Mapping[str, Any]  # a whole object: apiVersion, kind, metadata, …
 Pod = Manifest
@@ -13,6 +13,13 @@ Event = Manifest
 Container = Mapping[str, Any]  # an item of a pod's containers or initContainers
 Volume = Mapping[str, Any]  # an item of a pod's volumes
 NamedItem = Mapping[str, Any]  # an environment variable, a volume or a volume mount
+
+
+class ServiceKey(NamedTuple):
+    """The identity of an InferenceService."""
+
+    namespace: str
+    name: str
 
 
 def name_of(manifest: Manifest) -> str:

@@ -1,4 +1,5 @@
-"""`isvc new`: what it writes, and what it refuses. That all of it runs is shown in tests/integration/kserve_sdk."""
+"""`isvc new`: what it writes, and what it refuses. That all of it runs is shown in
+tests/integration/kserve_sdk and tests/integration/local/test_new_model.py."""
 
 from __future__ import annotations
 
@@ -7,18 +8,26 @@ from pathlib import Path
 import pytest
 
 from isvc_operator.cli import main
+from tests.support.model_folder import read_tree
 
 Captured = pytest.CaptureFixture[str]
 FILES = {
-    "Dockerfile", "README.md", "inferenceservice.yaml", "model.py", "requirements.txt", "test_model.py",
+    "transformer": {
+        "Dockerfile", "README.md", "inferenceservice.yaml", "model.py", "requirements.txt", "test_model.py",
+    },
+    "model": {
+        "README.md", "inferenceservice.yaml", "model/handler.py", "model/model.py", "sample.json", "test_handler.py",
+        "train.py",
+    },
 }  # fmt: skip
 
 
-def test_a_transformer_is_written_with_its_name_in_every_place(tmp_path: Path, capsys: Captured) -> None:
-    assert main(["new", "transformer", "my-digits", "--into", str(tmp_path)]) == 0
+@pytest.mark.parametrize("kind", FILES)
+def test_a_project_is_written_with_its_name_in_every_place(kind: str, tmp_path: Path, capsys: Captured) -> None:
+    assert main(["new", kind, "my-digits", "--into", str(tmp_path)]) == 0
 
-    written = {path.name: path.read_text() for path in (tmp_path / "my-digits").iterdir()}
-    assert set(written) == FILES
+    written = {name: content.decode() for name, content in read_tree(tmp_path / "my-digits").items()}
+    assert set(written) == FILES[kind]
     assert "{{" not in "".join(written.values())
     assert "  name: my-digits\n" in written["inferenceservice.yaml"]
     assert capsys.readouterr().out == f"wrote {tmp_path}/my-digits: see {tmp_path}/my-digits/README.md\n"

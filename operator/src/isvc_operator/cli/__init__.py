@@ -1,45 +1,115 @@
-"""``isvc``: the command line. Only this package reads arguments and environment variables."""
+"""``isvc``: the command line. Only this package reads arguments and environment variables.
+
+Each command is a module, which is imported when the command is named; what it needs beyond Click, it imports when it
+runs. So ``--help`` takes no longer than Click does (tests/unit/cli/test_imports.py).
+"""
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Final
+
+import click
 
 from isvc_operator import __version__
-from isvc_operator.cli import migrate as migrate_command
-from isvc_operator.cli import new as new_command
-from isvc_operator.cli import operator as operator_command
-from isvc_operator.cli import render as render_command
-from isvc_operator.cli import run as run_command
-from isvc_operator.cli import validate as validate_command
-from isvc_operator.cli.exit_codes import EXIT_FAILED, EXIT_INVALID
+from isvc_operator.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID
 from isvc_operator.errors import OperatorError
-from isvc_operator.kube.errors import KubeError
-from isvc_operator.local.errors import RunFailed
-from isvc_operator.migrate.errors import MigrationFailed
-from isvc_operator.text import visible
+from isvc_operator.text import one_line, visible
+
+# The modules of this package that have a ``command``, in the order in which ``--help`` has them.
+COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "run": "run",
+        "render": "render",
+        "validate": "validate",
+        "diff": "diff",
+        "predict": "predict",
+        "status": "status",
+        "logs": "logs",
+        "diagnose": "diagnose",
+        "dashboard": "dashboard",
+        "doctor": "doctor",
+        "new": "new",
+        "pack": "pack",
+        "inspect": "inspect",
+        "bench": "bench",
+        "migrate": "migrate",
+        "operator": "operator",
+        "completion": "completion",
+    }
+)
+
+
+class LateCommands(click.Group):
+    """A group whose commands are imported when they are named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
+        """Return the names in the order of ``--help``."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return the command of a name."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: Any = import_module(f"{__name__}.{COMMANDS[cmd_name]}").command
+        return found if isinstance(found, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name; the error for another one suggests those that there are."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+
+
+@click.group(cls=LateCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="isvc %(version)s")
+def isvc() -> None:
+    """Serve InferenceServices on Kubernetes or on this machine."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``isvc COMMAND`` and return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="isvc", description="Serve InferenceServices on Kubernetes or on this machine."
-    )
-    parser.add_argument("--version", action="version", version=f"isvc {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (run_command, render_command, validate_command, new_command, migrate_command, operator_command):
-        module.add_parser(commands, os.environ)
-    arguments = parser.parse_args(argv)
+    return execute(isvc, argv, "isvc")
+
+
+def execute(command: click.Command, argv: Sequence[str] | None, name: str) -> int:
+    """Run a command, and return its exit code; an error is one line on stderr that says what to do."""
     try:
-        return arguments.run(arguments) or 0
-    except (RunFailed, MigrationFailed, KubeError) as error:
-        return _fail(error, EXIT_FAILED)
+        return command.main(argv, name, standalone_mode=False) or 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return EXIT_INVALID
+    except click.UsageError as error:
+        asked = error.ctx.command_path if error.ctx else name
+        message = error.format_message().replace("\n\t", " ")  # between choices
+        return _fail(name, f"{one_line(message)} See: {asked} --help", EXIT_INVALID)
+    except click.ClickException as error:
+        return _fail(name, error.format_message(), EXIT_INVALID)
+    except click.Abort:
+        return EXIT_INTERRUPTED
     except OperatorError as error:
-        return _fail(error, EXIT_INVALID)
+        return _fail(name, str(error), EXIT_FAILED if isinstance(error, _failures()) else EXIT_INVALID)
 
 
-def _fail(error: OperatorError, exit_code: int) -> int:
-    sys.stderr.write(f"isvc: {visible(str(error))}\n")
+def _failures() -> tuple[type[OperatorError], ...]:
+    """Return the errors of what was asked for correctly, and has failed."""
+    from isvc_operator.cluster.errors import NotSeen
+    from isvc_operator.dashboard.errors import DashboardFailed
+    from isvc_operator.kube.errors import KubeError
+    from isvc_operator.kube.watch import OlderState
+    from isvc_operator.local.errors import RunFailed
+    from isvc_operator.migrate.errors import MigrationFailed
+    from isvc_operator.predict.errors import PredictFailed
+
+    return RunFailed, MigrationFailed, PredictFailed, KubeError, OlderState, NotSeen, DashboardFailed
+
+
+def _fail(name: str, message: str, exit_code: int) -> int:
+    sys.stderr.write(f"{name}: {visible(message)}\n")
     return exit_code

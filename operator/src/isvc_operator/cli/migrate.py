@@ -2,95 +2,134 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from isvc_operator.cli.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
-from isvc_operator.migrate.plan_line import Level
+from isvc_operator.cli.values import WholeNumber
 
-_MOST = 20  # services at a time
-_LONGEST = 570.0  # seconds, less than new pods are held back for
-
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
-    """Add the command and its three steps."""
-    steps = commands.add_parser("migrate", help="change a cluster over from KServe's controller, and back")
-    every = steps.add_subparsers(dest="step", required=True, metavar="STEP")
-    for name, text in (
-        ("plan", "print what changes for each service; writes nothing"),
-        ("apply", "change services over while they serve"),
-        ("back", "give all services back to KServe's controller"),
-    ):
-        parser = every.add_parser(name, help=text)
-        parser.add_argument("--kubeconfig", default=env.get("KUBECONFIG"), help="credentials [KUBECONFIG]")
-        if name != "back":
-            parser.add_argument(
-                "--namespace", action="append", default=[], help="only this namespace; may be repeated (default: all)"
-            )
-            parser.add_argument(
-                "--manifests",
-                action="append",
-                default=[],
-                type=Path,
-                metavar="FILE",
-                help="YAML with the operator and its runtimes, which are installed; may be repeated",
-            )
-        if name == "apply":
-            parser.add_argument(
-                "--parallel",
-                type=int,
-                choices=range(1, _MOST + 1),
-                default=2,
-                metavar="NUMBER",
-                help=f"services at a time, at most {_MOST}; each needs twice its pods (default: 2)",
-            )
-        if name != "plan":
-            parser.add_argument(
-                "--timeout", type=_seconds, default=300.0, help="seconds for each step of a service (default: 300)"
-            )
-        parser.set_defaults(run=run_command)
-
-
-def _seconds(text: str) -> float:
-    if not text.isdigit() or not 0 < int(text) <= _LONGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to {_LONGEST:.0f}")
-    return float(text)
-
-
-def run_command(arguments: argparse.Namespace) -> int:
-    """Run the step; return the exit code."""
-    return asyncio.run(_run(arguments))
-
-
-async def _run(arguments: argparse.Namespace) -> int:
-    # Importing the Kubernetes client takes a second, which the other commands do not need.
-    from isvc_operator.kube.client import connect
-    from isvc_operator.migrate.changeover import apply, back
+if TYPE_CHECKING:
     from isvc_operator.migrate.objects import Objects
-    from isvc_operator.migrate.read import MigrationScope, make_plan, read_manifests
     from isvc_operator.migrate.session import Session
 
-    async with connect(arguments.kubeconfig) as api:
+_MOST = 20  # services at a time
+_LONGEST = 570  # seconds, less than new pods are held back for
+
+_kubeconfig = click.option("--kubeconfig", envvar="KUBECONFIG", metavar="FILE", help="credentials [KUBECONFIG]")
+_timeout = click.option(
+    "--timeout",
+    type=WholeNumber(1, _LONGEST),
+    default=300,
+    metavar="SECONDS",
+    help=f"seconds for each step of a service, at most {_LONGEST} (default: 300)",
+)
+
+
+def _scope(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags that say which services, and what is installed."""
+    namespaces = click.option(
+        "--namespace", multiple=True, metavar="NAME", help="only this namespace; may be repeated (default: all)"
+    )
+    manifests = click.option(
+        "--manifests",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="YAML with the operator and its runtimes, which are installed; may be repeated",
+    )
+    return namespaces(manifests(step))
+
+
+@click.group(short_help="change a cluster over from KServe's controller, and back")
+def command() -> None:
+    """Change a cluster over from KServe's controller to this operator while its services serve, and back."""
+
+
+@command.command(short_help="print what changes for each service; writes nothing")
+@_kubeconfig
+@_scope
+def plan(*, kubeconfig: str | None, namespace: tuple[str, ...], manifests: tuple[Path, ...]) -> int:
+    """Print what changes for each service; writes nothing."""
+    import asyncio
+
+    return asyncio.run(_plan_or_apply(kubeconfig, namespace, manifests, parallel=0, timeout=_LONGEST))
+
+
+@command.command(short_help="change services over while they serve")
+@_kubeconfig
+@_scope
+@click.option(
+    "--parallel",
+    type=WholeNumber(1, _MOST),
+    default=2,
+    metavar="NUMBER",
+    help=f"services at a time, at most {_MOST}; each needs twice its pods (default: 2)",
+)
+@_timeout
+def apply(
+    *, kubeconfig: str | None, namespace: tuple[str, ...], manifests: tuple[Path, ...], parallel: int, timeout: int
+) -> int:
+    """Change services over while they serve."""
+    import asyncio
+
+    return asyncio.run(_plan_or_apply(kubeconfig, namespace, manifests, parallel=parallel, timeout=timeout))
+
+
+@command.command(short_help="give all services back to KServe's controller")
+@_kubeconfig
+@_timeout
+def back(*, kubeconfig: str | None, timeout: int) -> None:
+    """Give all services back to KServe's controller."""
+    import asyncio
+
+    asyncio.run(_back(kubeconfig, timeout))
+
+
+async def _plan_or_apply(
+    kubeconfig: str | None, namespaces: tuple[str, ...], manifests: tuple[Path, ...], *, parallel: int, timeout: int
+) -> int:
+    """Print the plan if ``parallel`` is 0 or something is blocking, else carry it out; return the exit code."""
+    import time
+
+    from isvc_operator.kube.client import connect
+    from isvc_operator.migrate import changeover
+    from isvc_operator.migrate.objects import Objects
+    from isvc_operator.migrate.plan_line import Level
+    from isvc_operator.migrate.read import MigrationScope, make_plan, read_manifests
+
+    async with connect(kubeconfig) as api:
         objects = Objects(api)
-        session = Session(
-            objects, _say, time.monotonic, asyncio.sleep, _now, patience=getattr(arguments, "timeout", _LONGEST)
-        )
-        if arguments.step == "back":
-            await back(session)
-            return 0
-        scope = MigrationScope(tuple(arguments.namespace), read_manifests(arguments.manifests))
-        plan = await make_plan(objects, scope, time.monotonic)
-        if arguments.step == "plan" or plan.worst is Level.BLOCKING:
-            for line in plan.lines():
+        scope = MigrationScope(namespaces, read_manifests(list(manifests)))
+        found = await make_plan(objects, scope, time.monotonic)
+        if not parallel or found.worst is Level.BLOCKING:
+            for line in found.lines():
                 sys.stdout.write(f"{line}\n")
-            return {Level.BLOCKING: EXIT_INVALID, Level.WARNING: EXIT_NO_EFFECT, Level.OK: 0}[plan.worst]
-        await apply(session, scope, arguments.parallel)
+            return {Level.BLOCKING: EXIT_INVALID, Level.WARNING: EXIT_NO_EFFECT, Level.OK: 0}[found.worst]
+        await changeover.apply(_session(objects, timeout), scope, parallel)
         return 0
+
+
+async def _back(kubeconfig: str | None, timeout: int) -> None:
+    from isvc_operator.kube.client import connect
+    from isvc_operator.migrate import changeover
+    from isvc_operator.migrate.objects import Objects
+
+    async with connect(kubeconfig) as api:
+        await changeover.back(_session(Objects(api), timeout))
+
+
+def _session(objects: Objects, timeout: int) -> Session:
+    import asyncio
+    import time
+
+    from isvc_operator.migrate.session import Session
+
+    return Session(objects, _say, time.monotonic, asyncio.sleep, _now, patience=float(timeout))
 
 
 def _say(line: str) -> None:

@@ -1,18 +1,21 @@
-"""``isvc new transformer NAME``: create a folder with a transformer that works, as a starting point.
+"""``isvc new model|transformer NAME``: create a folder with a model or a transformer that works, to start from.
 
 The only placeholder is the name, so ``str.replace`` is enough; a template engine would be a dependency of the command.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
 
 from isvc_operator.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _SUFFIX = ".template"
 _PLACEHOLDER = "{{name}}"
@@ -20,33 +23,65 @@ _PLACEHOLDER = "{{name}}"
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,51}[a-z0-9])?")
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:  # noqa: ARG001
-    """Add the command."""
-    parser = commands.add_parser("new", help="create a project from a template")
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
-    transformer = kinds.add_parser("transformer", help="a transformer with tests, an image and a service")
-    transformer.add_argument("name", metavar="NAME", help="name of the folder, the image and the service")
-    transformer.add_argument(
-        "--into", type=Path, default=Path(), metavar="DIR", help="where to write NAME (default: here)"
-    )
-    transformer.set_defaults(run=run_command)
+@click.group(short_help="create a project from a template")
+def command() -> None:
+    """Create a project from a template."""
 
 
-def run_command(arguments: argparse.Namespace) -> None:
-    """Create the folder; raises InvalidSpec for an invalid name, and for a folder that exists."""
-    name: str = arguments.name
+_into = click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="where to write NAME (default: here)",
+)
+
+
+@command.command(short_help="a model with its handler, tests and a service")
+@click.argument("name", metavar="NAME")
+@_into
+def model(*, name: str, into: Path) -> None:
+    """Write a model with its handler, tests and a service into the folder NAME.
+
+    NAME is the name of the folder, the model and the service.
+    """
+    _create("model", name, into)
+
+
+@command.command(short_help="a transformer with tests, an image and a service")
+@click.argument("name", metavar="NAME")
+@_into
+def transformer(*, name: str, into: Path) -> None:
+    """Write a transformer with tests, an image and a service into the folder NAME.
+
+    NAME is the name of the folder, the image and the service.
+    """
+    _create("transformer", name, into)
+
+
+def _create(kind: str, name: str, into: Path) -> None:
+    """Raise InvalidSpec for a name that no service can have, and for a folder that is there."""
     if not _NAME.fullmatch(name):
         raise InvalidSpec(f"{name!r} cannot be a service's name: use at most 53 lower-case letters, digits and hyphens")
-    folder: Path = arguments.into / name
+    folder = into / name
     if folder.exists():
         raise InvalidSpec(f"{folder} exists already; choose another name, or another folder with --into")
-    write(arguments.kind, name, folder)
+    write(kind, name, folder)
     sys.stdout.write(f"wrote {folder}: see {folder / 'README.md'}\n")
 
 
 def write(kind: str, name: str, folder: Path) -> None:
     """Write every file of the template with the name in it."""
+    from importlib import resources
+
+    _fill(folder, resources.files("isvc_operator.cli") / "templates" / kind, name)
+
+
+def _fill(folder: Path, templates: Traversable, name: str) -> None:
     folder.mkdir(parents=True)
-    for template in (resources.files("isvc_operator.cli") / "templates" / kind).iterdir():
+    for template in templates.iterdir():
+        if template.is_dir():
+            _fill(folder / template.name, template, name)
+            continue
         text = template.read_text(encoding="utf-8").replace(_PLACEHOLDER, name)
         (folder / template.name.removesuffix(_SUFFIX)).write_text(text, encoding="utf-8")

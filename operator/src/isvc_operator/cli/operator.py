@@ -2,125 +2,142 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import logging
-import secrets
-import socket
-from collections.abc import Collection, Mapping
-from contextlib import nullcontext
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 
-from isvc_operator.cli.log_format import FORMATTERS
+import click
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "WARN", "FATAL", "NOTSET")
+_COLLECTIONS_TO_A_FULL_ONE = 100  # of the middle generation
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
-    """Add the command; each flag defaults to an environment variable."""
-    parser = commands.add_parser("operator", help="watch a cluster and serve its InferenceServices")
-    add_flags(parser, env)
+class _Namespaces(click.ParamType[str]):
+    """A name; the variable has several, with commas between them."""
+
+    name = "name"
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        """Return the names in the variable."""
+        return [name for name in rv.split(",") if name]
 
 
-def add_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
-    """Add the operator's flags."""
-    parser.add_argument(
-        "--kubeconfig",
-        default=env.get("KUBECONFIG"),
-        help="credentials [KUBECONFIG]; default: the pod's service account",
-    )
-    parser.add_argument(
-        "--namespace",
-        action="append",
-        default=[item for item in env.get("WATCH_NAMESPACES", "").split(",") if item],
-        help="watch only this namespace; may be repeated [WATCH_NAMESPACES, comma-separated]",
-    )
-    parser.add_argument(
-        "--config-dir",
-        type=Path,
-        default=env.get("CONFIG_DIR"),
-        help="folder with the keys of inferenceservice-config as files [CONFIG_DIR]",
-    )
-    parser.add_argument(
-        "--home",
-        default=env.get("POD_NAMESPACE", "isvc-system"),
-        help="the operator's own namespace, with the ConfigMap of certificates [POD_NAMESPACE]",
-    )
-    parser.add_argument(
-        "--health-port",
-        type=int,
-        default=env.get("HEALTH_PORT"),
-        help="serve GET /healthz, /readyz and /metrics on this port [HEALTH_PORT]",
-    )
-    parser.add_argument(
-        "--parallel", type=int, default=env.get("PARALLEL", "8"), help="number of concurrent reconciles [PARALLEL]"
-    )
-    parser.add_argument(
-        "--leader-elect",
-        type=_true_or_false,
-        nargs="?",
-        const=True,
-        default=env.get("LEADER_ELECT", "false"),
-        help="reconcile only while this replica holds the Lease isvc-operator in the operator's own namespace; needed "
-        "for more than one [LEADER_ELECT: true or false]",
-    )
-    parser.add_argument(
-        "--log-level", type=_level, default=env.get("LOG_LEVEL", "INFO"), help="DEBUG to CRITICAL [LOG_LEVEL]"
-    )
-    parser.add_argument(
-        "--log-format", type=_log_format, default=env.get("LOG_FORMAT", "text"), help="text or json [LOG_FORMAT]"
-    )
-    parser.add_argument(
-        "--traces",
-        type=_traces,
-        default=env.get("TRACES", "none"),
-        help="none, or otlp: send a trace of each reconcile to a collector, which OpenTelemetry's own variables name "
-        "[TRACES]",
-    )
-    parser.set_defaults(run=run_command)
+@click.command(short_help="watch a cluster and serve its InferenceServices")
+@click.option(
+    "--kubeconfig",
+    envvar="KUBECONFIG",
+    metavar="FILE",
+    help="credentials [KUBECONFIG]; default: the pod's service account",
+)
+@click.option(
+    "--namespace",
+    multiple=True,
+    type=_Namespaces(),
+    envvar="WATCH_NAMESPACES",
+    metavar="NAME",
+    help="watch only this namespace; may be repeated [WATCH_NAMESPACES, comma-separated]",
+)
+@click.option(
+    "--config-dir",
+    type=click.Path(path_type=Path),
+    envvar="CONFIG_DIR",
+    metavar="DIR",
+    help="folder with the keys of inferenceservice-config as files [CONFIG_DIR]",
+)
+@click.option(
+    "--home",
+    envvar="POD_NAMESPACE",
+    default="isvc-system",
+    metavar="NAME",
+    help="the operator's own namespace, with the ConfigMap of certificates [POD_NAMESPACE]",
+)
+@click.option(
+    "--health-port",
+    type=int,
+    envvar="HEALTH_PORT",
+    metavar="PORT",
+    help="serve GET /healthz, /readyz and /metrics on this port [HEALTH_PORT]",
+)
+@click.option(
+    "--parallel",
+    type=int,
+    envvar="PARALLEL",
+    default=8,
+    metavar="NUMBER",
+    help="number of concurrent reconciles [PARALLEL]",
+)
+@click.option(
+    "--leader-elect",
+    type=bool,
+    is_flag=False,
+    flag_value=True,
+    envvar="LEADER_ELECT",
+    default=False,
+    metavar="[true|false]",
+    help="reconcile only while this replica holds the Lease isvc-operator in the operator's own namespace; needed for "
+    "more than one [LEADER_ELECT: true or false]",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    envvar="LOG_LEVEL",
+    default="INFO",
+    metavar="LEVEL",
+    help="DEBUG to CRITICAL [LOG_LEVEL]",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    envvar="LOG_FORMAT",
+    default="text",
+    help="text or json [LOG_FORMAT]",
+)
+@click.option(
+    "--traces",
+    type=click.Choice(("none", "otlp")),
+    envvar="TRACES",
+    default="none",
+    help="none, or otlp: send a trace of each reconcile to a collector, which OpenTelemetry's own variables name "
+    "[TRACES]",
+)
+def command(
+    *,
+    kubeconfig: str | None,
+    namespace: tuple[str, ...],
+    config_dir: Path | None,
+    home: str,
+    health_port: int | None,
+    parallel: int,
+    leader_elect: bool,
+    log_level: str,
+    log_format: str,
+    traces: str,
+) -> None:
+    """Watch a cluster and serve its InferenceServices, until it is stopped."""
+    import asyncio
+    import gc
+    import logging
+    import secrets
+    import socket
+    from contextlib import nullcontext
+    from datetime import UTC, datetime
 
-
-def _level(text: str) -> str:
-    if text.upper() not in logging.getLevelNamesMapping():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a log level; use DEBUG, INFO, WARNING, ERROR or CRITICAL")
-    return text.upper()
-
-
-def _true_or_false(text: str) -> bool:
-    return _one_of(text.lower(), ("true", "false"), what="a way to elect a leader") == "true"
-
-
-def _log_format(text: str) -> str:
-    return _one_of(text, FORMATTERS, what="a log format")
-
-
-def _traces(text: str) -> str:
-    return _one_of(text, ("none", "otlp"), what="a way to send traces")
-
-
-def _one_of(text: str, known: Collection[str], *, what: str) -> str:
-    """Return the text; unlike ``choices``, this also checks what an environment variable gives."""
-    if text not in known:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}; use {' or '.join(known)}")
-    return text
-
-
-def run_command(arguments: argparse.Namespace) -> None:
-    """Run the operator until it is stopped."""
-    # Importing the Kubernetes client takes a second, which the other commands do not need.
+    from isvc_operator.cli.log_format import FORMATTERS
     from isvc_operator.handlers.operator import OperatorOptions, run
     from isvc_operator.telemetry.tracing import NoTracer, otlp_tracer
 
     handler = logging.StreamHandler()
-    handler.setFormatter(FORMATTERS[arguments.log_format]())
-    logging.basicConfig(level=arguments.log_level, handlers=[handler])
+    handler.setFormatter(FORMATTERS[log_format]())
+    logging.basicConfig(level=log_level, handlers=[handler])
     options = OperatorOptions(
-        kubeconfig=arguments.kubeconfig,
-        namespaces=tuple(arguments.namespace),
-        config_dir=arguments.config_dir,
-        health_port=arguments.health_port,
-        parallel=arguments.parallel,
-        home=arguments.home,
-        identity=f"{socket.gethostname()}_{secrets.token_hex(4)}" if arguments.leader_elect else "",
+        kubeconfig=kubeconfig,
+        namespaces=namespace,
+        config_dir=config_dir,
+        health_port=health_port,
+        parallel=parallel,
+        home=home,
+        identity=f"{socket.gethostname()}_{secrets.token_hex(4)}" if leader_elect else "",
     )
-    with otlp_tracer() if arguments.traces == "otlp" else nullcontext(NoTracer()) as tracer:
+    # A full one takes 0.3 s with 5,000 services, and finds next to nothing. Python's default is 10.
+    gc.set_threshold(*gc.get_threshold()[:2], _COLLECTIONS_TO_A_FULL_ONE)
+    with otlp_tracer() if traces == "otlp" else nullcontext(NoTracer()) as tracer:
         asyncio.run(run(options, lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), tracer))

@@ -2,71 +2,121 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import json
-import sys
-from collections.abc import Mapping, Sequence
+import os
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from isvc_operator.cli.render import add_flags, usable
-from isvc_operator.local.children import Rendered
+import click
+
+from isvc_operator.cli.files import PATH, FileFlags, file_flags, usable
+from isvc_operator.cli.values import WholeNumber
 from isvc_operator.local.errors import RunFailed, UnusableInput
-from isvc_operator.local.files import read_bytes
-from isvc_operator.local.run import Settings, request_once, serve, until_signal
+
+if TYPE_CHECKING:
+    from isvc_operator.local.children import Rendered
+    from isvc_operator.local.output import Output
+    from isvc_operator.local.service import Settings
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
-    """Add the command."""
-    parser = commands.add_parser("run", help="serve InferenceServices on this machine, without a cluster")
-    parser.add_argument("file", type=Path, metavar="FILE", help="YAML with services and runtimes")
-    parser.add_argument(
-        "--pvc",
-        action="append",
-        default=[],
-        metavar="CLAIM=DIR",
-        help="folder to use for a PersistentVolumeClaim; may be repeated",
-    )
-    parser.add_argument("--http-port", type=_port, default=8080, help="port of the ingress (default: %(default)s)")
-    parser.add_argument("--request", type=Path, metavar="FILE", help="send this file, print the response, and stop")
-    parser.add_argument("--expect", metavar="JSON", help="with --request: fail unless the response equals this")
-    add_flags(parser, env)
-    parser.set_defaults(run=run_command, environment=env)
+@click.command(short_help="serve InferenceServices on this machine, without a cluster")
+@click.argument("file", type=PATH, metavar="FILE")
+@click.option(
+    "--pvc", multiple=True, metavar="CLAIM=DIR", help="folder to use for a PersistentVolumeClaim; may be repeated"
+)
+@click.option(
+    "--image",
+    multiple=True,
+    metavar="NAME=COMMAND",
+    help="command to run for an image, written with or without its tag; may be repeated",
+)
+@click.option("--watch", is_flag=True, help="replace the pods when the YAML, a model or a program has changed")
+@click.option(
+    "--http-port",
+    type=WholeNumber(1, 65535),
+    default=8080,
+    metavar="PORT",
+    help="port of the ingress, a number from 1 to 65535 (default: 8080)",
+)
+@click.option(
+    "--dashboard-port",
+    type=WholeNumber(1, 65535),
+    metavar="PORT",
+    help="port of the dashboard on 127.0.0.1, a number from 1 to 65535 (default: a free one)",
+)
+@click.option("--request", type=PATH, metavar="FILE", help="send this file, print the response, and stop")
+@click.option("--expect", metavar="JSON", help="with --request: fail unless the response equals this")
+@file_flags
+def command(
+    *,
+    file: Path,
+    pvc: tuple[str, ...],
+    image: tuple[str, ...],
+    watch: bool,
+    http_port: int,
+    dashboard_port: int | None,
+    request: Path | None,
+    expect: str | None,
+    flags: FileFlags,
+) -> None:
+    """Serve the InferenceServices of FILE on this machine until stopped, or for one request, without a cluster.
 
+    FILE is YAML with services and runtimes. The output of their processes goes to stderr, the response to stdout.
+    """
+    import asyncio
 
-def run_command(arguments: argparse.Namespace) -> None:
-    """Serve until stopped, or for one request. The processes' output goes to stderr, the response to stdout."""
-    # Processes call each other by loopback, for which no certificate of a cluster is.
-    services = usable([arguments.file], arguments, tls=False).rendered
-    if not services:
-        raise UnusableInput(f"{arguments.file} contains no InferenceService to serve")
-    settings = Settings(_claims(arguments.pvc), arguments.http_port, arguments.environment)
-    if arguments.request:
-        _one_request(arguments, services, settings)
-    elif arguments.expect:
+    from isvc_operator.local.output import new_output
+    from isvc_operator.local.run import serve, until_signal
+    from isvc_operator.local.service import Settings
+    from isvc_operator.local.watch import Inputs
+
+    def read() -> Sequence[Rendered]:
+        # Processes call each other by loopback, for which no certificate of a cluster is.
+        services = usable([file], flags, tls=False).rendered
+        if not services:
+            raise UnusableInput(f"{file} contains no InferenceService to serve")
+        return services
+
+    services = read()
+    settings = Settings(_claims(pvc), http_port, os.environ, _images(image))
+    if request and watch:
+        raise UnusableInput("--watch and --request cannot be used together; leave out one of them")
+    if expect and not request:
         raise UnusableInput("--expect requires --request")
-    else:
-        sample = _sample(arguments.file)
-        asyncio.run(
-            until_signal(serve(services, settings, sample=sample, write=_to_stderr, announce=_to_stdout), _to_stderr)
-        )
+    with new_output() as output:
+        if request:
+            _one_request(request, expect, services, settings, output)
+        else:
+            given = [path for path in (file, flags.runtimes, flags.config_dir) if path]
+            inputs = Inputs(given, read) if watch else None
+            work = serve(
+                services,
+                settings,
+                sample=_sample(file),
+                output=output,
+                inputs=inputs,
+                dashboard_port=dashboard_port or 0,
+            )
+            asyncio.run(until_signal(work, output))
 
 
-def _one_request(arguments: argparse.Namespace, services: Sequence[Rendered], settings: Settings) -> None:
-    body, expected = read_bytes(arguments.request), _expected(arguments.expect)
-    response = asyncio.run(until_signal(request_once(services, settings, body=body, write=_to_stderr), _to_stderr))
+def _one_request(
+    request: Path, expect: str | None, services: Sequence[Rendered], settings: Settings, output: Output
+) -> None:
+    import asyncio
+
+    from isvc_operator.local.files import read_bytes
+    from isvc_operator.local.run import request_once, until_signal
+
+    body, expected = read_bytes(request), _expected(expect)
+    response = asyncio.run(until_signal(request_once(services, settings, body=body, output=output), output))
     if response is None:
         raise RunFailed("stopped before the response arrived")
-    _to_stdout(response)
-    if arguments.expect and not _equals(response, expected):
-        raise RunFailed(f"the response is {response}, not {arguments.expect}")
-
-
-def _port(text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) < 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port; use a number from 1 to 65535")
-    return int(text)
+    output.show(response)
+    if expect and not _equals(response, expected):
+        raise RunFailed(f"the response is {response}, not {expect}")
 
 
 def _claims(flags: Sequence[str]) -> dict[str, Path]:
@@ -79,6 +129,22 @@ def _claims(flags: Sequence[str]) -> dict[str, Path]:
             raise UnusableInput(f"--pvc {flag}: {folder} is not a folder")
         claims[claim] = Path(folder)
     return claims
+
+
+def _images(flags: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    images = {}
+    for flag in flags:
+        image, _, command = flag.partition("=")
+        try:
+            words = tuple(shlex.split(command))
+        except ValueError as error:
+            raise UnusableInput(f"--image {flag}: the command cannot be read: {error}") from error
+        if not image or not words:
+            raise UnusableInput(
+                f"--image {flag}: write --image 'NAME=COMMAND', such as --image 'my/image=python model.py'"
+            )
+        images[image] = words
+    return images
 
 
 def _sample(file: Path) -> str:
@@ -99,12 +165,3 @@ def _equals(text: str, value: Any) -> bool:
         return bool(json.loads(text) == value)
     except ValueError:
         return False
-
-
-def _to_stderr(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-
-
-def _to_stdout(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()

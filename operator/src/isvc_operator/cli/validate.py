@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Mapping
+from pathlib import Path
+
+import click
 
 from isvc_operator.cli.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
-from isvc_operator.cli.render import add_files, add_flags, check_files
-from isvc_operator.local.check import Severity
+from isvc_operator.cli.files import FileFlags, check_files, file_flags, files_argument
+from isvc_operator.cli.output import Output, output_flag, write_data, write_line
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser], env: Mapping[str, str]) -> None:
-    """Add the command."""
-    parser = commands.add_parser("validate", help="check services and runtimes before they are applied")
-    add_files(parser)
-    add_flags(parser, env)
-    parser.set_defaults(run=run_command)
+@click.command(short_help="check services and runtimes before they are applied")
+@files_argument
+@file_flags
+@output_flag
+def command(*, files: tuple[Path, ...], flags: FileFlags, output: Output) -> int:
+    """Say what the API server would refuse, what the operator could not serve, and what has no effect.
 
+    FILE is YAML with services and what they are made from; a folder of such files, or - for the standard input.
+    """
+    from isvc_operator.local.check import Severity
 
-def run_command(arguments: argparse.Namespace) -> int:
-    """Print what was found; return the exit code."""
-    checked = check_files(arguments.files, arguments)
-    for finding in checked.findings:
-        sys.stdout.write(f"{finding.severity.value}: {finding.text}\n")
+    checked = check_files(files, flags)
+    if output is not Output.TEXT:
+        found = [{"severity": finding.severity.value, "text": finding.text} for finding in checked.findings]
+        write_data({"findings": found}, output)
+    else:
+        for finding in checked.findings:
+            write_line(f"{finding.severity.value}:", finding.text)
+        if not checked.findings:
+            count = len(checked.rendered)
+            write_line(f"ok: {count} {'service' if count == 1 else 'services'} can be served as written")
     if checked.texts(Severity.ERROR):
         return EXIT_INVALID
     return EXIT_NO_EFFECT if checked.texts(Severity.NO_EFFECT) else 0

@@ -1,0 +1,60 @@
+"""The flags of the commands that talk to a cluster: whose credentials, and which namespace."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from isvc_operator.kube.client import KubernetesApi
+
+
+@dataclass(frozen=True)
+class ClusterFlags:
+    """Credentials and namespace as the flags have them; None is what the kubeconfig says."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[tuple[KubernetesApi, str]]:
+        """Yield a connection with the API server, and the namespace: the flag's, else that of the context.
+
+        Raises ConfigError for a kubeconfig that cannot be used.
+        """
+        from isvc_operator.kube.client import connect
+
+        async with connect(self.found(), context=self.context, agent="isvc") as api:
+            yield api, self.namespace or api.namespace
+
+    def found(self) -> str | None:
+        """Return the kubeconfig: the flag's, else kubectl's own file; None if there is neither, as in a pod."""
+        if self.kubeconfig:
+            return self.kubeconfig
+        file = Path("~/.kube/config").expanduser()
+        return str(file) if file.is_file() else None
+
+
+def cluster_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags; the command gets them as ``cluster``."""
+
+    @click.option(
+        "--kubeconfig",
+        envvar="KUBECONFIG",
+        metavar="FILE",
+        help="credentials (default: ~/.kube/config, in a pod its service account) [KUBECONFIG]",
+    )
+    @click.option("--context", metavar="NAME", help="context of the kubeconfig (default: the current one)")
+    @click.option("-n", "--namespace", metavar="NAME", help="namespace (default: that of the context)")
+    @functools.wraps(command)
+    def with_flags(*, kubeconfig: str | None, context: str | None, namespace: str | None, **others: Any) -> Any:
+        return command(cluster=ClusterFlags(kubeconfig, context, namespace), **others)
+
+    return with_flags

@@ -1,0 +1,58 @@
+"""``isvc diagnose``: why a service does not serve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
+from isvc_operator.cli.exit_codes import EXIT_FAILED
+from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line
+
+if TYPE_CHECKING:
+    from isvc_operator.view.diagnosis import Diagnosis
+
+
+@click.command(short_help="say why a service does not serve, and what to do")
+@click.argument("name")
+@cluster_flags
+@output_flag
+def command(*, name: str, cluster: ClusterFlags, output: Output) -> int:
+    """Say why a service does not serve: one cause first, with its evidence and what to do about it.
+
+    What else is worth knowing comes after it. The exit code is 0 if the service serves and nothing has failed, else 1.
+    """
+    import asyncio
+
+    from isvc_operator.view.json_shape import as_json
+
+    diagnosis = asyncio.run(_diagnosis(cluster, name))
+    if output is Output.TEXT:
+        _write(diagnosis)
+    else:
+        write_data(as_json(diagnosis), output)
+    return 0 if diagnosis.healthy else EXIT_FAILED
+
+
+async def _diagnosis(cluster: ClusterFlags, name: str) -> Diagnosis:
+    from isvc_operator.cli.seen.reading import seen, services_of
+    from isvc_operator.manifests import ServiceKey
+    from isvc_operator.view.diagnosis import diagnose
+
+    async with services_of(cluster) as (source, namespace):
+        return diagnose(seen(source, ServiceKey(namespace, name)))
+
+
+def _write(diagnosis: Diagnosis) -> None:
+    from isvc_operator.cli.seen.lines import finding_lines, health_cell
+
+    write_line(
+        Styled(diagnosis.name, Style.STRONG), f"in namespace {diagnosis.namespace}:", health_cell(diagnosis.health)
+    )
+    if not diagnosis.findings:
+        write_line("Nothing is wrong.")
+    for finding in diagnosis.findings:
+        write_line("")
+        for line in finding_lines(finding):
+            write_line(*line)

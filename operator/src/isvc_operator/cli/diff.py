@@ -1,0 +1,81 @@
+"""``isvc diff``: what applying files would change in a cluster, and what the operator would then change."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
+from isvc_operator.cli.exit_codes import EXIT_FAILED
+from isvc_operator.cli.files import files_argument
+from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line
+
+if TYPE_CHECKING:
+    from isvc_operator.diff.changes import Change
+
+_STYLES = {"+": Style.OK, "-": Style.ERROR, "@": Style.FAINT, "!": Style.WARNING}
+
+
+@click.command(short_help="say what applying files would change in a cluster")
+@files_argument
+@cluster_flags
+@click.option(
+    "--home",
+    default="isvc-system",
+    metavar="NAME",
+    help="the operator's own namespace, with inferenceservice-config (default: isvc-system)",
+)
+@output_flag
+def command(*, files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: Output) -> int:
+    """Say what applying FILE would change of services and runtimes, and what the operator would then change.
+
+    FILE is YAML with services and what they are made from; a folder of such files, or - for the standard input. Nothing
+    is changed: the API server is asked by dry runs.
+
+    Exit code 0: nothing differs; 1: something does; 2: there is an error.
+    """
+    import asyncio
+
+    return asyncio.run(_diff(files, cluster, home, output))
+
+
+async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: Output) -> int:
+    import time
+
+    from isvc_operator.diff.errors import NotForeseen
+    from isvc_operator.diff.foresee import Foresight
+    from isvc_operator.kube.discovery import Discovery
+    from isvc_operator.kube.errors import KubeError
+    from isvc_operator.kube.objects import ObjectReader
+    from isvc_operator.local.documents import parse_documents
+    from isvc_operator.local.files import read_files
+
+    texts = read_files(files)
+    changes: list[Change] = []
+    async with cluster.connect() as (api, namespace):
+        foresight = Foresight(api, ObjectReader(api, time.monotonic), Discovery(api, time.monotonic), home)
+        try:
+            async for change in foresight.changes(parse_documents(texts, namespace)):
+                changes.append(change)
+                if output is Output.TEXT:
+                    _write(change)
+        except KubeError as error:
+            raise NotForeseen(str(error)) from error
+        finally:
+            for note in foresight.notes:
+                sys.stderr.write(f"isvc: note: {note}\n")
+    if output is not Output.TEXT:
+        write_data({"differs": bool(changes), "changes": [change.as_data() for change in changes]}, output)
+    return EXIT_FAILED if changes else 0
+
+
+def _write(change: Change) -> None:
+    if change.lines[0].startswith("!"):
+        write_line(Styled(f"{change.kind} {change.namespace}/{change.name} (after {change.actor})", Style.STRONG))
+    for number, line in enumerate(change.lines):
+        is_head = number < 2 and line.startswith(("---", "+++"))
+        style = Style.STRONG if is_head else _STYLES.get(line[:1])
+        write_line(Styled(line, style) if style else line)

@@ -1,0 +1,177 @@
+"""What commands print: text for people, or JSON and YAML of a stable shape for programs.
+
+On a terminal, Rich lays out tables and adds colour, unless NO_COLOR is set or Rich is not installed. Elsewhere the same
+text is plain. Texts come from clusters and logs, so none is ever read as markup, and control characters are escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from isvc_operator.text import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+# What JSON and YAML are made from: keys in camelCase, as Kubernetes has them.
+Plain = Mapping[str, Any] | Sequence[Any]
+
+
+class Output(StrEnum):
+    """The values of ``--output``."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class Style(StrEnum):
+    """How a text stands out on a terminal; the values are Rich's."""
+
+    OK = "green"
+    WARNING = "yellow"
+    ERROR = "bold red"
+    FAINT = "dim"
+    STRONG = "bold"
+
+
+@dataclass(frozen=True)
+class Styled:
+    """A text that stands out on a terminal."""
+
+    text: str
+    style: Style
+
+
+Cell = str | Styled
+
+
+def output_flag(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--output``; the command gets an Output."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice([output.value for output in Output]),
+        callback=lambda _context, _option, value: Output(value),
+        default=Output.TEXT.value,
+        help="text for people, json or yaml for programs (default: text)",
+    )(command)
+
+
+def write_data(data: Plain, output: Output, stream: TextIO | None = None) -> None:
+    """Print JSON or YAML. Letters of any script are printed as they are, but not beside what a terminal would obey."""
+    stream = stream or sys.stdout
+    text = _document(data, output, is_ascii=False)
+    if not text.replace("\n", "").isprintable():
+        text = _document(data, output, is_ascii=True).replace("\x7f", "\\u007f")
+    stream.write(text)
+    stream.flush()
+
+
+def _document(data: Plain, output: Output, *, is_ascii: bool) -> str:
+    if output is Output.YAML:
+        import yaml
+
+        return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=not is_ascii))
+    return f"{json.dumps(data, indent=2, ensure_ascii=is_ascii)}\n"
+
+
+def write_line(*cells: Cell, stream: TextIO | None = None) -> None:
+    """Print one line of the cells, with a space between them."""
+    stream = stream or sys.stdout
+    if console := _console(stream):
+        from rich.text import Text
+
+        console.print(Text(" ").join(_rich(cell) for cell in cells), soft_wrap=True)
+    else:
+        stream.write(f"{' '.join(map(_plain, cells))}\n")
+        stream.flush()
+
+
+def write_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: TextIO | None = None) -> None:
+    """Print rows below a header, their columns aligned, as ``kubectl get`` does."""
+    stream = stream or sys.stdout
+    if console := _console(stream):
+        from rich.table import Table
+
+        table = Table(*header, box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style=Style.STRONG)
+        for row in rows:
+            table.add_row(*map(_rich, row))
+        console.print(table)
+        return
+    lines = [list(header), *([_plain(cell).replace("\n", " ") for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = "   ".join(text.ljust(width) for text, width in zip(line, widths, strict=True))
+        stream.write(f"{padded.rstrip()}\n")
+    stream.flush()
+
+
+def stderr_note(text: str) -> None:
+    """Say on stderr what people should know beside the output."""
+    sys.stderr.write(f"isvc: note: {visible(text)}\n")
+
+
+@contextmanager
+def live_lines(stream: TextIO | None = None) -> Iterator[Callable[[Sequence[Sequence[Cell]]], None] | None]:
+    """Yield what shows lines in place of those before on a terminal; None elsewhere.
+
+    What does not fit onto the terminal is left out, at the end of a line and at the end of all lines.
+    """
+    console = _console(stream or sys.stdout)
+    if console is None:
+        yield None
+        return
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    def shown(lines: Sequence[Sequence[Cell]]) -> Group:
+        texts = [Text(" ", no_wrap=True, overflow="ellipsis").join(map(_rich, line)) for line in lines]
+        return Group(*texts)
+
+    with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
+        yield lambda lines: live.update(shown(lines), refresh=True)
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+    """Return the lines of a table, their cells padded to the width of their columns."""
+    lines: list[list[Cell]] = [[Styled(name, Style.STRONG) for name in header], *map(list, rows)]
+    widths = [max(len(_plain(cell)) for cell in column) for column in zip(*lines, strict=True)]
+    return [[_padded(cell, width + 2) for cell, width in zip(line, widths, strict=True)] for line in lines]
+
+
+def _padded(cell: Cell, width: int) -> Cell:
+    text = _plain(cell).replace("\n", " ").ljust(width)
+    return Styled(text, cell.style) if isinstance(cell, Styled) else text
+
+
+def _console(stream: TextIO) -> Console | None:
+    """Return Rich's console for a terminal, if colour is wanted there."""
+    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream, markup=False, emoji=False, highlight=False)
+
+
+def _rich(cell: Cell) -> Text:
+    from rich.text import Text
+
+    return Text(_plain(cell), style=cell.style.value if isinstance(cell, Styled) else "")
+
+
+def _plain(cell: Cell) -> str:
+    return visible(cell.text if isinstance(cell, Styled) else cell)

@@ -1,0 +1,92 @@
+"""`python -m tests.support.command_pages [--check]`: write docs/commands from the commands' help."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from isvc_operator.cli import isvc
+from isvc_operator.cli.exit_codes import MEANINGS
+
+FOLDER = Path(__file__).parents[2] / "docs" / "commands"
+COMMAND = "python -m tests.support.command_pages"
+_WIDTH = 100  # characters
+_MADE = f"<!-- Written by `{COMMAND}` from the commands' help. Do not edit. -->"
+
+HEAD = f"""# Commands
+
+{_MADE}
+
+`isvc --help` lists the commands, and `isvc COMMAND --help` explains one. `isvc completion bash` (or `zsh`, `fish`)
+prints the script that completes commands and options in your shell.
+
+| command | what it does |
+|---|---|
+"""
+EXIT_CODES = """
+## Exit codes
+
+They are the same in every command. An error is one line on stderr: what is wrong, where, and what to do.
+
+| exit code | meaning |
+|---|---|
+"""
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each page by its file name."""
+    context = _context(isvc, "isvc")
+    commands = {name: isvc.get_command(context, name) for name in isvc.list_commands(context)}
+    found = {name: command for name, command in commands.items() if command}
+    rows = (f"| [`isvc {name}`]({name}.md) | {command.get_short_help_str(200)} |\n" for name, command in found.items())
+    codes = (f"| {code} | {meaning} |\n" for code, meaning in MEANINGS.items())
+    return {
+        "README.md": "".join([HEAD, *rows, EXIT_CODES, *codes]),
+        **{f"{name}.md": _page(command, _context(command, name, context)) for name, command in found.items()},
+    }
+
+
+def _page(command: click.Command, context: click.Context) -> str:
+    return "\n".join([f"# `{context.command_path}`", "", _MADE, *_sections(command, context)])
+
+
+def _sections(command: click.Command, context: click.Context) -> Iterator[str]:
+    """Return the help of the command, and that of each command below it."""
+    yield from ("", "```text", command.get_help(context), "```", "")
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            if below := command.get_command(context, name):
+                inner = _context(below, name, context)
+                yield f"## `{inner.command_path}`"
+                yield from _sections(below, inner)
+
+
+def _context(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:
+    settings = {**isvc.context_settings, **command.context_settings}
+    settings |= {"terminal_width": _WIDTH, "max_content_width": _WIDTH}
+    return click.Context(command, parent=parent, info_name=name, **settings)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is stale")
+    made = pages()
+    if not parser.parse_args(arguments).check:
+        FOLDER.mkdir(exist_ok=True)
+        for stale in {path.name for path in FOLDER.iterdir()} - set(made):
+            (FOLDER / stale).unlink()
+        for name, text in made.items():
+            (FOLDER / name).write_text(text, encoding="utf-8")
+        return 0
+    if {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()} == made:
+        return 0
+    sys.stderr.write(f"docs/commands is stale; run: {COMMAND}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+"""`isvc bench`: its options, its words, its bounds. What is sent and counted is in tests/unit/bench."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import ssl
+from pathlib import Path
+
+import pytest
+
+from isvc_operator import limits
+from isvc_operator.cli import main
+from tests.support.object_stores import tls
+from tests.support.ports import free_port
+from tests.support.scripted_server import OK, ScriptedServer, Visitor, scripted
+
+Captured = pytest.CaptureFixture[str]
+
+
+async def answering(visitor: Visitor) -> None:
+    while True:
+        request = await visitor.request()
+        await visitor.say(OK if b"fail" not in request else OK.replace(b"200 OK", b"503 Busy"))
+
+
+async def bench(path: str, *arguments: str) -> tuple[int, ScriptedServer]:
+    async with scripted(answering) as server:
+        return await asyncio.to_thread(main, ["bench", f"http://{server.host}{path}", *arguments]), server
+
+
+async def test_a_closed_loop_is_told_in_words(capsys: Captured) -> None:
+    code, server = await bench("/v1", "--requests", "20", "-c", "2")
+
+    told = re.sub(r"\d[\d.,]*\b", "N", capsys.readouterr().out)
+    lines = [re.sub(r" +", " ", line) for line in told.splitlines()]
+    assert (code, len(server.requests)) == (0, 20)
+    assert lines[:5] == [
+        "GET http://N:N/vN (N connections)",
+        "N responses in N s, N a second",
+        "",
+        "LATENCY mean min pN pN pN pN pN pN max",
+        "ms N N N N N N N N N",
+    ]
+    assert lines[6] == "UP TO RESPONSES"
+    assert "this client used N cores, N µs for each request" in lines
+
+
+async def test_a_body_from_a_file_is_posted_as_json(tmp_path: Path) -> None:
+    (tmp_path / "sample.json").write_text('{"instances":[1]}')
+
+    code, server = await bench(
+        "/", "--requests=1", "-d", f"@{tmp_path}/sample.json", "-H", "Host: bert.example.com", "-H", "X: 1"
+    )
+
+    (request,) = server.requests
+    assert code == 0
+    assert request == (
+        b"POST / HTTP/1.1\r\nUser-Agent: isvc-bench\r\nAccept: */*\r\nContent-Length: 17\r\n"
+        b'Content-Type: application/json\r\nHost: bert.example.com\r\nX: 1\r\n\r\n{"instances":[1]}'
+    )
+
+
+async def test_at_a_rate_as_json(capsys: Captured) -> None:
+    code, _ = await bench("/", "--rate", "100", "--time", "0.2", "--output", "json")
+
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["loop"], found["rate"], found["responses"], found["connections"]) == (0, "open", 100.0, 20, 256)
+
+
+async def test_a_failure_is_exit_code_1(capsys: Captured) -> None:
+    code, _ = await bench("/fail", "--requests", "3")
+
+    assert code == 1
+    assert "3 failed: status 503\n" in capsys.readouterr().out
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tls.Certificate:
+    return tls.issue(tmp_path)
+
+
+@pytest.mark.parametrize("trust", ["--cacert", "--insecure"])
+async def test_a_server_with_a_certificate_of_ones_own(trust: str, certificate: tls.Certificate) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate.chain, certificate.key)
+    flags = [trust, str(certificate.authority)] if trust == "--cacert" else [trust]
+
+    async with scripted(answering, tls=context) as server:
+        trusted = await asyncio.to_thread(main, ["bench", f"https://{server.host}/", "--requests=4", "-c2", *flags])
+        asked = len(server.requests)
+        unknown = await asyncio.to_thread(main, ["bench", f"https://{server.host}/", "--requests=4", "-c2"])
+
+    assert (trusted, asked) == (0, 4)
+    assert (unknown, len(server.requests)) == (1, 4)
+
+
+# --- a service -----------------------------------------------------------------------------------------
+
+
+def answers(document: object) -> bytes:
+    content = json.dumps(document).encode()
+    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(content), content)
+
+
+async def model_server(visitor: Visitor) -> None:
+    """Of one model, which says what its inputs are."""
+    while True:
+        request = await visitor.request()
+        if request.startswith(b"GET /v1/models "):
+            await visitor.say(answers({"models": ["net"]}))
+        elif request.startswith(b"GET /v2/models/net "):
+            await visitor.say(answers({"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]}))
+        else:
+            await visitor.say(OK if request.startswith(b"POST") else answers({}))
+
+
+async def bench_service(*arguments: str) -> tuple[int, list[tuple[bytes, bytes, bytes]]]:
+    """The exit code, and of each request for a prediction: path, host and body."""
+    async with scripted(model_server) as server:
+        code = await asyncio.to_thread(
+            main, ["bench", "digits", "--url", f"http://{server.host}", "--requests=3", *arguments]
+        )
+    sent = [request for request in server.requests if request.startswith(b"POST")]
+    return code, [
+        (request.split()[1], re.findall(rb"(?i)\r\nhost: (.*)\r\n", request)[0], request.partition(b"\r\n\r\n")[2])
+        for request in sent
+    ]
+
+
+async def test_of_a_service_host_protocol_and_model_are_found() -> None:
+    code, sent = await bench_service("-d", "[1, 2]")
+
+    assert code == 0
+    assert sent == [(b"/v1/models/net:predict", b"digits.default.example.com", b'{"instances": [1, 2]}')] * 3
+
+
+async def test_without_data_a_request_is_made_from_what_the_model_says_of_its_inputs() -> None:
+    code, sent = await bench_service("-n", "team")
+
+    body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [0.0, 0.0]}]}
+    assert code == 0
+    assert sent == [(b"/v2/models/net/infer", b"digits.team.example.com", json.dumps(body).encode())] * 3
+
+
+async def test_a_model_that_does_not_say_what_it_takes_needs_data(capsys: Captured) -> None:
+    code, sent = await bench_service("--model", "other")
+
+    assert (code, sent) == (2, [])
+    assert capsys.readouterr().err == (
+        "isvc: other does not say what its inputs are; give a request with --data @FILE\n"
+    )
+
+
+# --- what cannot be done -------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_not_there_is_exit_code_1(capsys: Captured) -> None:
+    port = free_port()
+
+    assert main(["bench", f"http://127.0.0.1:{port}/"]) == 1
+
+    assert capsys.readouterr().err.startswith(f"isvc: cannot connect to 127.0.0.1:{port}: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ftp://h"], "'ftp://h' is not a URL of a server; write http://HOST[:PORT]/PATH, or https://…"),
+        (["http://h/", "-d@gone"], "--data @gone: gone: No such file or directory"),
+        (["http://h/", "-XGE T"], "'GE T' is not a method of HTTP"),
+        (["http://h/", "-H\nX: 1\r\nY: 2"], r"'X: 1\r\nY: 2' cannot be a header; write NAME: VALUE"),
+    ],
+    ids=["url", "file", "method", "header"],
+)
+def test_what_cannot_be_sent_is_exit_code_2(arguments: list[str], message: str, capsys: Captured) -> None:
+    assert main(["bench", *arguments]) == 2
+
+    assert capsys.readouterr() == ("", f"isvc: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "bound"),
+    [
+        ("--connections", limits.BENCH_CONNECTIONS),
+        ("--time", limits.BENCH_SECONDS),
+        ("--timeout", limits.BENCH_SECONDS),
+        ("--rate", limits.BENCH_RATE),
+        ("--requests", limits.BENCH_REQUESTS),
+    ],
+)
+def test_what_is_beyond_a_bound_is_refused(option: str, bound: int, capsys: Captured) -> None:
+    assert main(["bench", "http://127.0.0.1/", option, str(bound + 1)]) == 2
+
+    refusal = re.match(r"isvc: Invalid value for (?:'-\w' / )?'(\S+)': ", capsys.readouterr().err)
+    assert refusal
+    assert refusal[1] == option
+
+
+def test_a_body_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr("isvc_operator.cli.bench.BENCH_BODY_BYTES", 10)
+    (tmp_path / "body").write_bytes(bytes(11))
+
+    assert main(["bench", "http://127.0.0.1/", "-d", f"@{tmp_path}/body"]) == 2
+
+    assert capsys.readouterr().err.endswith(": the file has more than 10 bytes; use a smaller one\n")

@@ -1,0 +1,57 @@
+"""Whose credentials and which namespace a command takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from isvc_operator.cli.cluster import ClusterFlags
+from isvc_operator.errors import ConfigError
+
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "first",
+    "clusters": [{"name": "one", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "me", "user": {"token": "t"}}],
+    "contexts": [
+        {"name": "first", "context": {"cluster": "one", "user": "me", "namespace": "blue"}},
+        {"name": "second", "context": {"cluster": "one", "user": "me"}},
+    ],
+}
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump(CONFIG))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("context", "flag", "namespace"),
+    [(None, None, "blue"), ("second", None, "default"), (None, "green", "green")],
+    ids=["of the current context", "of a context without one", "of the flag"],
+)
+async def test_the_namespace_is(kubeconfig: str, context: str | None, flag: str | None, namespace: str) -> None:
+    async with ClusterFlags(kubeconfig, context, flag).connect() as (_, found):
+        assert found == namespace
+
+
+async def test_a_context_that_is_not_there_is_named(kubeconfig: str) -> None:
+    with pytest.raises(ConfigError, match="third"):
+        async with ClusterFlags(kubeconfig, "third").connect():
+            pass
+
+
+def test_kubectls_own_file_is_used_if_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert ClusterFlags().found() is None
+
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").touch()
+
+    assert ClusterFlags().found() == str(tmp_path / ".kube" / "config")
+    assert ClusterFlags(kubeconfig="mine").found() == "mine"

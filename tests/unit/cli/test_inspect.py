@@ -1,0 +1,73 @@
+"""`isvc inspect`: its words and its errors. What is found is in tests/unit/storage_initializer/test_inspection.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isvc_operator.cli import main
+from tests.support.model_folder import manifest, write_mar, write_volume
+
+pytestmark = pytest.mark.process
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_volume(tmp_path / "volume", "model_store=model-store\nload_models=bert-model.mar\n")
+    return tmp_path / "volume"
+
+
+@pytest.mark.usefixtures("volume")
+def test_a_folder_is_told_in_words(capsys: Captured) -> None:
+    assert main(["inspect", "volume"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "config/config.properties: model_store, load_models"
+    assert [line.split() for line in lines[3:]] == [
+        ["ARCHIVE", "MODEL", "VERSION", "HANDLER", "SIZE", "UNPACKED", "SERVED", "REQUIREMENTS"],
+        ["model-store/bert-model.mar", "bert-model", "1.0", "handler.py", "398", "B", "211", "B", "yes", "none"],
+    ]
+
+
+def test_a_problem_is_exit_code_1(volume: Path, capsys: Captured) -> None:
+    (volume / "model-store/bert-model.mar").write_bytes(b"")
+
+    assert main(["inspect", "volume", "--output", "json"]) == 1
+
+    problem = "model-store/bert-model.mar is empty (0 bytes); copy it to the source again"
+    assert json.loads(capsys.readouterr().out)["problems"] == [problem]
+
+
+@pytest.mark.parametrize("output", ["text", "json", "yaml"])
+def test_what_an_archive_says_of_itself_is_inert(tmp_path: Path, output: str, capsys: Captured) -> None:
+    hostile = "\x1b[31m\x9b31m\u202e\r\nisvc: fine"
+    write_mar(tmp_path / "a.mar", manifest(modelName=hostile, handler=f"{hostile}.py", requirementsFile=hostile))
+
+    assert main(["inspect", str(tmp_path / "a.mar"), "--output", output]) == 1
+
+    printed = capsys.readouterr().out
+    assert [character for character in printed if not character.isprintable() and character != "\n"] == []
+    assert "\nisvc: fine" not in printed
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "message"),
+    [
+        ("gone", 1, "gone: there is no gone in .; nothing is there"),
+        ("pvc://claim", 2, "pvc://claim is a claim of a cluster; name a folder with a copy of it"),
+        ("ftp://host/x", 2, "ftp:// is not a known scheme"),
+    ],
+)
+def test_a_source_that_cannot_be_read(
+    source: str, code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["inspect", source]) == code
+
+    printed = capsys.readouterr()
+    assert (printed.out, message in printed.err, printed.err.count("\n")) == ("", True, 1), printed.err

@@ -1,0 +1,86 @@
+"""Text for people, plain or on a terminal; JSON and YAML for programs; hostile texts are only ever text."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import yaml
+
+from isvc_operator.cli.output import Output, Style, Styled, write_data, write_line, write_table
+
+HOSTILE = "[red]x[/red] :smile: \x1b[2J\x1b]8;;http://a\x07 \u202e"
+SHOWN = r"[red]x[/red] :smile: \x1b[2J\x1b]8;;http://a\x07 \u202e"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@contextmanager
+def environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        for name in ("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"):
+            patched.delenv(name, raising=False)
+        for name, value in {"TERM": "xterm", "COLUMNS": "200", **variables}.items():
+            patched.setenv(name, value)
+        yield
+
+
+def test_a_table_is_plain_where_nobody_looks() -> None:
+    stream = io.StringIO()
+
+    write_table(["NAME", "READY"], [["bert", Styled("True", Style.OK)], ["a-longer-name", HOSTILE]], stream)
+
+    assert stream.getvalue() == f"NAME            READY\nbert            True\na-longer-name   {SHOWN}\n"
+
+
+def test_a_table_on_a_terminal_has_the_same_text_with_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    with environment(monkeypatch):
+        write_table(["NAME", "READY"], [["bert", Styled("True", Style.OK)], ["other", HOSTILE]], stream)
+
+    assert "\x1b[32mTrue" in stream.getvalue()
+    assert SHOWN in stream.getvalue()
+    assert "\x1b[2J" not in stream.getvalue()
+
+
+def test_a_line_on_a_terminal_is_coloured_and_never_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    with environment(monkeypatch):
+        write_line(Styled("ok", Style.OK), HOSTILE, stream=stream)
+
+    assert stream.getvalue() == f"\x1b[32mok\x1b[0m {SHOWN}\n"
+
+
+@pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
+def test_without_colour_a_terminal_gets_plain_text(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    stream = Terminal()
+    with environment(monkeypatch, **variables):
+        write_line(Styled("ok", Style.OK), "bert", stream=stream)
+
+    assert stream.getvalue() == "ok bert\n"
+
+
+def test_without_rich_a_terminal_gets_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    with environment(monkeypatch):
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+        write_line(Styled("ok", Style.OK), "bert", stream=stream)
+
+    assert stream.getvalue() == "ok bert\n"
+
+
+@pytest.mark.parametrize(("output", "parse"), [(Output.JSON, json.loads), (Output.YAML, yaml.safe_load)])
+def test_data_comes_back_as_it_was(output: Output, parse: object) -> None:
+    stream, data = io.StringIO(), {"name": HOSTILE, "isReady": True, "items": [1, None]}
+
+    write_data(data, output, stream)
+
+    assert callable(parse)
+    assert parse(stream.getvalue()) == data

@@ -1,0 +1,188 @@
+"""Services as a table, as a tree, and as a line for each change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from isvc_operator.cli.output import Cell, Styled, aligned
+from isvc_operator.cli.seen.lines import age, bar, change, finding_lines, one_service, table, tree
+from isvc_operator.view.diagnosis import diagnose
+from isvc_operator.view.service import view_of
+from isvc_operator.view.values import Component, Health, Hop, Progress, Service
+from tests.support.builders import (
+    a_container,
+    a_deployment,
+    a_pod,
+    a_ready_pod,
+    an_initializer,
+    ended,
+    running,
+    waiting,
+)
+from tests.support.failing_pods import POD
+from tests.support.related import a_problem_of, a_related, an_event
+
+NOW = datetime(2026, 1, 1, 12, 7, tzinfo=UTC)
+COPYING = view_of(
+    a_related(
+        a_pod(initializer=an_initializer(running())),
+        deployment=a_deployment(available=0),
+        logs={(POD, "storage-initializer"): "43 % of 1.2 GiB (35.0 MiB/s, 20 s left)"},
+    )
+)
+CRASHED = view_of(
+    a_related(
+        a_pod(
+            initializer=an_initializer(),
+            containers=[
+                {
+                    **a_container(state=waiting("CrashLoopBackOff"), before=ended(4, "bert: no licence")),
+                    "restartCount": 5,
+                }
+            ],
+        ),
+        logs={(POD, "kserve-container"): "Traceback\nRuntimeError"},
+        events=[{**an_event("BackOff", "restarting it", type_="Warning"), "count": 12}],
+    )
+)
+WHY = "the only runtime of the cluster that serves model format 'pytorch' with protocol v1"
+BAR = "████████░░░░░░░░░░░░ 43 % of 1.2 GiB, 35.0 MiB/s, 20 s left"
+
+
+def text(lines: Iterable[Sequence[Cell]]) -> list[str]:
+    return [" ".join(cell.text if isinstance(cell, Styled) else cell for cell in line).rstrip() for line in lines]
+
+
+def test_a_table_has_a_row_for_each_service() -> None:
+    services = [
+        view_of(a_related()),
+        COPYING,
+        CRASHED,
+        view_of(a_problem_of("NoSupportingRuntime", "nothing\nserves it")),
+    ]
+
+    assert text(aligned(*table(services, NOW, with_namespace=False))) == [
+        "NAME         HEALTH     STAGE                 PODS   AGE    URL OR CAUSE",
+        "torchserve   Ready                            1/1    1h7m   http://torchserve.models.example.com",
+        f"torchserve   Starting   LoadingModel          0/1    1h7m   {BAR}",
+        "torchserve   Failed     ServerFailed          0/1    1h7m   bert: no licence",
+        "torchserve   Failed     NoSupportingRuntime   0/0           nothing\\nserves it",
+    ]
+
+
+def test_a_tree_has_the_progress_of_a_copy() -> None:
+    assert text(tree(COPYING, NOW))[-4:] == [
+        "└─ predictor torchserve-predictor Starting LoadingModel (0 of 1 available)",
+        f"   └─ pod {POD} Starting LoadingModel (node-1, 1h7m)",
+        f"         {BAR}",
+        "      └─ storage-initializer Running",
+    ]
+
+
+def test_a_tree_has_the_failure_and_what_to_do() -> None:
+    assert text(tree(CRASHED, NOW)) == [
+        "torchserve in namespace models Failed",
+        "   url      http://torchserve.models.example.com",
+        f"   runtime  kserve-torchserve: {WHY}",
+        "   age      1h7m",
+        "   way      torchserve.models.example.com → torchserve-predictor",
+        "└─ predictor torchserve-predictor Failed ServerFailed (0 of 1 available)",
+        f"   └─ pod {POD} Failed ServerFailed (node-1, 1h7m)",
+        "      ├─ storage-initializer Ended (Completed)",
+        "      └─ kserve-container Waiting (CrashLoopBackOff, exit code 4, 5 restarts)",
+        "",
+        "reason    ServerFailed",
+        "cause     bert: no licence",
+        f"where     pod {POD}, container kserve-container (exit code 4)",
+        "log       | Traceback",
+        "          | RuntimeError",
+        "cure      correct what the message or the last log lines name",
+    ]
+
+
+def test_a_finding_has_its_evidence() -> None:
+    (finding,) = diagnose(CRASHED).findings
+
+    assert text(finding_lines(finding))[3:5] == [
+        "evidence  container kserve-container was restarted 5 times",
+        "          2026-01-01T12:00:00Z BackOff: restarting it (12 times)",
+    ]
+
+
+def test_a_history_has_the_time_since_the_service_was_created() -> None:
+    lines = text(one_service(CRASHED, NOW, with_history=True))[len(text(tree(CRASHED, NOW))) :]
+
+    assert lines == [
+        "",
+        "2026-01-01T11:00:00     +0s InferenceService/torchserve Created",
+        f"2026-01-01T11:00:00     +0s Pod/{POD} Created",
+        f"2026-01-01T12:00:00     +1h Pod/{POD} BackOff restarting it (12 times)",
+        "2026-01-01T12:00:00     +1h IngressReady True",
+        f"2026-01-01T12:00:00     +1h PredictorReady ServerFailed pod {POD}, container kserve-container ended with "
+        "exit code 4: bert: no licence\\nLast log lines:\\n| Traceback\\n| RuntimeError",
+    ]
+
+
+def test_a_change_is_one_line() -> None:
+    assert text(change(item, NOW) for item in (view_of(a_related()), COPYING, CRASHED)) == [
+        "12:07:00 models/torchserve Ready http://torchserve.models.example.com",
+        f"12:07:00 models/torchserve Starting LoadingModel {BAR}",
+        "12:07:00 models/torchserve Failed ServerFailed bert: no licence",
+    ]
+
+
+def test_pods_that_leave_and_shares_of_requests_are_told() -> None:
+    old = a_ready_pod("old", template="0", created="2026-01-01T09:00:00Z")
+    service = view_of(a_related(a_pod(), old))
+
+    assert any(line.endswith("pod old Ready (node-1, 3h7m, older template)") for line in text(tree(service, NOW)))
+
+    split = Service(
+        namespace="models",
+        name="bert",
+        health=Health.READY,
+        components=[Component(kind="predictor", name="one", health=Health.READY, wanted=1, available=1, traffic=25)],
+        way=[
+            Hop(name="h", kind="HTTPRoute", target="one", weight=25),
+            Hop(name="h", kind="HTTPRoute", target="two", weight=75),
+        ],
+    )
+    assert text(tree(split, NOW)) == [
+        "bert in namespace models Ready",
+        "   way      h (one 25 %, two 75 %)",
+        "└─ predictor one Ready (1 of 1 available, 25 % of requests)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("since", "told"),
+    [
+        ("2026-01-01T12:06:59Z", "1s"),
+        ("2026-01-01T12:05:00Z", "2m"),
+        ("2026-01-01T09:02:03Z", "3h4m"),
+        ("2025-12-30T12:06:00Z", "2d"),
+        ("2027-01-01T00:00:00Z", "0s"),
+        ("2026-01-01T12:06:00", "1m"),
+        ("", ""),
+    ],
+)
+def test_an_age_has_its_two_largest_units(since: str, told: str) -> None:
+    assert age(since, NOW) == told
+
+
+@pytest.mark.parametrize(
+    ("progress", "told"),
+    [
+        (
+            Progress(percent=0, size="1 GiB", rate="1 MiB/s", seconds_left=9),
+            f"{'░' * 20} 0 % of 1 GiB, 1 MiB/s, 9 s left",
+        ),
+        (Progress(percent=100, size="1 GiB"), f"{'█' * 20} 100 % of 1 GiB"),
+        (Progress(size="1 GiB", rate="1 MiB/s"), "1 GiB, 1 MiB/s"),
+    ],
+)
+def test_a_bar_has_its_figures(progress: Progress, told: str) -> None:
+    assert bar(progress) == told

@@ -1,0 +1,167 @@
+"""The logs of a service's containers: in the order of their times, and as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from isvc_operator.cli.seen.follow import LogLine, NoSuchContainer, Wanted, follow, past_lines
+from isvc_operator.kube.errors import KubeError
+from isvc_operator.manifests import ServiceKey
+from isvc_operator.view.source import ContainerKey, Related, Request, Response
+from tests.support.builders import a_container, a_pod, a_ready_pod, an_initializer, ended, waiting
+from tests.support.failing_pods import POD
+from tests.support.related import a_problem_of, a_related
+
+KEY = ServiceKey("models", "torchserve")
+
+
+@dataclass
+class Source:
+    """A service whose logs are these lines by pod and container, each with its time."""
+
+    service: Related
+    logs: Mapping[tuple[str, str], Sequence[tuple[str, str]]] = field(default_factory=dict)
+    changed: asyncio.Queue[frozenset[ServiceKey]] = field(default_factory=asyncio.Queue)
+    asked: list[tuple[str, str, int, bool]] = field(default_factory=list)
+
+    def keys(self) -> Sequence[ServiceKey]:
+        return [KEY]
+
+    def related(self, key: ServiceKey) -> Related | None:
+        return self.service if key == KEY else None
+
+    async def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
+        while True:
+            yield await self.changed.get()
+
+    def hidden(self) -> Sequence[str]:
+        return []
+
+    async def log(
+        self,
+        key: ContainerKey,
+        *,
+        lines: int,
+        follow: bool,
+        previous: bool = False,
+        since_seconds: int | None = None,
+    ) -> AsyncIterator[tuple[str | None, str]]:
+        del follow, since_seconds
+        self.asked.append((key.pod, key.container, lines, previous))
+        for at, text in self.logs.get((key.pod, key.container), ()):
+            if text == "refused":
+                raise KubeError(404, "pods not found")
+            yield at, text
+
+    async def metrics(self, key: ServiceKey, pod: str) -> str:
+        raise NotImplementedError
+
+    async def send(self, key: ServiceKey, request: Request) -> Response:
+        raise NotImplementedError
+
+
+LOGS = {
+    (POD, "storage-initializer"): [("01", "copying"), ("03", "copied")],
+    (POD, "kserve-container"): [("02", "starting"), ("04", "ready")],
+}
+
+
+@asynccontextmanager
+async def following(source: Source, wanted: Wanted) -> AsyncIterator[asyncio.Queue[LogLine]]:
+    lines: asyncio.Queue[LogLine] = asyncio.Queue()
+    task = asyncio.create_task(follow(source, KEY, wanted, lines.put_nowait))
+    yield lines
+    task.cancel()
+
+
+def line(at: str, container: str, text: str, pod: str = POD) -> LogLine:
+    return LogLine(at=at, pod=pod, container=container, text=text)
+
+
+async def test_lines_of_all_containers_are_in_the_order_of_their_times() -> None:
+    assert await past_lines(Source(a_related(), LOGS), KEY, Wanted()) == [
+        line("01", "storage-initializer", "copying"),
+        line("02", "kserve-container", "starting"),
+        line("03", "storage-initializer", "copied"),
+        line("04", "kserve-container", "ready"),
+    ]
+
+
+async def test_a_log_that_cannot_be_read_is_named_and_the_others_are_printed() -> None:
+    logs = {**LOGS, (POD, "storage-initializer"): [("01", "refused")]}
+
+    assert await past_lines(Source(a_related(), logs), KEY, Wanted()) == [
+        line("", "storage-initializer", "isvc: the log cannot be read: pods not found"),
+        line("02", "kserve-container", "starting"),
+        line("04", "kserve-container", "ready"),
+    ]
+
+
+async def test_logs_of_which_none_can_be_read_are_an_error() -> None:
+    logs = {place: [("01", "refused")] for place in LOGS}
+
+    with pytest.raises(KubeError, match="pods not found"):
+        await past_lines(Source(a_related(), logs), KEY, Wanted())
+
+
+async def test_one_container_is_read_alone() -> None:
+    source = Source(a_related(), LOGS)
+
+    await past_lines(source, KEY, Wanted(container="kserve-container", lines=7))
+
+    assert source.asked == [(POD, "kserve-container", 7, False)]
+
+
+async def test_of_previous_instances_only_those_that_there_are_are_read() -> None:
+    crashed = a_container(state=waiting("CrashLoopBackOff"), before=ended(1))
+    source = Source(a_related(a_pod(initializer=an_initializer(), containers=[crashed])), LOGS)
+
+    await past_lines(source, KEY, Wanted(previous=True))
+
+    assert source.asked == [(POD, "kserve-container", 100, True)]
+
+
+@pytest.mark.parametrize(
+    ("related", "wanted", "message"),
+    [
+        (a_problem_of("NoSupportingRuntime", "none"), Wanted(), "has no pods; isvc diagnose torchserve says why"),
+        (a_related(), Wanted(container="x"), "the containers storage-initializer, kserve-container"),
+        (a_related(), Wanted(component="transformer"), "has the components predictor with pods"),
+        (a_related(), Wanted(previous=True), "no container has been restarted"),
+    ],
+)
+async def test_without_a_log_it_is_said_what_there_is(related: Related, wanted: Wanted, message: str) -> None:
+    with pytest.raises(NoSuchContainer, match=message):
+        await past_lines(Source(related), KEY, wanted)
+
+
+async def test_a_pod_that_starts_later_is_followed_from_its_first_line() -> None:
+    source = Source(a_related(), {**LOGS, ("later", "kserve-container"): [("05", "hello")]})
+    async with following(source, Wanted(container="kserve-container", lines=9)) as lines:
+        assert [await lines.get(), await lines.get()] == [
+            line("02", "kserve-container", "starting"),
+            line("04", "kserve-container", "ready"),
+        ]
+        source.service = a_related(a_ready_pod(), a_ready_pod("later"))
+        source.changed.put_nowait(frozenset({KEY}))
+
+        assert await lines.get() == line("05", "kserve-container", "hello", pod="later")
+
+    assert source.asked == [(POD, "kserve-container", 9, False), ("later", "kserve-container", 100_000, False)]
+
+
+async def test_a_log_that_ends_by_an_error_says_so_and_the_others_go_on() -> None:
+    source = Source(a_related(), {**LOGS, (POD, "storage-initializer"): [("01", "refused")]})
+    async with following(source, Wanted()) as lines:
+        found = [await lines.get() for _ in range(3)]
+
+    assert {(item.container, item.text) for item in found} == {
+        ("storage-initializer", "isvc: the log ends here: pods not found"),
+        ("kserve-container", "starting"),
+        ("kserve-container", "ready"),
+    }

@@ -1,0 +1,87 @@
+"""What `isvc` says of a command line that it does not understand: one line, with what to do; exit code 2."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc_operator.cli import COMMANDS, main
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["rnu"], "isvc: No such command 'rnu'. Did you mean 'run'? See: isvc --help\n"),
+        (["run"], "isvc: Missing argument 'FILE'. See: isvc run --help\n"),
+        (["run", "a.yaml", "--wacth"], "isvc: No such option '--wacth'. Did you mean '--watch'? "
+         "See: isvc run --help\n"),
+        (["run", "a.yaml", "--http-port=0"], "isvc: Invalid value for '--http-port': '0' is not a whole number from 1 "
+         "to 65535. See: isvc run --help\n"),
+        (["predict", "a", "--timeout=3601"], "isvc: Invalid value for '--timeout': '3601' is not a whole number from 1 "
+         "to 3600. See: isvc predict --help\n"),
+        (["run", "a.yaml", "--pvc"], "isvc: Option '--pvc' requires an argument. See: isvc --help\n"),
+        (["migrate", "plan", "x\n\x1b[31m"], "isvc: Got unexpected extra argument (x\\n\\x1b[31m) See: "
+         "isvc migrate plan --help\n"),
+    ],
+    ids=["command", "argument", "option", "value", "bound", "no value", "hostile"],
+)  # fmt: skip
+def test_a_command_line_that_is_wrong_is_one_line_and_exit_code_2(
+    arguments: list[str], line: str, capsys: Captured
+) -> None:
+    assert main(arguments) == 2
+
+    assert capsys.readouterr() == ("", line)
+
+
+@pytest.mark.parametrize("arguments", [[], ["new"], ["migrate"]], ids=" ".join)
+def test_without_a_command_the_commands_are_listed(arguments: list[str], capsys: Captured) -> None:
+    assert main(arguments) == 2
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "\nCommands:\n" in printed.err
+
+
+def test_help_has_one_line_for_each_command(capsys: Captured) -> None:
+    assert main(["--help"]) == 0
+
+    listed = capsys.readouterr().out.partition("\nCommands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == list(COMMANDS)
+
+
+def test_an_interrupt_is_exit_code_130_and_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("isvc_operator.cli.validate.check_files", interrupted)
+
+    assert main(["validate", "a.yaml"]) == 130
+
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_completes_isvc_in_a_shell(shell: str, capsys: Captured) -> None:
+    assert main(["completion", shell]) == 0
+
+    assert f"_ISVC_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("isvc val", "plain,validate\n"), ("isvc predict --port", "plain,--port-forward\n")],
+    ids=["a command", "an option"],
+)
+def test_a_shell_gets_what_completes_a_word(
+    words: str, completed: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    for name, value in {"_ISVC_COMPLETE": "bash_complete", "COMP_WORDS": words}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([])
+
+    assert capsys.readouterr().out == completed
