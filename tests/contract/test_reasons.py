@@ -1,6 +1,8 @@
 """Every reason that the operator writes into a condition or an Event has its place in docs/troubleshooting.md.
 
-Reasons are found in the source: what is passed to, assigned to, or the default of anything called `reason`.
+Reasons are found in the source: what is passed to, assigned to, or the default of anything called `reason`. What
+people are shown of a service (`view`) is written nowhere, and the states of the pods of `isvc run` (`local`) have
+Kubernetes' own reasons.
 """
 
 from __future__ import annotations
@@ -10,11 +12,31 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from isvc_operator.view.cures import cure_for
+from tests.support.failing_pods import FAILING_PODS
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "operator/src/isvc_operator"
-MODULES = {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {
+    path.relative_to(PACKAGE): ast.parse(path.read_text())
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.parent.name not in ("view", "local")
+}
 # It ends the operator at its start, when there is no status to write.
 NEVER_WRITTEN = {"InvalidConfig"}
+STAGES = {"CreatingPod", "Scheduling", "PreparingPod", "LoadingModel", "StartingServer"}
+GOOD = {"NewReplicaSetAvailable", "TrafficHeld", "InferenceServiceReady", "InferenceServiceNotReady"}
+OF_MODEL_STATUS = {"ModelLoadFailed", "RuntimeUnhealthy"}
+# Whose message ends with what helps: it names the claim, the gateway, or what else it takes.
+SAID_IN_THE_MESSAGE = {failure.reason for _, failure in FAILING_PODS.values() if failure.cure} | {
+    "ClaimElsewhere",
+    "ClaimInUse",
+    "NotAccepted",
+    "ParentStatusOutdated",
+    "PredictorNotResolved",
+    "SettingsIgnored",  # an Event for the administrator
+    "VolumeNotMounted",
+}
 
 
 def positions() -> dict[str, int]:
@@ -99,3 +121,9 @@ def test_each_has_its_place_in_troubleshooting() -> None:
     page = (ROOT / "docs/troubleshooting.md").read_text()
 
     assert sorted(reason for reason in reasons() - NEVER_WRITTEN if f"`{reason}`" not in page) == []
+
+
+def test_each_reason_of_a_failure_has_a_cure() -> None:
+    known = reasons() - NEVER_WRITTEN - STAGES - GOOD - OF_MODEL_STATUS - SAID_IN_THE_MESSAGE
+
+    assert sorted(reason for reason in known if not cure_for(reason)) == []

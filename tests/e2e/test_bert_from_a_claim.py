@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.cli import main
+from isvc_operator.cluster.source import cluster_source
+from isvc_operator.kube.client import connect
+from isvc_operator.manifests import ServiceKey
+from isvc_operator.view.source import Request
 from tests.support.cluster import HTTP, HTTPS_PORT, Answer, RealCluster, curl
+from tests.support.isvc_process import on_cluster
 from tests.support.namespace import STORY, Namespace
 from tests.support.volumes import Volume
 from tests.support.waiting import eventually
@@ -54,6 +60,31 @@ def instances(*texts: Any) -> str:
 def test_the_storys_curl_gets_the_right_class(story: Namespace) -> None:
     answer = ask(story, SAMPLE)
     assert (answer.status, answer.json) == (200, {"predictions": [4]})
+
+
+@pytest.mark.parametrize("way", ["--port-forward", f"--address={HTTP.removeprefix('http://')}"])
+def test_isvc_predict_gets_it_through_the_api_server_and_by_the_ingress(
+    story: Namespace, cluster: RealCluster, way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["torchserve", "-d", f"@{SAMPLE}", way, f"--kubeconfig={cluster.kubeconfig}", "-n", story.name]
+
+    assert main(["predict", *arguments]) == 0, capsys.readouterr().err
+
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"predictions": [4]}
+    assert ": queue " in printed.err
+
+
+def test_isvc_diff_and_doctor_find_nothing_to_do(
+    story: Namespace, cluster: RealCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = [f"--kubeconfig={cluster.kubeconfig}", "-n", story.name]
+
+    assert main(["diff", str(STORY), *where]) == 0, capsys.readouterr().out
+
+    main(["doctor", *where, "-o", "json"])
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    assert [item for item in checks if item["verdict"] == "problem"] == []
 
 
 def test_https_answers_too(story: Namespace) -> None:
@@ -110,6 +141,47 @@ def test_a_bad_request_is_told_what_is_wrong(
     assert answer.status == status, answer.text
     assert words in answer.json["error"]
     assert ask(story, SAMPLE).json == {"predictions": [4]}  # and the next request works
+
+
+# --- what is seen of it ------------------------------------------------------------------------------
+
+
+def test_isvc_shows_the_service_and_its_logs(story: Namespace) -> None:
+    pod = the_pod(story)["metadata"]["name"]
+    done = on_cluster(story, "diagnose", "torchserve")
+    assert (done.returncode, done.stdout) == (0, f"torchserve in namespace {story.name}: Ready\nNothing is wrong.\n")
+
+    seen = json.loads(on_cluster(story, "status", "torchserve", "--output=json").stdout)
+    assert (seen["health"], seen["way"][0]["kind"], seen["components"][0]["traffic"]) == ("Ready", "Ingress", 100)
+    assert (
+        seen["runtime"]["why"].startswith("serves model format 'pytorch'") or "only runtime" in seen["runtime"]["why"]
+    )
+    told = [(item["about"], item["reason"]) for item in seen["history"]]
+    steps = [
+        ("InferenceService/torchserve", "Created"),
+        (f"Pod/{pod}", "Scheduled"),
+        (f"Pod/{pod} storage-initializer", "Started"),
+        (f"Pod/{pod} storage-initializer", "Completed"),
+        (f"Pod/{pod} kserve-container", "Started"),
+        (f"Pod/{pod}", "Ready"),
+        ("InferenceService/torchserve", "Ready"),
+    ]
+    assert [step for step in told if step in steps] == steps
+
+    logs = on_cluster(story, "logs", "torchserve", "--tail=1000").stdout.splitlines()
+    copied = [number for number, line in enumerate(logs) if line.startswith(f"{pod} storage-initializer | ")]
+    served = [number for number, line in enumerate(logs) if line.startswith(f"{pod} kserve-container | ")]
+    assert copied[-1] < served[0]
+
+
+async def test_requests_and_metrics_go_through_the_api_server(story: Namespace, cluster: RealCluster) -> None:
+    key = ServiceKey(story.name, "torchserve")
+    sent = Request(method="POST", path=PREDICT, body=SAMPLE.read_bytes())
+    async with connect(str(cluster.kubeconfig), agent="isvc") as api, cluster_source(api, [story.name]) as source:
+        response = await source.send(key, sent)
+        metrics = await source.metrics(key, the_pod(story)["metadata"]["name"])
+    assert (response.status, json.loads(response.body)) == (200, {"predictions": [4]})
+    assert "# TYPE" in metrics
 
 
 # --- life --------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.isvc_process import on_cluster
 from tests.support.namespace import Namespace, story_service
 from tests.support.volumes import Volume
 
@@ -75,10 +77,23 @@ def apply(namespace: Namespace, name: str, **model: Any) -> None:
 
 def described(namespace: Namespace, name: str, reason: str) -> str:
     """What `kubectl describe isvc` prints once Ready is False for ``reason``; the line breaks of its layout undone."""
-    namespace.wait_for_condition("Ready", "False", reason, name, WITHIN)
+    condition = namespace.wait_for_condition("Ready", "False", reason, name, WITHIN)
     text = namespace.kubectl("describe", "isvc", name)
+    assert_diagnosed(namespace, name, condition)
     namespace.kubectl("delete", "isvc", name, "--wait=false")
     return " ".join(text.split())
+
+
+def assert_diagnosed(namespace: Namespace, name: str, condition: dict[str, Any]) -> None:
+    """`isvc diagnose` names the condition's cause first, with what to do, and has the same last log lines."""
+    done = on_cluster(namespace, "diagnose", name, "--output=json")
+    assert done.returncode == 1, done.stderr
+    first = json.loads(done.stdout)["findings"][0]
+    said = " ".join(condition["message"].split())
+    assert first["reason"] == condition["reason"]
+    assert " ".join(first["cause"].split()).rstrip(".") in said.replace("| ", "")
+    assert first["cure"]
+    assert ("log" in first) is ("Last log lines" in said)
 
 
 @pytest.mark.parametrize(

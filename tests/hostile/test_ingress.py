@@ -11,6 +11,7 @@ from aiohttp import web
 
 from isvc_operator import limits
 from isvc_operator.local.container import LOOPBACK
+from isvc_operator.local.endpoints import Endpoints
 from isvc_operator.local.ingress import ingress
 from isvc_operator.local.routes import IngressRoute
 
@@ -75,7 +76,7 @@ async def test_whatever_is_sent_is_answered_once_or_refused(
     monkeypatch.setattr(limits, "INGRESS_IDLE_SECONDS", 0.05)
     monkeypatch.setattr(limits, "INGRESS_LINGER_SECONDS", 0.05)
     search = random.Random(17)
-    async with ingress([IngressRoute(HOST, "/", "first-predictor", behind.port)], 0) as port:
+    async with ingress([IngressRoute(HOST, "/", "first-predictor", Endpoints((behind.port,)))], 0) as port:
         for _ in range(REQUESTS // 20):
             sent = [b"".join(search.choices(PARTS, k=search.randint(2, 9))) for _ in range(20)]
             before = len(behind.seen)
@@ -93,7 +94,7 @@ async def test_while_many_callers_hang_others_are_served(behind: Behind, monkeyp
     monkeypatch.setattr(limits, "INGRESS_CONNECTIONS", 100)
     monkeypatch.setattr(limits, "INGRESS_IDLE_SECONDS", 1.0)
     heads = b"GET / HTTP/1.1\r\nHost: ", b"", GOOD[:-1], b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
-    async with ingress([IngressRoute(HOST, "/", "first-predictor", behind.port)], 0) as port:
+    async with ingress([IngressRoute(HOST, "/", "first-predictor", Endpoints((behind.port,)))], 0) as port:
         hanging = [asyncio.create_task(said(port, heads[number % 4], patience=20)) for number in range(99)]
         assert (await said(port, GOOD, patience=5.0)).endswith(b"ok")
         answers = await asyncio.gather(*hanging)  # each is ended by the ingress

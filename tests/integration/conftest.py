@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.apiserver import ApiServer, AssetsMissing, find_assets, install_crds, running
+from isvc_operator.kube.requests import path_of
+from tests.support.apiserver import ApiServer, AssetsMissing, Refused, find_assets, install_crds, running
 
 _numbers = itertools.count(1)
 
@@ -32,8 +34,10 @@ def apiserver(assets: Path) -> Iterator[ApiServer]:
 
 
 @pytest.fixture
-def namespace(apiserver: ApiServer) -> str:
-    """The name of a namespace that nobody else uses."""
+def namespace(apiserver: ApiServer) -> Iterator[str]:
+    """The name of a namespace that nobody else uses; an operator of another module finds no services there."""
     name = f"test-{next(_numbers)}"
     apiserver.create_namespace(name)
-    return name
+    yield name
+    with contextlib.suppress(Refused):  # the CRD is not installed any more
+        apiserver.send("DELETE", path_of("InferenceService", name))

@@ -3,6 +3,10 @@
 ``python fake_runtime.py --http-port 8080 --model-dir DIR``; its variables:
 FAIL    leave this text as the termination message and end with exit code 3 at the start
 GATE    a prediction says "waiting" and waits until someone opens this named pipe for writing
+SICK    the server does not live while this file exists
+STUBBORN  ignore SIGTERM
+NOISY   print a line of 10 MB at the start
+SLOW    a prediction takes so many seconds
 """
 
 from __future__ import annotations
@@ -10,19 +14,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 MODEL = "fake"
+has: list[str] = []  # the texts of the model's files
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self.answer({"models": [MODEL]} if self.path == "/v1/models" else {"ready": True})
+        if self.path == "/v2/health/live" and Path(os.environ.get("SICK", "")).is_file():
+            self.answer({"error": "out of memory"}, status=500)
+        elif self.path == "/metrics":
+            self.answer({"requests": 1})
+        else:
+            self.answer({"models": [MODEL]} if self.path == "/v1/models" else {"ready": True})
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -30,11 +42,12 @@ class Handler(BaseHTTPRequestHandler):
             sys.stdout.write("waiting\n")
             sys.stdout.flush()
             Path(gate).read_bytes()
-        self.answer({"predictions": request["instances"], "pid": os.getpid(), "service": service()})
+        time.sleep(float(os.environ.get("SLOW", "0")))
+        self.answer({"predictions": request["instances"], "pid": os.getpid(), "service": service(), "has": has})
 
-    def answer(self, body: Any) -> None:
+    def answer(self, body: Any, status: int = 200) -> None:
         content = json.dumps(body).encode()
-        self.send_response(200)
+        self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -55,8 +68,14 @@ def main() -> None:
     if reason := os.environ.get("FAIL"):
         Path(os.environ["TERMINATION_LOG"]).write_text(reason)
         sys.exit(3)
+    if os.environ.get("STUBBORN"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.environ.get("NOISY"):
+        sys.stdout.write("\x1b[31mx" * 2_000_000 + "\n")
+    has.extend(path.read_text() for path in sorted(arguments.model_dir.iterdir()) if path.is_file())
     sys.stdout.write(f"serving {sorted(path.name for path in arguments.model_dir.iterdir())}\n")
-    ThreadingHTTPServer(("127.0.0.1", arguments.http_port), Handler).serve_forever()
+    with ThreadingHTTPServer(("127.0.0.1", arguments.http_port), Handler) as server:
+        server.serve_forever()
 
 
 if __name__ == "__main__":

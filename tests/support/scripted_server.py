@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -66,7 +67,9 @@ class ScriptedServer:
 
 
 @contextlib.asynccontextmanager
-async def scripted(behaviour: Behaviour, port: int = 0) -> AsyncIterator[ScriptedServer]:
+async def scripted(
+    behaviour: Behaviour, port: int = 0, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[ScriptedServer]:
     """Each connection does as `behaviour` says, and is closed at its end."""
     server = ScriptedServer()
 
@@ -77,7 +80,7 @@ async def scripted(behaviour: Behaviour, port: int = 0) -> AsyncIterator[Scripte
         visits.add(task)
         task.add_done_callback(visits.discard)
 
-    listening = await asyncio.start_server(visit, "127.0.0.1", port)
+    listening = await asyncio.start_server(visit, "127.0.0.1", port, ssl=tls)
     server.port = listening.sockets[0].getsockname()[1]
     try:
         yield server

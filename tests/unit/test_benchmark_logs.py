@@ -18,7 +18,7 @@ OURS = "isvc-operator"
 def a_line(second: float, verb: str, resource: str, *, by: str = "kubectl", code: int = 200, **target: str) -> Any:
     time = datetime.fromtimestamp(1_800_000_000 + second, UTC).isoformat()
     return {
-        "stage": "ResponseComplete", "verb": verb, "userAgent": by, "requestURI": target.pop("uri", "/"),
+        "stage": "ResponseComplete", "verb": verb, "userAgent": by, "requestURI": target.pop("uri", "/?force=true"),
         "requestReceivedTimestamp": time, "stageTimestamp": time, "responseStatus": {"code": code},
         "objectRef": {"namespace": "team", "resource": resource, "name": "model", **target},
     }  # fmt: skip
@@ -41,6 +41,16 @@ def test_a_change_is_the_cause_of_a_write_to_each_object() -> None:
 
 def test_the_same_object_is_not_written_twice_for_one_change() -> None:
     assert without_cause(CREATED, APPLIED, a_line(2, "patch", "deployments", by=OURS)) == 1
+
+
+def test_the_first_change_of_a_child_takes_two_writes_once() -> None:
+    adopted = a_line(1, "patch", "deployments", by=OURS, uri="/")
+    again = a_line(2, "patch", "deployments", by=OURS, uri="/")
+    applied = a_line(3, "patch", "deployments", by=OURS)
+
+    assert without_cause(CREATED, adopted, applied) == 0
+    assert without_cause(CREATED, adopted, again, applied) == 1
+    assert without_cause(adopted) == 1
 
 
 def test_a_second_change_is_the_cause_of_a_second_write() -> None:

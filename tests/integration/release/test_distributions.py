@@ -20,6 +20,8 @@ import pytest
 from release.__main__ import require_equal
 from release.build import DISTRIBUTIONS, build
 from release.version import current_version
+from tests.support.model_folder import write_files
+from tests.support.ports import free_port
 from tests.support.tree import copy_of_the_tree
 
 RELEASED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -179,7 +181,44 @@ def test_every_command_starts_there(command: list[str], installed: Path, tmp_pat
 
     printed = run([str(installed), *arguments, "--help"], tmp_path, CLEAN)
 
-    assert printed.startswith("usage: ")
+    assert printed.lower().startswith("usage: ")
+
+
+@pytest.mark.slow
+def test_the_first_five_minutes_are_as_the_page_says(installed: Path, source: Path, tmp_path: Path) -> None:
+    page = (source / "docs/first-five-minutes.md").read_text()
+    commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
+    commands = commands.replace("isvc run ", f"isvc run --http-port={free_port()} ")
+    environment = {**CLEAN, "PATH": f"{installed.parent}{os.pathsep}{CLEAN['PATH']}"}
+
+    printed = run(["bash", "-euo", "pipefail", "-c", commands], tmp_path, environment)
+
+    assert '{"predictions":[1,0]}' in page
+    assert printed.splitlines()[-1] == '{"predictions":[1,0]}'
+
+
+def test_a_light_installation_does_everything_but_serve(wheels: list[Path], source: Path, tmp_path: Path) -> None:
+    """Without torch, Java and the data plane."""
+    (wheel,) = (str(one) for one in wheels if "isvc_operator" in one.name)
+    tools = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
+    pins = str(source / "constraints.txt")
+    command = [UV, "tool", "install", "--quiet", "--python", sys.executable, "--constraints", pins, f"{wheel}[cli]"]
+    run(command, tmp_path, {**os.environ, **tools})
+    write_files(tmp_path / "volume", {"config/config.properties": b"load_models=all\n", "model-store/empty": b""})
+    commands = [
+        "new model largest",
+        "validate largest/inferenceservice.yaml",
+        "pack largest/model --model-name largest --export-path volume/model-store",
+        "inspect volume",
+        "bench --help",
+    ]
+
+    printed = [run([str(tmp_path / "bin/isvc"), *one.split()], tmp_path, CLEAN) for one in commands]
+
+    assert "model-store/largest.mar" in printed[3]
+    assert all(printed[number] for number in (0, 2, 4))
+    assert list(tmp_path.glob("tools/*/lib/*/site-packages/isvc_operator"))
+    assert not list(tmp_path.glob("tools/*/lib/*/site-packages/torch"))
 
 
 def test_the_bill_names_what_is_installed(installed: Path, dist: Path, tmp_path: Path) -> None:
