@@ -200,7 +200,7 @@ def test_a_child_edited_by_hand_comes_back_without_a_new_pod(story: Namespace) -
     story.kubectl("patch", "service", PREDICTOR, "--type=merge", '--patch={"spec": {"selector": {"app": "nobody"}}}')
     story.kubectl("delete", "ingress", "torchserve")
     eventually(lambda: story.find("ingress", "torchserve"), "the Ingress is back")
-    eventually(lambda: ask(story, SAMPLE).status == 200, "the service answers again", within=30)
+    eventually(lambda: ask(story, SAMPLE).status == 200, "the service answers again", within=60)
     assert the_pod(story)["metadata"]["uid"] == before
 
 
@@ -226,7 +226,7 @@ def test_a_change_of_the_spec_rolls_and_still_answers(story: Namespace) -> None:
         status = (story.find("inferenceservice", "torchserve") or {})["status"]
         return status["observedGeneration"] == generation and story.condition("Ready")["status"] == "True"
 
-    eventually(rolled_out, "the new generation is Ready", within=90)
+    eventually(rolled_out, "the new generation is Ready", within=180)
     pod = eventually(lambda: only_pod(story), "the old pod is gone", within=60)
     assert pod["metadata"]["uid"] != before
     assert env[0] in pod["spec"]["containers"][0]["env"]
@@ -240,7 +240,7 @@ def test_a_deleted_service_leaves_nothing(story: Namespace) -> None:
         kinds = "deployments,replicasets,services,ingresses,pods"
         return json.loads(story.kubectl("get", kinds, "--output=json"))["items"] == []
 
-    eventually(gone, "every child is gone", within=90)
+    eventually(gone, "every child is gone", within=180)
 
 
 def the_pod(namespace: Namespace) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def serve(cluster: RealCluster, namespace: Namespace, runtime: str, samples: Sam
         return newest and named and namespace.condition("Ready", SERVICE).get("status") == "True"
 
     eventually(served, f"the service is Ready on {runtime}", within=180, otherwise=lambda: told(namespace))
-    eventually(lambda: pods(namespace) == 1, "the pod of the other runtime is gone", within=90)
+    eventually(lambda: pods(namespace) == 1, "the pod of the other runtime is gone", within=180)
     caller = Caller(f"{SERVICE}.{namespace.name}.example.com", samples)
     eventually(lambda: caller.get("/v2/health/ready").status == 200, "the ingress has the route")
     with forwarded(cluster, namespace, 8081) as address:

@@ -179,7 +179,7 @@ def test_an_operator_without_cluster_roles_serves_its_namespace_and_a_secret_mak
 
     alone.namespace.apply(a_service("open", "v2"), sealed)
     for name in ("open", "sealed"):
-        alone.namespace.wait_for_condition("Ready", "True", service=name, within=90.0)
+        alone.namespace.wait_for_condition("Ready", "True", service=name, within=180.0)
         host = f"Host: {name}.{ALONE}.example.com"
         eventually(
             partial(lambda host: curl("--header", host, f"{HTTP}/v2/health/ready").status == 200, host),

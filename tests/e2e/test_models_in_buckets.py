@@ -26,7 +26,7 @@ from tests.support.object_stores.proxy import Decide, Slow, is_object, proxy
 from tests.support.waiting import eventually
 
 BUCKET, MODEL = "models", "image_classifier"
-READY_WITHIN, FAILED_WITHIN = 180.0, 90.0  # seconds
+WITHIN = 180.0  # seconds; the pods of other tests may fill the node for a while
 CLOSED_PORT = 1
 SLOW = 200_000  # bytes a second
 
@@ -139,7 +139,7 @@ def test_a_model_in_a_bucket_is_served(
     namespace: Namespace, credentials: None, stores: Stores, images: Path, uri: str, account: str, identity: str
 ) -> None:
     serve(namespace, account, uri, account)
-    namespace.wait_for_condition("Ready", "True", service=account, within=READY_WITHIN)
+    namespace.wait_for_condition("Ready", "True", service=account, within=WITHIN)
 
     digits = json.loads((images / "samples.json").read_text())["mnist"]
     body = json.dumps({"instances": [{"data": digit["image"]} for digit in digits]})
@@ -167,7 +167,7 @@ def test_how_far_a_download_is_stands_on_the_resource(namespace: Namespace, cred
     reason = eventually(
         told,
         "the share, the rate and the time left are told",
-        within=30,
+        within=WITHIN,
         otherwise=lambda: str(namespace.condition("Ready", "slow")),
     )
     assert reason == "LoadingModel"
@@ -191,7 +191,7 @@ def test_what_cannot_be_brought_is_told(
 ) -> None:
     uri, account, words = failure
     serve(namespace, name, uri, account)
-    namespace.wait_for_condition("Ready", "False", "StorageInitializerFailed", name, FAILED_WITHIN)
+    namespace.wait_for_condition("Ready", "False", "StorageInitializerFailed", name, WITHIN)
 
     text = " ".join(namespace.kubectl("describe", "isvc", name).split())
 

@@ -184,7 +184,7 @@ def pods(namespace: Namespace, component: str) -> set[str]:
 
 def test_while_the_predictor_is_down_the_answer_names_it(services: Namespace) -> None:
     services.kubectl("scale", "deployment", f"{OURS}-predictor", "--replicas=0")
-    eventually(lambda: not pods(services, "predictor"), "the predictor is gone", within=90)
+    eventually(lambda: not pods(services, "predictor"), "the predictor is gone", within=180)
 
     answer = ask(services, OURS)
     services.kubectl("scale", "deployment", f"{OURS}-predictor", "--replicas=1")
