@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -82,9 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, text in made.items():
             (FOLDER / name).write_text(text, encoding="utf-8")
         return 0
-    if {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()} == made:
+    written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
+    if written == made:
         return 0
     sys.stderr.write(f"docs/commands is stale; run: {COMMAND}\n")
+    for name in sorted({*written, *made}):
+        before, after = (pages.get(name, "").splitlines(keepends=True) for pages in (written, made))
+        sys.stderr.writelines(difflib.unified_diff(before, after, f"{name} as written", f"{name} from the help"))
     return 1
 
 

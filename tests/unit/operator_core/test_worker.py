@@ -181,9 +181,9 @@ async def test_a_key_added_while_it_is_worked_on_is_worked_on_once_more_and_neve
 
 @pytest.mark.parametrize("error", [InvalidSpec("no model"), RuntimeError("a bug")], ids=["known", "unexpected"])
 async def test_a_failure_is_logged_retried_later_and_stops_no_other_key(
-    error: Exception, timers: Timers, caplog: pytest.LogCaptureFixture
+    error: Exception, timers: Timers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.handler.setFormatter(LogFormatter())
+    monkeypatch.setattr(caplog.handler, "formatter", LogFormatter())
     work = Work(errors={A: error})
     async with running(work, parallel=1) as worker:
         worker.add(A)

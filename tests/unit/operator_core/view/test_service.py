@@ -275,7 +275,7 @@ def test_no_object_is_too_odd_to_be_seen() -> None:
     event = an_event("FailedMount", 'secret "keys" not found', type_="Warning")
     wholes = [a_related(events=[event]), a_related(a_crashed_pod(), events=[event]), a_related(a_pod(), events=[event])]
     chance = random.Random(0)
-    for _ in range(3000):
+    for _ in range(1000):
         whole = chance.choice(wholes)
         parts: dict[str, Any] = copy.deepcopy(
             {
