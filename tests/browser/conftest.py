@@ -65,8 +65,17 @@ async def source() -> PlayedSource:
 @pytest_asyncio.fixture(loop_scope="module")
 async def open_page(browser: Browser, source: PlayedSource) -> AsyncIterator[Open]:
     """Opens a page of the dashboard by its path; options are those of a context of Playwright."""
+    async with (
+        dashboard(source, port=0, token=TOKEN, where="this machine") as address,
+        visits(browser, address) as opened,
+    ):
+        yield opened
+
+
+@asynccontextmanager
+async def visits(browser: Browser, address: str) -> AsyncIterator[Open]:
+    """Open pages of the dashboard at an address; afterwards none has asked another host, or written an error."""
     async with AsyncExitStack() as stack:
-        address = await stack.enter_async_context(dashboard(source, port=0, token=TOKEN, where="this machine"))
         wrong: list[str] = []
 
         async def opened(path: str = "/", **options: Any) -> Page:

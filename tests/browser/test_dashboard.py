@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import axe_playwright_python
 import pytest
 from playwright.async_api import Browser, Page, expect
 
@@ -17,6 +16,7 @@ from isvc_operator.dashboard import scraping
 from isvc_operator.dashboard.server import dashboard
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.source import Request, Response
+from tests.browser.axe import findings
 from tests.browser.conftest import Open
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource
@@ -25,7 +25,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PLAYED = Played(began=datetime.now(UTC) - timedelta(seconds=60))
 PATH = "/services/models/torchserve"
-AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 TIMING = "queue;dur=1.000, batch;dur=0.500, model;dur=6.000, transport;dur=0.500"
 
 
@@ -306,26 +305,15 @@ async def test_axe_finds_nothing(open_page: Open, source: PlayedSource, scheme: 
     source.respond = respond
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
     page = await open_page("/", **options)
-    found = {"/": await _findings(page)}
+    found = {"/": await findings(page)}
     for side in ("", "/timeline", "/logs", "/request", "/charts", "/yaml"):
         await page.goto(page.url.split("/services")[0].rstrip("/") + PATH + side)
         if side == "/request":
             await page.get_by_role("button", name="Send").click()
             await expect(page.locator("#response")).to_contain_text("200 in")
-        found[side] = await _findings(page)
+        found[side] = await findings(page)
 
-    assert {side: findings for side, findings in found.items() if findings} == {}
-
-
-async def _findings(page: Page) -> list[str]:
-    await expect(page.locator("#connection")).to_have_text("Live")
-    await page.evaluate(AXE)
-    found = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        f"{item['id']}: {node['html']} {node['failureSummary']}"
-        for item in found["violations"]
-        for node in item["nodes"]
-    ]
+    assert {side: items for side, items in found.items() if items} == {}
 
 
 @pytest.mark.parametrize("side", ["", "/timeline", "/logs", "/request", "/charts", "/yaml"])

@@ -87,9 +87,10 @@ class Damage:
 
 @dataclass(frozen=True)
 class Slow:
-    """The body comes at this rate."""
+    """The body comes at this rate, until the event is set."""
 
     bytes_per_s: int
+    until: threading.Event | None = None
 
 
 @dataclass(frozen=True)
@@ -189,8 +190,8 @@ class Proxy:
                     writer.write(await _up_to(at, upstream))
                     writer.write(bytes([(await upstream.readexactly(1))[0] ^ 0xFF]))
                     await _relay(upstream, writer)
-                case Slow(bytes_per_s):
-                    await _relay(upstream, writer, bytes_per_s)
+                case Slow():
+                    await _relay(upstream, writer, action)
                 case _:
                     await _relay(upstream, writer)
 
@@ -203,14 +204,14 @@ async def _go_on(action: Endless, writer: asyncio.StreamWriter) -> None:
         writer.write(action.more)
 
 
-async def _relay(source: asyncio.StreamReader, target: asyncio.StreamWriter, bytes_per_s: int | None = None) -> None:
+async def _relay(source: asyncio.StreamReader, target: asyncio.StreamWriter, slow: Slow | None = None) -> None:
     """Slow or not, in pieces: twenty a second of a slow one."""
-    size = max(1, bytes_per_s // 20) if bytes_per_s else _CHUNK_BYTES
+    size = max(1, slow.bytes_per_s // 20) if slow else _CHUNK_BYTES
     while chunk := await source.read(size):
         target.write(chunk)
         await target.drain()
-        if bytes_per_s:
-            await asyncio.sleep(len(chunk) / bytes_per_s)
+        if slow and not (slow.until and slow.until.is_set()):
+            await asyncio.sleep(len(chunk) / slow.bytes_per_s)
 
 
 async def _relay_to_end(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
