@@ -1,13 +1,12 @@
-"""``python -m isvc_operator``: the operator."""
+"""``python -m isvc_operator``: ``isvc operator``."""
 
 from __future__ import annotations
 
 import signal
 import sys
 
-from isvc_operator.cli import execute
-from isvc_operator.cli.operator import command
+from isvc_operator.cli import main
 
 # The first process of a container gets only the signals that it handles: until the operator does, one ends it here.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-sys.exit(execute(command, None, "isvc_operator"))
+sys.exit(main(["operator", *sys.argv[1:]]))

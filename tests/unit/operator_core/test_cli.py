@@ -8,13 +8,15 @@ from unittest import mock
 
 import pytest
 
-from isvc_operator.cli import execute
-from isvc_operator.cli.operator import command
+from isvc_operator.cli import isvc, main
 
 
 def parsed(env: dict[str, str], *argv: str) -> dict[str, object]:
-    with mock.patch.dict(os.environ, env, clear=True), command.make_context("isvc_operator", [*argv]) as context:
-        return context.params
+    with mock.patch.dict(os.environ, env, clear=True), isvc.make_context("isvc", ["operator", *argv]) as above:
+        _, command, rest = isvc.resolve_command(above, ["operator", *argv])
+        assert command
+        with command.make_context("operator", rest, parent=above) as context:
+            return context.params
 
 
 def test_every_flag_has_a_variable() -> None:
@@ -62,5 +64,5 @@ def test_a_flag_wins_over_its_variable() -> None:
 )
 def test_a_variable_that_makes_no_sense_is_refused(env: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     with mock.patch.dict(os.environ, env, clear=True):
-        assert execute(command, [], "isvc_operator") == 2
+        assert main(["operator"]) == 2
     assert next(iter(env.values())) in capsys.readouterr().err

@@ -74,27 +74,22 @@ def isvc() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``isvc COMMAND`` and return the exit code."""
-    return execute(isvc, argv, "isvc")
-
-
-def execute(command: click.Command, argv: Sequence[str] | None, name: str) -> int:
-    """Run a command, and return its exit code; an error is one line on stderr that says what to do."""
+    """Run ``isvc COMMAND`` and return the exit code; an error is one line on stderr that says what to do."""
     try:
-        return command.main(argv, name, standalone_mode=False) or 0
+        return isvc.main(argv, "isvc", standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return EXIT_INVALID
     except click.UsageError as error:
-        asked = error.ctx.command_path if error.ctx else name
+        asked = error.ctx.command_path if error.ctx else "isvc"
         message = error.format_message().replace("\n\t", " ")  # between choices
-        return _fail(name, f"{one_line(message)} See: {asked} --help", EXIT_INVALID)
+        return _fail(f"{one_line(message)} See: {asked} --help", EXIT_INVALID)
     except click.ClickException as error:
-        return _fail(name, error.format_message(), EXIT_INVALID)
+        return _fail(error.format_message(), EXIT_INVALID)
     except click.Abort:
         return EXIT_INTERRUPTED
     except OperatorError as error:
-        return _fail(name, str(error), EXIT_FAILED if isinstance(error, _failures()) else EXIT_INVALID)
+        return _fail(str(error), EXIT_FAILED if isinstance(error, _failures()) else EXIT_INVALID)
 
 
 def _failures() -> tuple[type[OperatorError], ...]:
@@ -110,6 +105,6 @@ def _failures() -> tuple[type[OperatorError], ...]:
     return RunFailed, MigrationFailed, PredictFailed, KubeError, OlderState, NotSeen, DashboardFailed
 
 
-def _fail(name: str, message: str, exit_code: int) -> int:
-    sys.stderr.write(f"{name}: {visible(message)}\n")
+def _fail(message: str, exit_code: int) -> int:
+    sys.stderr.write(f"isvc: {visible(message)}\n")
     return exit_code
