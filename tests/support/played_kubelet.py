@@ -1,4 +1,4 @@
-"""Nodes whose kubelet does one thing: return logs (of any container, one long line), or forward ports."""
+"""Nodes whose kubelet does one thing: return one long line as any log, have logs that go on, or forward ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import queue
 import ssl
 import threading
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from aiohttp import web
@@ -54,6 +57,84 @@ def forwarding_kubelet(server: ApiServer, node: str, folder: Path) -> Iterator[l
     finally:
         stop()
         serving.join()
+
+
+@dataclass
+class PlayedLog:
+    """The log of one instance of a container: its lines with their times, until it ends."""
+
+    lines: list[str] = field(default_factory=list)
+    ended: bool = False
+    cuts: int = 0  # how often those who read it have lost their connection
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    read: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def write(self, *texts: str) -> None:
+        """The container prints lines."""
+        async with self.changed:
+            self.lines += [f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z {text}" for text in texts]
+            self.changed.notify_all()
+
+    async def cut(self) -> None:
+        """The connections of those who read it end, although it goes on."""
+        async with self.changed:
+            self.cuts += 1
+            self.changed.notify_all()
+
+    async def end(self) -> None:
+        """The container ends."""
+        async with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+
+@contextlib.asynccontextmanager
+async def logging_kubelet(
+    server: ApiServer, node: str, folder: Path
+) -> AsyncIterator[defaultdict[tuple[str, str], PlayedLog]]:
+    """A node of this name, and the logs of its containers by pod and container: a restart is another log."""
+    certificate, logs = issue(folder), defaultdict[tuple[str, str], PlayedLog](PlayedLog)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.chain, certificate.key)
+
+    async def read(request: web.Request) -> web.StreamResponse:
+        return await _read_log(request, logs[request.match_info["pod"], request.match_info["container"]])
+
+    application = web.Application()
+    application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", read)
+    runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=5)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        with _node(server, node, runner.addresses[0][1]):
+            yield logs
+    finally:
+        for log in logs.values():
+            await log.end()
+        await runner.cleanup()
+        await asyncio.sleep(0.1)  # a connection by TLS is closed some turns of the loop later
+
+
+async def _read_log(request: web.Request, log: PlayedLog) -> web.StreamResponse:
+    """As a kubelet: the head of the response comes with the first line."""
+    response, cuts = web.StreamResponse(), log.cuts
+    lines = [line for line in log.lines if line[:19] >= request.query.get("sinceTime", "")[:19]]
+    sent, lines = len(log.lines), lines[-int(request.query["tailLines"]) :]
+    log.read.set()
+    while True:
+        if lines and not response.prepared:
+            await response.prepare(request)
+        for line in lines:
+            await response.write(f"{line}\n".encode())
+        async with log.changed:
+            await log.changed.wait_for(_has_more(log, sent, cuts))
+        lines, sent = log.lines[sent:], len(log.lines)
+        if not lines:
+            return response
+
+
+def _has_more(log: PlayedLog, sent: int, cuts: int) -> Callable[[], bool]:
+    return lambda: len(log.lines) > sent or log.ended or log.cuts > cuts
 
 
 async def _forward_ports(

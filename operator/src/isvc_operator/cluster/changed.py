@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Final
 
 from isvc_operator.manifests import ServiceKey
@@ -25,7 +25,7 @@ class Changed:
                 changed.update(found)
                 event.set()
 
-    async def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
+    async def changes(self) -> AsyncGenerator[frozenset[ServiceKey], None]:
         """Yield the services that have changed since the last item."""
         event = asyncio.Event()
         changed = self._readers[event] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final
 
 from isvc_operator.api import inference_service
@@ -14,7 +14,7 @@ from isvc_operator.cluster.changed import Changed
 from isvc_operator.cluster.errors import NotInstalled, NotReachable
 from isvc_operator.cluster.log_ends import LogEnds
 from isvc_operator.cluster.objects import Objects
-from isvc_operator.cluster.pod_log import log_lines
+from isvc_operator.cluster.pod_log import followed_lines, log_lines
 from isvc_operator.cluster.rights import Rights, rights_of
 from isvc_operator.cluster.ways_in import metrics_place, service_place
 from isvc_operator.kube import requests
@@ -24,9 +24,13 @@ from isvc_operator.kube.requests import ApiRequest, LogOptions
 from isvc_operator.kube.silence import Silence
 from isvc_operator.kube.watch import Watch, Watching
 from isvc_operator.manifests import ServiceKey, name_of
+from isvc_operator.observe.pods import running_instance
 from isvc_operator.view.source import ContainerKey, Related, Request, Response
 
+Instance = tuple[int, str]
+
 _RECHECK: Final = 30.0  # seconds, for a kind whose CRD is not installed
+_ENDED_WITHIN: Final = 5.0  # seconds after the end of a log, in which its container's end is known, if that was it
 _SENT: Final = ("inference-header-content-length", "x-server-timing")  # beside the types of the bodies
 _CONNECTION: Final = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
 
@@ -130,7 +134,10 @@ class ClusterSource:
     ) -> AsyncIterator[tuple[str | None, str]]:
         """Yield the last lines of a container's log with their times; with ``follow`` until the container ends."""
         options = LogOptions(lines=lines, follow=follow, previous=previous, since_seconds=since_seconds)
-        return log_lines(self._api, key, options)
+        instance = self._instance(key)
+        if not follow or instance is None:
+            return log_lines(self._api, key, options)
+        return followed_lines(self._api, key, options, lambda: self._still_runs(key, instance))
 
     async def metrics(self, key: ServiceKey, pod: str) -> str:
         """Return the metrics of a pod's server in Prometheus' text format; empty if it has none."""
@@ -160,6 +167,19 @@ class ClusterSource:
         received = {name: value for name, value in passed.headers.items() if name.lower() not in _CONNECTION}
         seconds = self._clock() - started
         return Response(status=passed.status, headers=received, body=passed.body, seconds=seconds)
+
+    def _instance(self, key: ContainerKey) -> Instance | None:
+        """Return the instance of a container that runs, as far as is known."""
+        pod = next((item for item in self._objects.pods(key.service) if name_of(item) == key.pod), None)
+        return running_instance(pod, key.container) if pod else None
+
+    async def _still_runs(self, key: ContainerKey, instance: Instance) -> bool:
+        """Whether an instance still runs, once its pod has had the time to say so."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ENDED_WITHIN), aclosing(self._changed.changes()) as changes:
+                while self._instance(key) == instance:
+                    await anext(changes)
+        return self._instance(key) == instance
 
     def _note(self, keys: Iterable[ServiceKey]) -> None:
         found = [*keys]

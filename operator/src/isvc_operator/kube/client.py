@@ -132,7 +132,8 @@ class KubernetesApi:
         """Yield the parts of the response as they come, for as long as they come."""
         await self.pause.over()
         with _as_kube_error():
-            async with asyncio.timeout(API_RESPONSE_SECONDS):  # to connect, the TLS handshake included, and be accepted
+            # To connect, the TLS handshake included, and be accepted.
+            async with asyncio.timeout(None if request.begins_late else API_RESPONSE_SECONDS):
                 authorization, response = await self._opened(request)
             try:
                 if response.status != _OK:
@@ -210,7 +211,7 @@ class KubernetesApi:
                     "Accept": request.accept,
                     **({"Authorization": authorization} if authorization else {}),
                 },
-                timeout=aiohttp.ClientTimeout(total=seconds),
+                timeout=aiohttp.ClientTimeout(total=seconds, connect=API_RESPONSE_SECONDS),
                 server_hostname=access.server_name,
                 proxy=self._proxy,
             )

@@ -18,7 +18,8 @@ LEASES = "/apis/coordination.k8s.io/v1/"
 class ApiRequest:
     """One HTTP request to the API server; ``body`` is JSON data, and so is the response, unless it ``reads_text``.
 
-    What the API server passes on to a pod has bytes as its body, and ``headers`` of its own.
+    What the API server passes on to a pod has bytes as its body, and ``headers`` of its own. A response that
+    ``begins_late`` has no head before there is something to say.
     """
 
     method: str
@@ -29,11 +30,12 @@ class ApiRequest:
     accept: str = "application/json, */*"
     reads_text: bool = False
     headers: tuple[tuple[str, str], ...] = ()
+    begins_late: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogOptions:
-    """Which part of a log: its last ``lines``, none older than ``since_seconds``.
+    """Which part of a log: its last ``lines``, none older than ``since_seconds`` or than the second of ``since_time``.
 
     ``previous``: the log of the instance before the last restart.
     """
@@ -42,6 +44,7 @@ class LogOptions:
     follow: bool = False
     previous: bool = False
     since_seconds: int | None = None
+    since_time: str | None = None
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
@@ -219,7 +222,11 @@ def follow_log(namespace: str, pod: str, container: str, options: LogOptions) ->
         query.append(("previous", "true"))
     if options.since_seconds is not None:
         query.append(("sinceSeconds", str(options.since_seconds)))
-    return ApiRequest("GET", path_of("Pod", namespace, pod) + "/log", tuple(query), reads_text=True)
+    if options.since_time is not None:
+        query.append(("sinceTime", options.since_time))
+    path = path_of("Pod", namespace, pod) + "/log"
+    # A kubelet sends the head of its response with the first line.
+    return ApiRequest("GET", path, tuple(query), reads_text=True, begins_late=options.follow)
 
 
 def pod_metrics(namespace: str, pod: str) -> ApiRequest:

@@ -144,6 +144,14 @@ def waiting_container(pod: Pod) -> str | None:
     return next((item["name"] for item in statuses if "running" in item.get("state", {}) and not item["ready"]), None)
 
 
+def running_instance(pod: Pod, container: str) -> tuple[int, str] | None:
+    """Return what tells the running instance of a container from its others; None if it does not run."""
+    for status in (*_status(pod, "initContainerStatuses"), *_status(pod, "containerStatuses")):
+        if status["name"] == container and (running := status.get("state", {}).get("running")) is not None:
+            return status.get("restartCount", 0), running.get("startedAt", "")
+    return None
+
+
 def _starting(pod: Pod) -> str:
     kind = labels_of(pod).get(LABEL_COMPONENT)
     return "the server is starting and loading the model" if kind == PREDICTOR else f"the {kind} is not ready yet"

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from isvc_operator.cluster.pod_log import log_lines
+from isvc_operator.cluster.pod_log import followed_lines, log_lines
+from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest, LogOptions
 from isvc_operator.limits import LOG_LINE_CHARACTERS
 from isvc_operator.manifests import ServiceKey
@@ -82,3 +83,76 @@ async def test_what_is_asked_for() -> None:
             "sinceSeconds": "60",
         },
     )
+
+
+class Cut:
+    """An API server whose log comes in several responses, which end before the container does; ``…`` in a line."""
+
+    def __init__(self, *responses: list[str] | KubeError) -> None:
+        self._responses = [*responses]
+        self.asked: list[dict[str, str]] = []
+
+    async def send(self, request: ApiRequest) -> str:
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def stream(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        self.asked.append(dict(request.query))
+        response = self._responses.pop(0)
+        if isinstance(response, KubeError):
+            raise response
+        yield self._flow(response)
+
+    async def _flow(self, lines: list[str]) -> AsyncIterator[bytes]:
+        for line in lines:
+            yield (line.removesuffix("…") if line.endswith("…") else f"{line}\n").encode()
+
+    async def still_runs(self) -> bool:
+        return bool(self._responses)
+
+
+def at(nanoseconds: int, text: str) -> str:
+    return f"2026-01-01T12:00:00.{nanoseconds:09d}Z {text}"
+
+
+async def test_a_log_whose_connection_ends_goes_on_with_the_next_line() -> None:
+    api = Cut(
+        [at(1, "one"), at(2, "two"), at(2, "three")],
+        KubeError(0, "no response"),
+        [at(1, "one"), at(2, "two"), at(2, "three"), at(2, "four"), at(3, "five")],
+        [at(3, "five"), "a text without a time", at(700, "six")],
+    )
+    options = LogOptions(lines=3, follow=True, since_seconds=60)
+
+    found = [text async for _, text in followed_lines(api, KEY, options, api.still_runs)]
+
+    assert found == ["one", "two", "three", "four", "five", "six"]
+    first, *others = api.asked
+    assert (first["tailLines"], first["sinceSeconds"]) == ("3", "60")
+    assert [request["sinceTime"] for request in others] == [at(2, "").strip()] * 2 + [at(3, "").strip()]
+    assert all("sinceSeconds" not in request and request["tailLines"] == "100000" for request in others)
+
+
+async def test_a_line_that_was_cut_is_whole_when_the_log_goes_on() -> None:
+    api = Cut([at(1, "one"), at(2, "tw…")], [at(1, "one"), at(2, "two"), at(3, "no end of a line…")])
+
+    found = [text async for _, text in followed_lines(api, KEY, LogOptions(lines=3, follow=True), api.still_runs)]
+
+    assert found == ["one", "two", "no end of a line"]
+
+
+async def test_a_log_that_has_said_nothing_yet_is_asked_for_again_as_before() -> None:
+    api = Cut([], [at(1, "one")])
+
+    found = [text async for _, text in followed_lines(api, KEY, LogOptions(lines=3, follow=True), api.still_runs)]
+
+    assert (found, api.asked[0]) == (["one"], api.asked[1])
+
+
+@pytest.mark.parametrize("error", [KubeError(403, "no"), KubeError(0, "gone")])
+async def test_a_log_that_is_refused_or_whose_container_has_ended_is_an_error(error: KubeError) -> None:
+    api = Cut([at(1, "one")], error)
+
+    with pytest.raises(KubeError, match=str(error)):
+        async for _ in followed_lines(api, KEY, LogOptions(lines=3, follow=True), api.still_runs):
+            pass

@@ -31,6 +31,7 @@ from isvc_operator.kube.errors import (
     ServerBusy,
     error_for,
 )
+from isvc_operator.kube.requests import LogOptions
 from isvc_operator.local.container import LOOPBACK
 from tests.support.builders import a_service_body
 from tests.support.stub_session import KUBECONFIG, REQUEST, StubSession, api_of
@@ -371,6 +372,24 @@ async def test_a_stream_that_is_not_accepted_in_time_is_an_error(
         with pytest.raises(KubeError, match=r"^no response from the API server"):
             async with api.stream(WATCH):
                 pass
+
+
+async def test_the_response_of_a_log_may_begin_with_its_first_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 0.1)
+    request = requests.follow_log("models", "bert", "server", LogOptions(lines=1, follow=True))
+
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.sleep(0.3)  # longer than any other request may take
+        return web.Response(text="a line")
+
+    async with (
+        serving(tmp_path, answer) as kubeconfig,
+        connect_watches(kubeconfig) as api,
+        api.stream(request) as parts,
+    ):
+        assert [part async for part in parts] == [b"a line"]
 
 
 async def test_a_server_that_accepts_connections_and_never_shakes_hands_is_an_error(
