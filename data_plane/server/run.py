@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import socket
 from collections.abc import Iterator
 
@@ -23,6 +24,12 @@ _CERTIFICATE_S = 10  # seconds after which a changed certificate is noticed
 def listen(host: str, port: int) -> socket.socket:
     """Open a listening socket; servers do so before any slow step, so that a port in use fails at once."""
     return socket.create_server((host, port), backlog=2048)
+
+
+def _without_hint(record: logging.LogRecord) -> bool:
+    """Leave out how uvicorn is ended from a keyboard: a container has none, and `isvc run` has its own ways."""
+    record.msg = str(record.msg).removesuffix(" (CTRL+C to force quit)").removesuffix(" (Press CTRL+C to quit)")
+    return True
 
 
 class HttpServer(uvicorn.Server):
@@ -59,6 +66,7 @@ class HttpServer(uvicorn.Server):
             )
         )
         self.config.load()
+        logging.getLogger("uvicorn.error").addFilter(_without_hint)
         self._listener = listener
         self._certificate = certificate
 

@@ -11,6 +11,7 @@ import ast
 import asyncio
 import importlib.metadata
 import inspect
+import logging
 import re
 import tomllib
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from uvicorn.server import Server, ServerState
 
 from data_plane.server.connection import ServerConnection, _Flow
 from data_plane.server.cycle import Cycle
-from data_plane.server.run import HttpServer
+from data_plane.server.run import HttpServer, _without_hint
 
 ROOT = Path(__file__).parents[2]
 
@@ -427,3 +428,12 @@ async def test_a_configuration_that_is_loaded_has_these() -> None:
 
     assert (config.http_protocol_class, config.ssl, config.backlog, config.loaded) == (Recorded, None, 2048, True)
     assert config.app is respond
+
+
+def test_no_message_tells_a_container_to_press_keys() -> None:
+    hints = set(re.findall(r" \([^()]*CTRL\+C[^()]*\)", inspect.getsource(uvicorn.server)))
+    assert hints == {" (CTRL+C to force quit)", " (Press CTRL+C to quit)"}
+    for hint in hints:
+        record = logging.LogRecord("uvicorn.error", logging.INFO, "", 0, f"Waiting %s.{hint}", ("a while",), None)
+        assert _without_hint(record)
+        assert record.getMessage() == "Waiting a while."

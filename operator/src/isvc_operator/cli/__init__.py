@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final
@@ -88,6 +89,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(error.format_message(), EXIT_INVALID)
     except click.Abort:
         return EXIT_INTERRUPTED
+    except UnicodeError as error:  # of a name or a file that is no UTF-8, where a command does not say which
+        return _fail(one_line(f"a text is not UTF-8: {error}"), EXIT_INVALID)
+    except OSError as error:
+        what = error.strerror or str(error)
+        return _fail(one_line(f"{error.filename}: {what}" if error.filename else what), EXIT_FAILED)
     except OperatorError as error:
         return _fail(str(error), EXIT_FAILED if isinstance(error, _failures()) else EXIT_INVALID)
 
@@ -106,5 +112,6 @@ def _failures() -> tuple[type[OperatorError], ...]:
 
 
 def _fail(message: str, exit_code: int) -> int:
-    sys.stderr.write(f"isvc: {visible(message)}\n")
+    with suppress(OSError):  # nobody reads it
+        sys.stderr.write(f"isvc: {visible(message)}\n")
     return exit_code

@@ -1,0 +1,80 @@
+"""The script ``isvc``: what Python prints a traceback for around a command, and people cause every day.
+
+That is Ctrl-C while modules are imported or the process ends, standard streams that are closed, full or have a narrow
+encoding. A command itself gets KeyboardInterrupt and cleans up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any, NoReturn, cast
+
+_FAILED, _INTERRUPTED = 1, 130  # as in cli.exit_codes; nothing that takes time is imported here
+
+
+def main() -> NoReturn:
+    """Run ``isvc``, and exit with its code."""
+    is_ours = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # as for a job in the background of a script
+    if is_ours:
+        signal.signal(signal.SIGINT, _end)
+    sys.unraisablehook = _report
+    _open_streams()
+    from isvc_operator.cli import main as run
+
+    try:
+        if is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = run()
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    if is_ours:
+        signal.signal(signal.SIGINT, _end)
+    raise SystemExit(_flushed(code))
+
+
+def _end(*_: object) -> None:
+    os._exit(_INTERRUPTED)
+
+
+def _report(dropped: Any) -> None:
+    """Report what an object's end has raised, unless it was Ctrl-C, which says nothing of the object."""
+    if not isinstance(dropped.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(dropped)
+
+
+def _open_streams() -> None:
+    """Open closed standard streams on nothing: the next file that is opened would take their place.
+
+    What the encoding of an open one lacks is escaped.
+    """
+    while (nothing := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(nothing)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115 - stays open
+    for stream in (sys.stdout, sys.stderr):
+        cast(Any, stream).reconfigure(errors="backslashreplace")
+
+
+def _flushed(code: int) -> int:
+    """Return the exit code: 1 if the output cannot be written, which is said unless nobody reads it any more."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop(sys.stdout.fileno())
+        return code or _FAILED
+    except OSError as error:
+        _drop(sys.stdout.fileno())
+        sys.stderr.write(f"isvc: the output cannot be written: {error.strerror}\n")
+        return code or _FAILED
+    return code
+
+
+def _drop(stream: int) -> None:
+    """Lead a stream into nothing, so that Python has no complaint when it flushes it at its end."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, stream)
+    os.close(nothing)
