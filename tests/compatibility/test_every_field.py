@@ -37,6 +37,7 @@ COMPONENT = {
     NUMBER: 7,
     "containers": [{"name": "kserve-container", "image": "mine"}],
     "initContainers": [{"name": "before", "image": "mine"}],
+    "overhead": {"cpu": "250m"},
     "resourceId": "kbs:///repository/key/1",
     "canaryTrafficPercent": 10,
     "minReplicas": 2,

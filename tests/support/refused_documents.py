@@ -271,4 +271,46 @@ WRONG_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
         service("a", predictor=model(env=[{"name": "A", "value": 1}])),
         'spec.predictor.model.env[0].value: Invalid value: "integer"',
     ),
+    "no quantity of a model's resources": (
+        service("a", predictor=model(resources={"limits": {"cpu": "abc"}, "requests": {"memory": "1GG"}})),
+        'spec.predictor.model.resources.limits.cpu: Invalid value: "abc": spec.predictor.model.resources.limits.cpu in '
+        "body should match '^[+-]?(",
+    ),
+    "half a CPU as a number": (
+        service("a", predictor=model(resources={"limits": {"cpu": 0.5}})),
+        'spec.predictor.model.resources.limits.cpu: Invalid value: "number"',
+    ),
+    "no quantity of a container's resources": (
+        service("a", predictor={"containers": [server_container(resources={"requests": {"memory": "1 Gi"}})]}),
+        'spec.predictor.containers[0].resources.requests.memory: Invalid value: "1 Gi"',
+    ),
+    "no quantity of an emptyDir": (
+        service("a", predictor=model() | {"volumes": [{"name": "a", "emptyDir": {"sizeLimit": "1 GB"}}]}),
+        'spec.predictor.volumes[0].emptyDir.sizeLimit: Invalid value: "1 GB"',
+    ),
+    "no quantity of a pod's overhead": (
+        service("a", predictor=model() | {"overhead": {"cpu": ""}, "resources": {"limits": {"cpu": True}}}),
+        'spec.predictor.resources.limits.cpu: Invalid value: "boolean"',
+    ),
+    "no quantity of a metric": (
+        service(
+            "a",
+            predictor=model()
+            | {
+                "autoScaling": {
+                    "metrics": [
+                        {
+                            "type": "Resource",
+                            "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "much"}},
+                        }
+                    ]
+                }
+            },
+        ),
+        'spec.predictor.autoScaling.metrics[0].resource.target.averageValue: Invalid value: "much"',
+    ),
+    "no quantity of a runtime's container": (
+        runtime(containers=[server_container(resources={"limits": {"nvidia.com/gpu": "one"}})]),
+        'spec.containers[0].resources.limits.nvidia.com/gpu: Invalid value: "one"',
+    ),
 }

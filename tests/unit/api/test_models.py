@@ -76,6 +76,61 @@ def test_a_quantity_may_be_a_number_or_text(value: int | str) -> None:
     assert read.as_dict() == {"metrics": [metric]}
 
 
+NO_QUANTITY = "this is not a quantity; write one such as 500m or 2Gi"
+BELOW_0 = "this is below 0; write a quantity such as 500m or 2Gi"
+
+
+@pytest.mark.parametrize(
+    ("predictor", "problem"),
+    [
+        (
+            {"model": {"modelFormat": {"name": "a"}, "resources": {"limits": {"cpu": "abc"}}}},
+            f"spec.predictor.model.resources.limits.cpu: {NO_QUANTITY}",
+        ),
+        (
+            {"containers": [{"resources": {"requests": {"memory": "1GG"}}}]},
+            f"spec.predictor.containers[0].resources.requests.memory: {NO_QUANTITY}",
+        ),
+        (
+            {"initContainers": [{"resources": {"limits": {"cpu": -1}}}]},
+            f"spec.predictor.initContainers[0].resources.limits.cpu: {BELOW_0}",
+        ),
+        ({"resources": {"limits": {"cpu": True}}}, f"spec.predictor.resources.limits.cpu: {NO_QUANTITY}"),
+        ({"overhead": {"memory": "1\n"}}, f"spec.predictor.overhead.memory: {NO_QUANTITY}"),
+        (
+            {"volumes": [{"emptyDir": {"sizeLimit": "1e1.5"}}]},
+            f"spec.predictor.volumes[0].emptyDir.sizeLimit: {NO_QUANTITY}",
+        ),
+        (
+            {
+                "volumes": [
+                    {"ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "x"}}}}}}
+                ]
+            },
+            "spec.predictor.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests.storage: " + NO_QUANTITY,
+        ),
+        (
+            {"containers": [{"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"divisor": []}}}]}]},
+            f"spec.predictor.containers[0].env[0].valueFrom.resourceFieldRef.divisor: {NO_QUANTITY}",
+        ),
+        (
+            {"autoScaling": {"metrics": [{"type": "Resource", "resource": {"target": {"averageValue": "1 Gi"}}}]}},
+            f"spec.predictor.autoScaling.metrics[0].resource.target.averageValue: {NO_QUANTITY}",
+        ),
+    ],
+)
+def test_what_is_not_a_quantity_is_named_with_its_path(predictor: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        service(predictor)
+    assert problem in caught.value.problems
+
+
+@pytest.mark.parametrize("value", [1, 0.5, "1", "0.5", ".5", "2.", "1e3", "1E-2", "1E", "1Ki", "1M", "+5n", "1u", None])
+def test_what_kubernetes_reads_as_a_quantity_is_accepted(value: Any) -> None:
+    resources = {"limits": {"memory": value}}
+    assert service({"containers": [{"resources": resources}]}).spec.predictor.containers == [{"resources": resources}]
+
+
 def test_every_field_of_the_wrong_shape_is_named_with_its_path() -> None:
     predictor = {
         "minReplicas": "1",

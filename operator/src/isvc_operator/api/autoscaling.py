@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from isvc_operator.api.base import ApiModel, Int32, IntOrString
+from isvc_operator.api.quantity import Quantity
 
 
 class MetricTarget(ApiModel):
@@ -15,8 +16,8 @@ class MetricTarget(ApiModel):
     type: Literal["Utilization", "Value", "AverageValue"] | None = Field(
         default=None, description="Which of the values below applies."
     )
-    value: IntOrString | None = Field(default=None, description="Value for all pods together.")
-    average_value: IntOrString | None = Field(default=None, description="Value per pod.")
+    value: Quantity | None = Field(default=None, description="Value for all pods together.")
+    average_value: Quantity | None = Field(default=None, description="Value per pod.")
     average_utilization: Int32 | None = Field(
         default=None, description="Percentage of the resources that the pods request."
     )
@@ -103,7 +104,7 @@ class ScalingRules(ApiModel):
         default=None, description="Which of the policies applies; Disabled stops scaling in this direction."
     )
     policies: list[ScalingPolicy] | None = Field(default=None, description="Limits of the pace.")
-    tolerance: IntOrString | None = Field(
+    tolerance: Quantity | None = Field(
         default=None, description="Deviation from the target at which nothing changes; a feature of newer clusters."
     )
 

@@ -32,7 +32,7 @@ class StorageSpec(ApiModel):
     path: str | None = Field(default=None, description="Path of the model inside the storage.")
     schema_path: str | None = Field(default=None, description="Path of the model's schema file.")
     parameters: dict[str, str] | None = Field(
-        default=None, description="Settings that override those of the secret, such as type and bucket."
+        default=None, description="Overrides of the secret's settings, such as type and bucket."
     )
 
 
@@ -59,21 +59,19 @@ class ConfidentialSpec(ApiModel):
     resource_id: str | None = Field(
         default=None,
         pattern="^(kbs:///[a-zA-Z0-9_.-]+/[a-zA-Z0-9_.-]+/[a-zA-Z0-9_.-]+)?$",
-        description="Key to request from the broker: kbs:///<repository>/<type>/<tag>.",
+        description="Key to request from the broker: kbs:///repository/type/tag.",
     )
 
 
 class PredictorExtensionSpec(ContainerFields):
-    """A model served by one of the serving runtimes. Container fields given here win over the runtime's."""
+    """A model for a serving runtime. Container fields given here win over the runtime's."""
 
     storage_uri: str | None = Field(
         default=None,
         description="Location of the model: pvc://claim/path, s3://bucket/prefix, gs://…, https://…",
     )
     runtime_version: str | None = Field(default=None, description="Tag of the runtime's image.")
-    protocol_version: str | None = Field(
-        default=None, description="Protocol of the model's server: v1, v2, grpc-v1 or grpc-v2."
-    )
+    protocol_version: str | None = Field(default=None, description="Protocol: v1, v2, grpc-v1 or grpc-v2.")
     storage: StorageSpec | None = None
     confidential: ConfidentialSpec | None = None
 

@@ -13,19 +13,31 @@ from pydantic import Field, WithJsonSchema
 from isvc_operator.api import core_shapes as shapes
 from isvc_operator.api.base import ApiModel
 from isvc_operator.api.core_shapes import Shaped
+from isvc_operator.api.quantity import QUANTITY_SCHEMA
 from isvc_operator.api.rule import Rule, has_variable
 
 MAX_VARIABLES: Final = 250  # of a container
 
 # A core/v1 value, which the API server validates.
 Core = dict[str, Any]
+
+
+def _open(**properties: Any) -> dict[str, Any]:
+    """Return the schema of an object with these fields and any others."""
+    return {"type": "object", "properties": properties, "additionalProperties": True}
+
+
+# These quantities are checked when a service is written, as by KServe's CRD; others when it is reconciled.
+_AMOUNTS: Final = {"type": "object", "additionalProperties": QUANTITY_SCHEMA}
+_RESOURCES: Final = _open(limits=_AMOUNTS, requests=_AMOUNTS)
+_VOLUME: Final = _open(emptyDir=_open(sizeLimit=QUANTITY_SCHEMA))
 # Rules use the names and values of variables. The limit is far above what a container has; the API server needs it to
 # estimate the cost of the rules.
 _VARIABLE: Final = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "maxLength": 253, "description": "Name of the variable."},
-        "value": {"type": "string", "description": "Value of the variable."},
+        "name": {"type": "string", "maxLength": 253},
+        "value": {"type": "string"},
     },
     "additionalProperties": True,
 }
@@ -34,7 +46,7 @@ _ENV: Final = {
     "type": "array",
     "maxItems": MAX_VARIABLES,
     "items": _VARIABLE,
-    "description": "As in a pod; see: kubectl explain pod.spec.containers.env",
+    "description": "See kubectl explain pod.spec.containers.env",
 }
 NO_PYTHON_PATH: Final = Rule(
     f"!{has_variable('self', 'PYTHONPATH')}",
@@ -44,9 +56,9 @@ NO_PYTHON_PATH: Final = Rule(
 )
 
 # A container is passed on as well, but rules and `kubectl explain` use its name and its variables.
-_CONTAINER: Final = {"type": "object", "properties": {"name": _NAME}, "additionalProperties": True}
-_SERVER: Final = _CONTAINER | {
-    "properties": {"name": _NAME, "env": _ENV},
+_EXPLAINED: Final = _RESOURCES | {"description": "See kubectl explain pod.spec.containers.resources"}
+_CONTAINER: Final = _open(name=_NAME, resources=_EXPLAINED)
+_SERVER: Final = _open(name=_NAME, env=_ENV, resources=_EXPLAINED) | {
     "x-kubernetes-validations": [NO_PYTHON_PATH.as_dict()],
 }
 Container = Annotated[Core, Shaped(shapes.CONTAINER), WithJsonSchema(_CONTAINER)]
@@ -58,7 +70,9 @@ Named = Annotated[Core, Shaped(shapes.NAMED)]
 Variable = Annotated[Core, Shaped(shapes.VARIABLE), WithJsonSchema(_VARIABLE)]
 Port = Annotated[Core, Shaped(shapes.PORT)]
 Mount = Annotated[Core, Shaped(shapes.MOUNT)]
-Resources = Annotated[Core, Shaped(shapes.RESOURCES)]
+Amounts = Annotated[Core, Shaped(shapes.AMOUNTS), WithJsonSchema(_AMOUNTS)]
+Resources = Annotated[Core, Shaped(shapes.RESOURCES), WithJsonSchema(_RESOURCES)]
+Volume = Annotated[Core, Shaped(shapes.VOLUME), WithJsonSchema(_VOLUME)]
 Lifecycle = Annotated[Core, Shaped(shapes.LIFECYCLE)]
 
 
@@ -86,13 +100,13 @@ class PodSpecFields(ApiModel):
     node_name: str | None = None
     node_selector: dict[str, str] | None = None
     os: Core | None = None
-    overhead: Core | None = None
+    overhead: Amounts | None = None
     preemption_policy: str | None = None
     priority: int | None = None
     priority_class_name: str | None = None
     readiness_gates: list[Core] | None = None
     resource_claims: list[Named] | None = None
-    resources: Core | None = None
+    resources: Resources | None = None
     restart_policy: str | None = None
     runtime_class_name: str | None = None
     scheduler_name: str | None = None
@@ -107,7 +121,7 @@ class PodSpecFields(ApiModel):
     termination_grace_period_seconds: int | None = None
     tolerations: list[Core] | None = None
     topology_spread_constraints: list[Core] | None = None
-    volumes: list[Named] | None = None
+    volumes: list[Volume] | None = None
 
 
 class ContainerFields(ApiModel):

@@ -14,6 +14,8 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 from pydantic_core import core_schema as cs
 
+from isvc_operator.api.quantity import checked_amount, checked_quantity
+
 
 @dataclass(frozen=True, eq=False)  # a schema cannot be hashed
 class Shaped:
@@ -50,11 +52,20 @@ _NUMBER: Final = cs.int_schema(strict=True)
 _ANY_OBJECT: Final = cs.dict_schema(_TEXT, cs.any_schema(), strict=True)
 _ANY_LIST: Final = cs.list_schema(cs.any_schema(), strict=True)
 
+_QUANTITY: Final = cs.no_info_plain_validator_function(checked_quantity)
+_AMOUNT: Final = cs.no_info_plain_validator_function(checked_amount)
+AMOUNTS: Final = cs.dict_schema(_TEXT, _AMOUNT, strict=True)
+
 NAMED: Final = _object(name=_TEXT)
-VARIABLE: Final = _object({"name": _TEXT}, valueFrom=_ANY_OBJECT)
+VARIABLE: Final = _object({"name": _TEXT}, valueFrom=_object(resourceFieldRef=_object(divisor=_QUANTITY)))
 PORT: Final = _object({"containerPort": _NUMBER}, name=_TEXT, protocol=_TEXT)
 MOUNT: Final = _object(name=_TEXT, mountPath=_TEXT)
-RESOURCES: Final = _object(requests=_ANY_OBJECT, limits=_ANY_OBJECT)
+RESOURCES: Final = _object(requests=AMOUNTS, limits=AMOUNTS)
+VOLUME: Final = _object(
+    name=_TEXT,
+    emptyDir=_object(sizeLimit=_AMOUNT),
+    ephemeral=_object(volumeClaimTemplate=_object(spec=_object(resources=RESOURCES))),
+)
 LIFECYCLE: Final = _object(preStop=_object(sleep=_object(seconds=_NUMBER)), postStart=_ANY_OBJECT)
 CONTAINER: Final = _object(
     name=_TEXT,

@@ -1,12 +1,22 @@
-"""Kubernetes quantities such as ``500m``, ``1Gi`` and ``2e3`` as numbers."""
+"""Kubernetes quantities such as ``500m``, ``1Gi`` and ``2e3``: their numbers, and fields that hold one."""
 
 from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, Final
 
-_QUANTITY = re.compile(r"^([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([num]|[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$")
+from pydantic import PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+QUANTITY_SCHEMA: Final = {
+    "x-kubernetes-int-or-string": True,
+    "pattern": r"^[+-]?(\d+\.?|\.\d)\d*([numk]|Ki|[MGTPE]i?|[eE][+-]?\d+)?$",
+}
+"""What the CRD says of a quantity. KServe's pattern accepts the same, and fractions as exponents, which Kubernetes
+refuses; it is too long for a CRD that ``kubectl apply`` has to keep in an annotation."""
+
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([num]|[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?")
 _LONGEST = 100  # characters; Kubernetes writes shorter ones
 _LONGEST_EXPONENT = 6  # characters, including letter and sign
 _SUFFIXES: dict[str, Decimal] = {
@@ -24,10 +34,27 @@ def quantity(value: Any) -> Decimal | None:
     """Return a quantity as a number (``"500m"`` and ``0.5`` are equal); None if it is not a quantity."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
-    match = _QUANTITY.match(text) if len(text := str(value)) <= _LONGEST else None
+    match = _QUANTITY.fullmatch(text) if len(text := str(value)) <= _LONGEST else None
     if match is None:
         return None
     number, suffix = match[1], match[2] or ""
     if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix != "Ei":
         return Decimal(number + suffix) if len(suffix) < _LONGEST_EXPONENT else None
     return Decimal(number) * _SUFFIXES[suffix]
+
+
+def checked_quantity(value: Any) -> Any:
+    """Return the value as it is; raises PydanticCustomError if it is not a quantity."""
+    if quantity(value) is None:
+        raise PydanticCustomError("quantity", "this is not a quantity; write one such as 500m or 2Gi")
+    return value
+
+
+def checked_amount(value: Any) -> Any:
+    """Return the value as it is; raises PydanticCustomError if it is not a quantity, or below 0."""
+    if (quantity(checked_quantity(value)) or 0) < 0:
+        raise PydanticCustomError("quantity", "this is below 0; write a quantity such as 500m or 2Gi")
+    return value
+
+
+Quantity = Annotated[int | str, PlainValidator(checked_quantity), WithJsonSchema(QUANTITY_SCHEMA)]

@@ -63,8 +63,8 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
     InferenceService: (
         Rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-            "must start with a letter and contain only lower-case letters, digits and '-', because "
-            "Services are named after it; rename the InferenceService",
+            "metadata.name of an InferenceService must start with a letter and contain only lower-case letters, digits "
+            "and '-', because Services are named after it; rename the InferenceService",
             field=".metadata.name",
             only_on_create=True,
         ),

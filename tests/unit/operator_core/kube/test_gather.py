@@ -180,9 +180,7 @@ def test_a_service_that_keeps_the_rules_has_no_problem(body: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("value", [2**70, -(2**70), "\ud800", "\x00"], ids=repr)
 def test_a_value_that_cel_cannot_hold_is_no_problem(value: object) -> None:
-    target = {"type": "Value", "value": value}
-    metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
-
-    predictor = model() | {"autoScaling": {"metrics": [metric]}, "labels": {str(value): str(value)}}
+    strategy = {"rollingUpdate": {"maxSurge": value}}
+    predictor = model() | {"deploymentStrategy": strategy, "labels": {str(value): str(value)}}
 
     assert read_service(service("a", predictor=predictor))[1] is None

@@ -9,8 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_core import SchemaValidator, ValidationError
+
 from isvc_operator.api.base import field_names
 from isvc_operator.api.core_fields import ContainerFields
+from isvc_operator.api.core_shapes import RESOURCES
+from isvc_operator.api.errors import path_of
 from isvc_operator.api.names import (
     ANNOTATION_ALLOW_PATTERNS,
     ANNOTATION_IGNORE_PATTERNS,
@@ -34,6 +38,7 @@ from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 from isvc_operator.resolve.storage.provision import Provision, read_only, variable
 from isvc_operator.resolve.storage.requests import StorageRequest, StorageRequests
 from isvc_operator.resolve.storage.sources import StorageSource, checked, common_folder, mounts_claims
+from isvc_operator.text import one_line
 
 # The folder layout that a server expects, by its type; other servers have none. ``auto`` checks a folder that looks
 # like TorchServe's, and nothing else, such as a bare model.onnx.
@@ -117,7 +122,7 @@ def plan_storage(
         + _patterns(annotations)
         + _network(request, copied, config=config, objects=context.objects),
         container=_fields_of(container) if container else {},
-        resources=_json_object(annotations, ANNOTATION_STORAGE_RESOURCES),
+        resources=_resources(annotations),
         ignored=(*ignored, *(_unknown_fields(container) if container else ())),
     )
 
@@ -224,6 +229,17 @@ def _patterns(annotations: Mapping[str, str]) -> Provision:
     return Provision(env=tuple(variable(names[name], annotations[name]) for name in names if annotations.get(name)))
 
 
+def _resources(annotations: Mapping[str, str]) -> Mapping[str, Any]:
+    name = ANNOTATION_STORAGE_RESOURCES
+    resources = _json_object(annotations, name)
+    try:
+        _RESOURCES.validate_python(resources)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        raise InvalidSpec(one_line(f"annotation {name}: {path_of(wrong['loc'])}: {wrong['msg']}")) from error
+    return resources
+
+
 def _json_object(annotations: Mapping[str, str], name: str) -> Mapping[str, Any]:
     value = json_object(annotations.get(name, "{}"))
     if value is None:
@@ -231,6 +247,7 @@ def _json_object(annotations: Mapping[str, str], name: str) -> Mapping[str, Any]
     return value
 
 
+_RESOURCES = SchemaValidator(RESOURCES)
 _EXAMPLES = {
     ANNOTATION_SHA256: '{"model-store/bert.mar": "<sha256>"}',
     ANNOTATION_STORAGE_RESOURCES: '{"limits": {"memory": "2Gi"}}',

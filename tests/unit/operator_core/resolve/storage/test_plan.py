@@ -287,6 +287,9 @@ def test_resources_of_the_copy_are_a_json_object() -> None:
     assert refused(annotations={name: "2Gi"}) == (
         f'annotation {name} is not a JSON object; write for example {{"limits": {{"memory": "2Gi"}}}}'
     )
+    assert refused(annotations={name: '{"limits": {"memory": "2GG"}}'}) == (
+        f"annotation {name}: limits.memory: this is not a quantity; write one such as 500m or 2Gi"
+    )
 
 
 CACHE = {"name": "storage-cache", "mountPath": "/mnt/storage-cache"}
