@@ -60,6 +60,7 @@ def write_manifests(source: Path, dist: Path, environment: Mapping[str, str]) ->
     for overlay in sorted((source / "manifests" / "overlays").iterdir()):
         name = "install.yaml" if overlay.name == "default" else f"install-{overlay.name}.yaml"
         (dist / name).write_text(_run(["bash", "tests/cluster/render", overlay.name], source, environment))
+    (dist / "dashboard.yaml").write_text(_run(["bash", "tests/cluster/render", "dashboard"], source, environment))
     images = (f"{environment['REGISTRY']}/{name}:{environment['TAG']}\n" for name in IMAGES)
     (dist / "images.txt").write_text("".join(images))
 

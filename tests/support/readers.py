@@ -26,20 +26,22 @@ def a_reader_of_all(server: ApiServer, namespace: str, rules: Sequence[dict[str,
     return kubeconfig
 
 
-def a_reader(server: ApiServer, namespace: str, rules: Sequence[dict[str, Any]], folder: Path) -> Path:
+def a_reader(
+    server: ApiServer, namespace: str, rules: Sequence[dict[str, Any]], folder: Path, *, name: str = "reader"
+) -> Path:
     """The kubeconfig of an account that has these rules in the namespace."""
     place = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-    server.send("POST", place, {"metadata": {"name": "reader"}})
+    server.send("POST", place, {"metadata": {"name": name}})
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = server.send("POST", f"{place}/reader/token", request)["status"]["token"]
+    token = server.send("POST", f"{place}/{name}/token", request)["status"]["token"]
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
-    server.send("POST", f"{rbac}/roles", {"metadata": {"name": "reader"}, "rules": [*rules]})
-    subject = {"kind": "ServiceAccount", "name": "reader", "namespace": namespace}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
-    binding = {"metadata": {"name": "reader"}, "subjects": [subject], "roleRef": role}
+    server.send("POST", f"{rbac}/roles", {"metadata": {"name": name}, "rules": [*rules]})
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    binding = {"metadata": {"name": name}, "subjects": [subject], "roleRef": role}
     server.send("POST", f"{rbac}/rolebindings", binding)
     config = json.loads(server.kubeconfig.read_text())
     config["users"] = [{"name": "admin", "user": {"token": token}}]
-    path = folder / f"{namespace}.kubeconfig"
+    path = folder / f"{namespace}-{name}.kubeconfig"
     path.write_text(json.dumps(config))
     return path

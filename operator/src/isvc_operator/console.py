@@ -78,3 +78,7 @@ def _drop(stream: int) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, stream)
     os.close(nothing)
+
+
+if __name__ == "__main__":
+    main()

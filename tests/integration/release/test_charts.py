@@ -108,6 +108,27 @@ def test_monitoring_is_that_of_the_manifests(helm: str, dist: Path) -> None:
     assert with_it == without | objects_of(by_hand)
 
 
+def test_the_dashboard_is_that_of_the_manifests(helm: str, dist: Path) -> None:
+    with_it, without = rendered(helm, dist, {"dashboard.enabled": True}), rendered(helm, dist, {})
+
+    assert with_it == without | objects_of((dist / "dashboard.yaml").read_text())
+
+
+def test_the_dashboard_of_some_namespaces_has_roles_there_only(helm: str, dist: Path) -> None:
+    values = {"namespaces": ["team-a", "team-b"], "dashboard.enabled": True, "dashboard.origins": ["https://x.example"]}
+    objects = {key: item for key, item in rendered(helm, dist, values).items() if key[2] == "isvc-dashboard"}
+
+    (container,) = objects["Deployment", NAMESPACE, "isvc-dashboard"]["spec"]["template"]["spec"]["containers"]
+    binding = objects["RoleBinding", "team-b", "isvc-dashboard"]
+    assert sorted(key[:2] for key in objects) == [
+        ("Deployment", NAMESPACE), ("NetworkPolicy", NAMESPACE), ("Role", "team-a"), ("Role", "team-b"),
+        ("RoleBinding", "team-a"), ("RoleBinding", "team-b"), ("Service", NAMESPACE), ("ServiceAccount", NAMESPACE),
+    ]  # fmt: skip
+    assert container["command"][-2:] == ["dashboard", "--namespace=team-a,team-b"]
+    assert container["env"][0] == {"name": "DASHBOARD_ORIGINS", "value": "https://x.example"}
+    assert (binding["roleRef"]["kind"], binding["subjects"][0]["namespace"]) == ("Role", NAMESPACE)
+
+
 def test_several_namespaces_get_roles_and_runtimes_each(helm: str, dist: Path) -> None:
     teams = ["team-a", "team-b"]
 

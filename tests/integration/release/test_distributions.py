@@ -90,6 +90,7 @@ def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
     packages = [f"{name}-{version}{end}" for name in names for end in ("-py3-none-any.whl", ".tar.gz")]
     others = [
         "constraints.txt",
+        "dashboard.yaml",
         "images.txt",
         "install-crds.yaml",
         "install-ha.yaml",

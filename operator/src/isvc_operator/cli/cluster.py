@@ -34,6 +34,14 @@ class ClusterFlags:
         async with connect(self.found(), context=self.context, agent="isvc") as api:
             yield api, self.namespace or api.namespace
 
+    @asynccontextmanager
+    async def connect_others(self) -> AsyncIterator[Callable[[str], KubernetesApi]]:
+        """Yield what connects the owner of a token with the same API server."""
+        from isvc_operator.kube.client import connect_others
+
+        async with connect_others(self.found(), context=self.context, agent="isvc") as api_of:
+            yield api_of
+
     def found(self) -> str | None:
         """Return the kubeconfig: the flag's, else kubectl's own file; None if there is neither, as in a pod."""
         if self.kubeconfig:

@@ -1,11 +1,13 @@
-"""``isvc dashboard``: pages about the services of a cluster, with the caller's own rights."""
+"""``isvc dashboard``: pages about the services of a cluster, with the rights of whoever looks."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import click
 
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
-from isvc_operator.cli.values import WholeNumber
+from isvc_operator.cli.values import Origin, WholeNumber
 
 
 @click.command(short_help="show services of a cluster on pages in the browser")
@@ -13,30 +15,80 @@ from isvc_operator.cli.values import WholeNumber
 @click.option(
     "--port",
     type=WholeNumber(1, 65535),
+    envvar="DASHBOARD_PORT",
     metavar="PORT",
-    help="port on 127.0.0.1, a number from 1 to 65535 (default: a free one)",
+    help="port on 127.0.0.1, a number from 1 to 65535 (default: a free one) [DASHBOARD_PORT]",
+)
+@click.option(
+    "--origin",
+    "origins",
+    multiple=True,
+    type=Origin(),
+    envvar="DASHBOARD_ORIGINS",
+    metavar="URL",
+    help="serve several people, who open the page at this URL and sign in with tokens of the cluster; it listens on "
+    "all addresses of this host. May be repeated [DASHBOARD_ORIGINS, with commas]",
 )
 @cluster_flags
-def command(*, all_namespaces: bool, port: int | None, cluster: ClusterFlags) -> None:
-    """Serve pages about the services of a namespace on this machine, until Ctrl-C.
+def command(*, all_namespaces: bool, port: int | None, origins: tuple[str, ...], cluster: ClusterFlags) -> None:
+    """Serve pages about the services of a namespace on this machine, until it is stopped.
 
     They show what the credentials may see, and keep themselves up to date. The address has a token: other users of
-    this machine do not get in without it.
+    this machine do not get in without it. With --origin, each person sees what that person may list, and --namespace
+    may have several names with commas between them.
     """
     import asyncio
 
-    asyncio.run(_serve(cluster, everywhere=all_namespaces, port=port))
+    place = "all namespaces" if all_namespaces else ""
+    if origins:
+        asyncio.run(_serve_people(cluster, origins, everywhere=all_namespaces, port=port or 0, where=place))
+    else:
+        asyncio.run(_serve(cluster, everywhere=all_namespaces, port=port or 0, where=place))
 
 
-async def _serve(cluster: ClusterFlags, *, everywhere: bool, port: int | None) -> None:
-    import asyncio
+async def _serve(cluster: ClusterFlags, *, everywhere: bool, port: int, where: str) -> None:
     import secrets
 
     from isvc_operator.cli.seen.reading import services_of
     from isvc_operator.dashboard.server import dashboard
 
     async with services_of(cluster, everywhere=everywhere) as (source, namespace):
-        where = "all namespaces" if everywhere else f"namespace {namespace}"
-        async with dashboard(source, port=port or 0, token=secrets.token_urlsafe(24), where=where) as address:
+        token, where = secrets.token_urlsafe(24), where or f"namespace {namespace}"
+        async with dashboard(source, port=port, token=token, where=where) as address:
             click.echo(f"{address}\nCtrl-C stops it.")
-            await asyncio.Event().wait()
+            await _stopped()
+
+
+async def _serve_people(
+    cluster: ClusterFlags, origins: Sequence[str], *, everywhere: bool, port: int, where: str
+) -> None:
+    import asyncio
+
+    from isvc_operator.cluster.metrics import from_pods
+    from isvc_operator.cluster.people import People
+    from isvc_operator.cluster.source import cluster_source
+    from isvc_operator.dashboard.server import shared_dashboard
+
+    clock = asyncio.get_running_loop().time
+    async with (
+        cluster.connect() as (api, namespace),
+        cluster.connect_others() as api_of,
+        from_pods() as metrics,
+        cluster_source(api, () if everywhere else namespace.split(","), metrics) as source,
+        shared_dashboard(
+            source, People(source, api_of, clock), port=port, origins=origins,
+            where=where or f"namespace {namespace}",
+        ),
+    ):  # fmt: skip
+        click.echo("\n".join(origins))
+        await _stopped()
+
+
+async def _stopped() -> None:
+    """Wait until the process is told to stop, as a pod is; Ctrl-C ends it as it ends every command."""
+    import asyncio
+    import signal
+
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await stop.wait()

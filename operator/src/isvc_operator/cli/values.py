@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import urlsplit
 
 import click
 
@@ -23,6 +24,7 @@ class WholeNumber(click.ParamType[int]):
         return int(text)
 
 
+_PORTS: Final = {"http": 80, "https": 443}
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -39,3 +41,26 @@ class Seconds(click.ParamType[int]):
         if unit is None or not (number.isascii() and number.isdigit() and 0 < len(number) < 9):
             self.fail(f"{text!r} is not a time such as 90s, 5m or 2h.", param, ctx)
         return int(number) * unit
+
+
+class Origin(click.ParamType[str]):
+    """The beginning of a page's address, as browsers send it: ``https://dashboard.example.com``."""
+
+    name = "url"
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """Return the origins in a variable, which has commas between them."""
+        return [origin for item in rv.split(",") if (origin := item.strip())]
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the scheme, the host and a port that is not the scheme's own; fails for any other text."""
+        text = str(value)
+        try:
+            url = urlsplit(text)
+            host, port = url.hostname or "", url.port
+        except ValueError:
+            url, host, port = urlsplit(""), "", None
+        if not host or url.scheme not in _PORTS or url.path not in ("", "/") or url.query or "@" in url.netloc:
+            self.fail(f"{text!r} is not an origin such as https://dashboard.example.com.", param, ctx)
+        name = f"[{host}]" if ":" in host else host
+        return f"{url.scheme}://{name}" + (f":{port}" if port and port != _PORTS[url.scheme] else "")

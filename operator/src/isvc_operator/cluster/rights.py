@@ -11,8 +11,9 @@ from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import AUTOSCALERS, ResourceKind, Role, kind_named, with_role
 from isvc_operator.cluster.errors import NotAllowed
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.scope import may_watch
+from isvc_operator.kube.scope import may, may_watch
 from isvc_operator.kube.watch import Collection
+from isvc_operator.view.source import LOG, Shown
 
 _SERVICES: Final = kind_named(inference_service.KIND)
 _RUNTIMES: Final = tuple(kind for kind in with_role(Role.INPUT) if kind.plural.endswith("servingruntimes"))
@@ -21,7 +22,11 @@ _CHILDREN: Final = tuple(
 )
 _OTHERS: Final = (*_RUNTIMES, *_CHILDREN, kind_named("Pod"), kind_named("Event"))
 # Those of other objects are many, and tell nothing that a service's status does not.
+_REVIEWS: Final = 4  # namespaces at a time
 _EVENTS_OF: Final = (inference_service.KIND, "Pod")
+
+
+SHOWN: Final[frozenset[Shown]] = frozenset((*(kind.name for kind in (_SERVICES, *_OTHERS)), LOG))
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,38 @@ async def rights_of(api: KubeApi, namespaces: Sequence[str]) -> Rights:
     # Without permission for a kind that is not installed there is nothing to miss.
     missed = [key for key in wanted if not allowed[key] and not key[0].optional]
     return Rights(collections, [f"you may not list and watch {kind.plural}{_where(place)}" for kind, place in missed])
+
+
+async def may_list(api: KubeApi, namespaces: Sequence[str]) -> dict[str, frozenset[Shown]]:
+    """Ask what the reader may list in each of the namespaces, first in the whole cluster; raises KubeError.
+
+    Where services may not be listed, nothing else is asked for.
+    """
+    everywhere = await _listed(api, (_SERVICES, *_OTHERS), "")
+
+    async def of(namespace: str) -> frozenset[Shown]:
+        services = everywhere & {_SERVICES.name} or await _listed(api, (_SERVICES,), namespace)
+        if not services:
+            return frozenset()
+        asked = [kind for kind in _OTHERS if kind.namespaced and kind.name not in everywhere]
+        return everywhere | services | await _listed(api, asked, namespace, log=LOG not in everywhere)
+
+    room = asyncio.Semaphore(_REVIEWS)
+
+    async def in_turn(namespace: str) -> frozenset[Shown]:
+        async with room:
+            return await of(namespace)
+
+    return dict(zip(namespaces, await asyncio.gather(*map(in_turn, namespaces)), strict=True))
+
+
+async def _listed(api: KubeApi, kinds: Sequence[ResourceKind], namespace: str, *, log: bool = True) -> frozenset[Shown]:
+    """Return which of the kinds may be listed, and whether logs may be read."""
+    asked = {kind.name: may(api, "list", kind.group, kind.plural, namespace) for kind in kinds}
+    if log:
+        asked[LOG] = may(api, "get", "", "pods/log", namespace)
+    answers = await asyncio.gather(*asked.values())
+    return frozenset(name for name, is_allowed in zip(asked, answers, strict=True) if is_allowed)
 
 
 def _collections(kind: ResourceKind, namespace: str) -> list[Collection]:

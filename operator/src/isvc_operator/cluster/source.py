@@ -5,43 +5,39 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import Role
 from isvc_operator.cluster.changed import Changed
-from isvc_operator.cluster.errors import NotInstalled, NotReachable
+from isvc_operator.cluster.errors import NotInstalled
 from isvc_operator.cluster.log_ends import LogEnds
+from isvc_operator.cluster.metrics import Metrics, through_the_api_server
 from isvc_operator.cluster.objects import Objects
-from isvc_operator.cluster.pod_log import followed_lines, log_lines
+from isvc_operator.cluster.reach import Reach
 from isvc_operator.cluster.rights import Rights, rights_of
-from isvc_operator.cluster.ways_in import metrics_place, service_place
-from isvc_operator.kube import requests
+from isvc_operator.cluster.ways_in import metrics_place
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.heard import Heard
-from isvc_operator.kube.requests import ApiRequest, LogOptions
 from isvc_operator.kube.silence import Silence
 from isvc_operator.kube.watch import Watch, Watching
 from isvc_operator.manifests import ServiceKey, name_of
-from isvc_operator.observe.pods import running_instance
 from isvc_operator.view.source import ContainerKey, Related, Request, Response
 
-Instance = tuple[int, str]
-
 _RECHECK: Final = 30.0  # seconds, for a kind whose CRD is not installed
-_ENDED_WITHIN: Final = 5.0  # seconds after the end of a log, in which its container's end is known, if that was it
-_SENT: Final = ("inference-header-content-length", "x-server-timing")  # beside the types of the bodies
-_CONNECTION: Final = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
 
 
 @asynccontextmanager
-async def cluster_source(api: ProxyApi, namespaces: Sequence[str]) -> AsyncIterator[ClusterSource]:
+async def cluster_source(
+    api: ProxyApi, namespaces: Sequence[str], metrics: Metrics | None = None
+) -> AsyncIterator[ClusterSource]:
     """Yield a source that knows all services that there are in the namespaces, without any in the whole cluster.
 
-    Raises OperatorError if the reader may not see them, or if the cluster has no InferenceServices.
+    ``metrics`` reads those of pods; through the API server without it. Raises OperatorError if the reader may not see
+    the services, or if the cluster has none of the kind.
     """
-    source = ClusterSource(api, await rights_of(api, namespaces))
+    source = ClusterSource(api, await rights_of(api, namespaces), metrics or through_the_api_server(api))
     try:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(source.run())
@@ -55,13 +51,14 @@ async def cluster_source(api: ProxyApi, namespaces: Sequence[str]) -> AsyncItera
 
 
 class ClusterSource:
-    """ServiceSource by the watches of one process, for any number of readers with the same rights."""
+    """ServiceSource by the watches of one process, for any number of readers."""
 
-    def __init__(self, api: ProxyApi, rights: Rights) -> None:
-        self._api = api
+    def __init__(self, api: ProxyApi, rights: Rights, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._clock = asyncio.get_running_loop().time
         self._changed = Changed()
         self._objects = Objects(self._note)
+        self._reach = self.reached_by(api)
         self._log_ends = LogEnds(api, self._clock)
         self._hidden = rights.hidden
         watching = Watching(
@@ -133,53 +130,21 @@ class ClusterSource:
         since_seconds: int | None = None,
     ) -> AsyncIterator[tuple[str | None, str]]:
         """Yield the last lines of a container's log with their times; with ``follow`` until the container ends."""
-        options = LogOptions(lines=lines, follow=follow, previous=previous, since_seconds=since_seconds)
-        instance = self._instance(key)
-        if not follow or instance is None:
-            return log_lines(self._api, key, options)
-        return followed_lines(self._api, key, options, lambda: self._still_runs(key, instance))
+        return self._reach.log(key, lines=lines, follow=follow, previous=previous, since_seconds=since_seconds)
 
     async def metrics(self, key: ServiceKey, pod: str) -> str:
         """Return the metrics of a pod's server in Prometheus' text format; empty if it has none."""
         found = next((item for item in self._objects.pods(key) if name_of(item) == pod), None)
         place = metrics_place(found, self._objects.children(key)) if found else None
-        if place is None:
-            return ""
-        return await self._api.send(requests.pod_metrics(key.namespace, place.proxied))
+        return await self._metrics(found, place) if found and place else ""
 
     async def send(self, key: ServiceKey, request: Request) -> Response:
         """Send a request to the service through the API server."""
-        service = self._objects.service(key)
-        place = service_place(service) if service else None
-        if place is None:
-            raise NotReachable(f"InferenceService {key.name} has no address yet; isvc status {key.name} says why")
-        given = {name.lower(): value for name, value in request.headers.items()}
-        sent = ApiRequest(
-            request.method,
-            request.path,
-            body=request.body or None,
-            content_type=given.get("content-type", "application/json"),
-            accept=given.get("accept", "*/*"),
-            headers=tuple((name, given[name]) for name in _SENT if name in given),
-        )
-        started = self._clock()
-        passed = await self._api.pass_on(requests.through_service(key.namespace, place.proxied, sent))
-        received = {name: value for name, value in passed.headers.items() if name.lower() not in _CONNECTION}
-        seconds = self._clock() - started
-        return Response(status=passed.status, headers=received, body=passed.body, seconds=seconds)
+        return await self._reach.send(key, request)
 
-    def _instance(self, key: ContainerKey) -> Instance | None:
-        """Return the instance of a container that runs, as far as is known."""
-        pod = next((item for item in self._objects.pods(key.service) if name_of(item) == key.pod), None)
-        return running_instance(pod, key.container) if pod else None
-
-    async def _still_runs(self, key: ContainerKey, instance: Instance) -> bool:
-        """Whether an instance still runs, once its pod has had the time to say so."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_ENDED_WITHIN), aclosing(self._changed.changes()) as changes:
-                while self._instance(key) == instance:
-                    await anext(changes)
-        return self._instance(key) == instance
+    def reached_by(self, api: ProxyApi) -> Reach:
+        """Return what reads logs and sends requests with the rights of somebody else."""
+        return Reach(api, self._objects, self._changed)
 
     def _note(self, keys: Iterable[ServiceKey]) -> None:
         found = [*keys]

@@ -3,6 +3,9 @@
 It reads a ServiceSource and knows nothing of clusters and processes. Who may look, and at what, is decided in `access`.
 
     server      routes, headers, start and stop
+    access      who looks: the owner of a run's token
+    sign_in     who looks: people with tokens of the cluster
+    guard       what each request has to pass
     pages       the pages and their streams of changes
     request     the form that sends a request to a service
     log         the stream of a container's log

@@ -1,13 +1,13 @@
 """Who may look, and at what.
 
-`RunToken` is for a page on loopback: whoever has the token of this run sees all that the source has. A page in a
-cluster has an Access of its own, which asks the API server what a person may see.
+`RunToken` is for a page on loopback: whoever has the token of this run sees all that the source has. A page that
+several people open asks each to sign in (`sign_in`).
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,18 +15,33 @@ from aiohttp import web
 
 from isvc_operator.dashboard.errors import Refused
 from isvc_operator.manifests import ServiceKey
+from isvc_operator.view.source import Reachable, ServiceSource, Shown
 
 
-def _all(_key: ServiceKey) -> bool:
-    return True
+class Viewer(Protocol):
+    """A person who looks."""
 
+    @property
+    def name(self) -> str:
+        """How the person is called; empty if everybody is the same."""
+        ...
 
-@dataclass(frozen=True)
-class Viewer:
-    """A person, and the services whose pages are shown to, and whose endpoints are called for, that person."""
+    @property
+    def reach(self) -> Reachable:
+        """What reads logs and sends requests with the person's rights."""
+        ...
 
-    may_see: Callable[[ServiceKey], bool] = _all
-    may_send: Callable[[ServiceKey], bool] = _all
+    def may_see(self, key: ServiceKey) -> bool:
+        """Whether pages about the service are shown to the person."""
+        ...
+
+    def hidden(self, key: ServiceKey) -> frozenset[Shown]:
+        """Return what of the service is not shown to the person."""
+        ...
+
+    def notes(self) -> Sequence[str]:
+        """Return what the person may not see, each in a sentence."""
+        ...
 
 
 class Access(Protocol):
@@ -36,6 +51,30 @@ class Access(Protocol):
         """Return who asks; raises Refused, or a redirect of aiohttp."""
         ...
 
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the routes that need no viewer, such as a form to sign in."""
+        ...
+
+
+@dataclass(frozen=True)
+class Everything:
+    """The Viewer who sees all that a source has."""
+
+    reach: ServiceSource
+    name: str = ""
+
+    def may_see(self, _key: ServiceKey) -> bool:
+        """Each service is shown."""
+        return True
+
+    def hidden(self, _key: ServiceKey) -> frozenset[Shown]:
+        """Nothing of it is hidden."""
+        return frozenset()
+
+    def notes(self) -> Sequence[str]:
+        """Return what the source itself does not see."""
+        return self.reach.hidden()
+
 
 class RunToken:
     """A token that is made for each run and printed with the page's address: other users can open a port of loopback.
@@ -43,9 +82,14 @@ class RunToken:
     The address with the token sets a cookie and leads to the same address without it.
     """
 
-    def __init__(self, token: str, *, port: int) -> None:
+    def __init__(self, token: str, source: ServiceSource, *, port: int) -> None:
         self._token = token
+        self._viewer = Everything(source)
         self._cookie = f"isvc-dashboard-{port}"  # cookies are of a host, whatever its port
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return no route: the address that was printed is the way in."""
+        return ()
 
     async def viewer(self, request: web.Request) -> Viewer:
         """Return the viewer who sees everything; raises Refused without the token."""
@@ -53,7 +97,7 @@ class RunToken:
             raise self._entered(request)
         if not self._is_token(request.cookies.get(self._cookie, "")):
             raise Refused(403, "open the address that was printed when the dashboard started: it contains a token")
-        return Viewer()
+        return self._viewer
 
     def _entered(self, request: web.Request) -> Exception:
         if not self._is_token(request.query["token"]):

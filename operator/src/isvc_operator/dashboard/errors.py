@@ -15,3 +15,7 @@ class Refused(OperatorError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class NotSignedIn(OperatorError):
+    """Nobody is known by the token, or not any more."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.service import view_of
-from isvc_operator.view.source import ServiceSource
+from isvc_operator.view.source import ServiceSource, Shown
 from isvc_operator.view.values import Service
 
 
@@ -37,11 +37,11 @@ class Changes:
 
 
 class Feed:
-    """The services as they are seen, each computed once after a change."""
+    """The services as they are seen, each computed once after a change for all who may see the same of it."""
 
     def __init__(self, source: ServiceSource) -> None:
         self._source = source
-        self._seen: dict[ServiceKey, Service | None] = {}
+        self._seen: dict[ServiceKey, dict[frozenset[Shown], Service]] = {}
         self._readers: set[Changes] = set()
 
     async def run(self) -> None:
@@ -56,14 +56,16 @@ class Feed:
         for reader in self._readers:
             reader.add(keys)
 
-    def service(self, key: ServiceKey) -> Service | None:
-        """Return the service as it is seen now; None if it does not exist."""
-        if key not in self._seen:
+    def service(self, key: ServiceKey, hidden: frozenset[Shown] = frozenset()) -> Service | None:
+        """Return the service as it is seen now by who may not see what is hidden; None if it does not exist."""
+        seen = self._seen.setdefault(key, {})
+        if hidden not in seen:
             related = self._source.related(key)
             if related is None:
+                del self._seen[key]
                 return None
-            self._seen[key] = view_of(related)
-        return self._seen[key]
+            seen[hidden] = view_of(related.without(hidden))
+        return seen[hidden]
 
     @contextmanager
     def watched(self) -> Iterator[Changes]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 from jinja2 import Environment
 
 from isvc_operator import limits
 from isvc_operator.dashboard.access import Access
-from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.errors import NotSignedIn, Refused
 from isvc_operator.dashboard.pages import VIEWER
+from isvc_operator.dashboard.sign_in import SIGN_IN
 from isvc_operator.errors import OperatorError
 from isvc_operator.text import one_line
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+HEALTH = "/healthz"
+_OPEN = ("/assets/", SIGN_IN)  # say nothing about services
 
 # Nothing but this server's own files: no script or style inside a page, and nothing of another host.
 HEADERS = {
@@ -36,25 +38,33 @@ async def add_headers(_request: web.Request, response: web.StreamResponse) -> No
 
 
 class Guard:
-    """The middleware: refuses what a foreign page or another user sends, and writes errors as pages."""
+    """The middleware: refuses what a foreign page or another user sends, and writes errors as pages.
 
-    def __init__(self, access: Access, templates: Environment, *, port: int) -> None:
+    ``origins`` are those of the page, such as ``http://127.0.0.1:8088``.
+    """
+
+    def __init__(self, access: Access, templates: Environment, *, origins: Sequence[str]) -> None:
         self._access = access
         self._templates = templates
-        self._hosts = frozenset(f"{name}:{port}" for name in _LOCAL)
+        self._origins = frozenset(origins)
+        self._hosts = {origin.partition("://")[2]: None for origin in origins}
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Handle a request, or refuse it."""
+        if request.path == HEALTH:
+            return web.Response()
         try:
             self._check_origin(request)
-            if not request.path.startswith("/assets/"):
+            if not request.path.startswith(_OPEN):
                 request[VIEWER] = await self._access.viewer(request)
             return await handler(request)
         except ConnectionError:
             return web.Response()  # to nobody: the client has gone
         except Refused as refused:
             return self._error(request, refused.status, str(refused))
+        except NotSignedIn as error:
+            return self._error(request, 401, str(error))
         except OperatorError as error:
             return self._error(request, 502, str(error))
         except web.HTTPRequestEntityTooLarge:
@@ -67,12 +77,15 @@ class Guard:
     def _check_origin(self, request: web.Request) -> None:
         """Refuse a name of another host, which may be made to resolve to loopback, and requests of foreign pages."""
         if request.host not in self._hosts:
-            raise Refused(421, f"{one_line(request.host, 253)} is not the host of this page; open it at 127.0.0.1")
+            host, own = one_line(request.host, 253), " or ".join(self._hosts)
+            raise Refused(421, f"{host} is not the host of this page; open it at {own}")
         mode, site = request.headers.get("Sec-Fetch-Mode"), request.headers.get("Sec-Fetch-Site", "none")
         is_opened = mode == "navigate" and request.method == "GET"
         if site not in ("same-origin", "none") and not is_opened:
             raise Refused(403, "the request comes from a page of another origin")
-        if request.method not in ("GET", "HEAD") and request.headers.get("Origin") != f"http://{request.host}":
+        origin = request.headers.get("Origin", "")
+        is_own = origin in self._origins and origin.partition("://")[2] == request.host
+        if request.method not in ("GET", "HEAD") and not is_own:
             raise Refused(403, "the request comes from a page of another origin")
 
     def _error(self, request: web.Request, status: int, message: str) -> web.Response:

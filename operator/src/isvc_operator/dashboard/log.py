@@ -11,11 +11,11 @@ from aiohttp import web
 
 from isvc_operator import limits
 from isvc_operator.dashboard.errors import Refused
-from isvc_operator.dashboard.pages import Pages
+from isvc_operator.dashboard.pages import VIEWER, Pages
 from isvc_operator.dashboard.stream import HEARTBEAT, Stream, Streams
 from isvc_operator.errors import OperatorError
 from isvc_operator.text import shortened, visible
-from isvc_operator.view.source import ContainerKey, ServiceSource
+from isvc_operator.view.source import ContainerKey
 from isvc_operator.view.values import Service
 
 _GATHER = 0.1  # seconds for which lines are gathered
@@ -40,8 +40,7 @@ def level_of(text: str) -> str:
 class Logs:
     """The logs of containers."""
 
-    def __init__(self, source: ServiceSource, pages: Pages, streams: Streams) -> None:
-        self._source = source
+    def __init__(self, pages: Pages, streams: Streams) -> None:
         self._pages = pages
         self._streams = streams
 
@@ -57,7 +56,7 @@ class Logs:
             raise Refused(404, f"the service has no pod {pod} with a container {container}")
         previous = request.query.get("previous") == "true"
         async with self._streams.begin(request) as stream:
-            lines = self._source.log(
+            lines = request[VIEWER].reach.log(
                 ContainerKey(service=key, pod=pod, container=container),
                 lines=limits.DASHBOARD_LOG_LINES,
                 follow=not previous,

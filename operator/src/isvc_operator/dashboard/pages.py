@@ -81,7 +81,8 @@ class Pages:
             "services.html",
             rows=Markup("").join(rows.values()),
             summary=self._summary(viewer),
-            hidden=self._source.hidden(),
+            hidden=viewer.notes(),
+            viewer=viewer,
         )
 
     async def services_events(self, request: web.Request) -> web.StreamResponse:
@@ -95,12 +96,12 @@ class Pages:
                         sent = await self._send_all(stream, viewer, visible)
                         while True:
                             changed = await changes.wait(HEARTBEAT)
-                            if not changed:
-                                await stream.beat()
-                            elif any((key in sent) is not self._is_there(viewer, key) for key in changed):
+                            if [key for key, _ in self._visible(viewer)] != [*sent]:
                                 break
-                            else:
+                            if changed:
                                 await self._send_rows(stream, viewer, changed, sent)
+                            else:
+                                await stream.beat()
 
     async def _send_all(
         self, stream: Stream, viewer: Viewer, visible: Sequence[tuple[ServiceKey, Service]]
@@ -114,7 +115,7 @@ class Pages:
     ) -> None:
         different = []
         for key in changed & sent.keys():
-            service = self._feed.service(key)
+            service = self._feed.service(key, viewer.hidden(key))
             if service is not None and (row := self._row(key, service)) != sent[key]:
                 sent[key] = row
                 different.append(f'<hx-partial hx-target="#{anchor(key)}" hx-swap="outerMorph">{row}</hx-partial>')
@@ -122,11 +123,9 @@ class Pages:
             await stream.send("".join(different) + _partials({"summary": self._summary(viewer)}))
 
     def _visible(self, viewer: Viewer) -> Sequence[tuple[ServiceKey, Service]]:
-        keys = (key for key in self._source.keys() if viewer.may_see(key))  # noqa: SIM118 - not a dict
-        return [(key, service) for key in keys if (service := self._feed.service(key)) is not None]
-
-    def _is_there(self, viewer: Viewer, key: ServiceKey) -> bool:
-        return viewer.may_see(key) and self._feed.service(key) is not None
+        keys = [key for key in self._source.keys() if viewer.may_see(key)]  # noqa: SIM118 - not a dict
+        seen = ((key, self._feed.service(key, viewer.hidden(key))) for key in keys)
+        return [(key, service) for key, service in seen if service is not None]
 
     def _row(self, key: ServiceKey, service: Service) -> str:
         points = self._scraping.points(key)
@@ -141,15 +140,17 @@ class Pages:
     async def service(self, request: web.Request) -> web.Response:
         """Return a page about one service."""
         key, service = self.find(request)
-        side = request.match_info.get("side", "")
+        viewer, side = request[VIEWER], request.match_info.get("side", "")
         parts = self._parts(key, service, side)
-        template, context = f"{side or 'overview'}.html", self._context(key, side)
-        return self._page(template, key=key, service=service, side=side, sides=SIDES, parts=parts, **context)
+        template, context = f"{side or 'overview'}.html", self._context(viewer, key, side)
+        return self._page(
+            template, viewer=viewer, key=key, service=service, side=side, sides=SIDES, parts=parts, **context
+        )
 
     async def service_events(self, request: web.Request) -> web.StreamResponse:
         """Send the parts of a page that change; for the charts, also each new point."""
         key, _ = self.find(request)
-        side = request.query.get("side", "")
+        viewer, side = request[VIEWER], request.query.get("side", "")
         if side not in SIDES:
             raise Refused(404, "there is no such page")
         async with self._streams.begin(request) as stream:
@@ -157,14 +158,14 @@ class Pages:
                 changed, sent, last = frozenset((key,)), Parts(), 0.0
                 while True:
                     if key in changed:
-                        await self._send_parts(stream, key, side, sent)
+                        await self._send_parts(stream, viewer, key, side, sent)
                         last = await self._send_points(stream, key, last)
                     elif not changed:
                         await stream.beat()
                     changed = await changes.wait(HEARTBEAT)
 
-    async def _send_parts(self, stream: Stream, key: ServiceKey, side: str, sent: Parts) -> None:
-        service = self._feed.service(key)
+    async def _send_parts(self, stream: Stream, viewer: Viewer, key: ServiceKey, side: str, sent: Parts) -> None:
+        service = self._feed.service(key, viewer.hidden(key)) if viewer.may_see(key) else None
         parts = self._parts(key, service, side) if service else {"head": self._part("gone", key=key)}
         different = {name: html for name, html in parts.items() if sent.get(name) != html}
         sent.update(different)
@@ -181,7 +182,7 @@ class Pages:
         """Return the service of a path; raises Refused if it does not exist for the viewer."""
         key = ServiceKey(request.match_info["namespace"], request.match_info["name"])
         viewer = request[VIEWER]
-        service = self._feed.service(key) if viewer.may_see(key) else None
+        service = self._feed.service(key, viewer.hidden(key)) if viewer.may_see(key) else None
         if service is None:
             raise Refused(404, f"there is no service {key.name} in namespace {key.namespace}")
         return key, service
@@ -199,9 +200,10 @@ class Pages:
             )
         return parts
 
-    def _context(self, key: ServiceKey, side: str) -> dict[str, Any]:
+    def _context(self, viewer: Viewer, key: ServiceKey, side: str) -> dict[str, Any]:
         if side == "yaml":
-            related = self._source.related(key)
+            found = self._source.related(key)
+            related = found.without(viewer.hidden(key)) if found else None
             return {
                 "applied": _applied(related.service) if related else {},
                 "children": related.children if related else (),

@@ -13,14 +13,13 @@ from aiohttp import web
 from jinja2 import Environment
 
 from isvc_operator import limits
-from isvc_operator.dashboard.access import Viewer
 from isvc_operator.dashboard.errors import Refused
 from isvc_operator.dashboard.pages import VIEWER, Pages
 from isvc_operator.dashboard.samples import Protocol, sample, target, with_file
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
-from isvc_operator.view.source import Request, Response, ServiceSource
+from isvc_operator.view.source import Reachable, Request, Response
 
 _STAGE = re.compile(r"([A-Za-z-]{1,40});dur=([0-9.]{1,20})")
 _STAGES = {
@@ -63,8 +62,7 @@ def split_of(response: Response) -> Sequence[Split]:
 class Requests:
     """The form, and what it sends."""
 
-    def __init__(self, source: ServiceSource, pages: Pages, templates: Environment) -> None:
-        self._source = source
+    def __init__(self, pages: Pages, templates: Environment) -> None:
         self._pages = pages
         self._templates = templates
 
@@ -78,45 +76,47 @@ class Requests:
     async def form(self, request: web.Request) -> web.Response:
         """Return the form, with a sample that fits the model."""
         key, _ = self._pages.find(request)
-        self._check(request, key)
+        reach = request[VIEWER].reach
         protocol = _protocol(request.query.get("protocol", "v1"))
         try:
-            models = await self._models(key)
+            models = await self._models(reach, key)
         except OperatorError as error:
             return self._html("unanswered", message=str(error))
         model = request.query.get("model") or next(iter(models), key.name)
-        body = sample(protocol, await self._metadata(key, model))
+        body = sample(protocol, await self._metadata(reach, key, model))
         return self._html("form", key=key, protocol=protocol.value, models=models or [model], model=model, body=body,
                           target=target(protocol, quote(model, safe="")))  # fmt: skip
 
     async def send(self, request: web.Request) -> web.Response:
         """Send what the form says, and return the response as HTML."""
         key, _ = self._pages.find(request)
-        self._check(request, key)
+        reach = request[VIEWER].reach
         fields = await request.post()
         protocol, model = _protocol(str(fields.get("protocol", "v1"))), str(fields.get("model", ""))
         body = str(fields.get("body", "")).encode()
         file = fields.get("file")
         if isinstance(file, web.FileField) and (content := file.file.read()):
-            body = with_file(protocol, await self._metadata(key, model), content)
+            body = with_file(protocol, await self._metadata(reach, key, model), content)
         path = target(protocol, quote(model, safe=""))
         headers = {"Content-Type": "application/json", "X-Server-Timing": "1"}
         try:
-            response = await self._source.send(key, Request(method="POST", path=path, headers=headers, body=body))
+            response = await reach.send(key, Request(method="POST", path=path, headers=headers, body=body))
         except OperatorError as error:
             return self._html("unanswered", message=str(error))
         text, left_out = _text(response.body)
         return self._html("response", response=response, path=path, text=text, left_out=left_out,
                           splits=split_of(response), sent=len(body))  # fmt: skip
 
-    async def _models(self, key: ServiceKey) -> Sequence[str]:
-        response = await self._source.send(key, Request(method="GET", path="/v1/models"))
+    @staticmethod
+    async def _models(reach: Reachable, key: ServiceKey) -> Sequence[str]:
+        response = await reach.send(key, Request(method="GET", path="/v1/models"))
         found = _json(response.body).get("models")
         return [name for name in found if isinstance(name, str)][:100] if isinstance(found, list) else []
 
-    async def _metadata(self, key: ServiceKey, model: str) -> Mapping[str, Any]:
+    @staticmethod
+    async def _metadata(reach: Reachable, key: ServiceKey, model: str) -> Mapping[str, Any]:
         try:
-            response = await self._source.send(key, Request(method="GET", path=f"/v2/models/{quote(model, safe='')}"))
+            response = await reach.send(key, Request(method="GET", path=f"/v2/models/{quote(model, safe='')}"))
         except OperatorError:
             return {}
         return _json(response.body) if response.status == 200 else {}
@@ -124,12 +124,6 @@ class Requests:
     def _html(self, part: str, **context: Any) -> web.Response:
         text = self._templates.get_template(f"parts/{part}.html").render(**context)
         return web.Response(text=text, content_type="text/html")
-
-    @staticmethod
-    def _check(request: web.Request, key: ServiceKey) -> None:
-        viewer: Viewer = request[VIEWER]
-        if not viewer.may_send(key):
-            raise Refused(403, f"you may not send requests to service {key.name} in namespace {key.namespace}")
 
 
 def _protocol(text: str) -> Protocol:

@@ -6,13 +6,14 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
+from jinja2 import Environment
 
 from isvc_operator import limits
-from isvc_operator.dashboard.access import RunToken
+from isvc_operator.dashboard.access import Access, RunToken
 from isvc_operator.dashboard.errors import DashboardFailed
 from isvc_operator.dashboard.feed import Feed
 from isvc_operator.dashboard.files import Assets
@@ -22,10 +23,12 @@ from isvc_operator.dashboard.markup import templates
 from isvc_operator.dashboard.pages import Pages
 from isvc_operator.dashboard.request import Requests
 from isvc_operator.dashboard.scraping import Scraping
+from isvc_operator.dashboard.sign_in import People, SignIn
 from isvc_operator.dashboard.stream import Streams
 from isvc_operator.view.source import ServiceSource
 
 LOOPBACK = "127.0.0.1"
+_LOCAL = (LOOPBACK, "localhost", "[::1]")
 _log = logging.getLogger(__name__)
 
 
@@ -35,24 +38,54 @@ async def dashboard(source: ServiceSource, *, port: int, token: str, where: str)
 
     ``where`` names what is shown: this machine, or a cluster. Raises DashboardFailed if the port is in use.
     """
-    with _listener(port) as listener:
+    with _listener(LOOPBACK, port) as listener:
         port = listener.getsockname()[1]
-        streams, feed = Streams(), Feed(source)
-        scraping = Scraping(source, feed)
+        origins = [f"http://{name}:{port}" for name in _LOCAL]
         pages = templates(where=where)
-        guard = Guard(RunToken(token, port=port), pages, port=port)
-        application = web.Application(middlewares=[guard.middleware], client_max_size=limits.DASHBOARD_REQUEST_BYTES)
-        application.on_response_prepare.append(add_headers)
-        services = Pages(source, feed, scraping, streams, pages)
-        for room in (Assets(), services, Logs(source, services, streams), Requests(source, services, pages)):
-            application.add_routes(room.routes())
-        async with _serving(application, listener, streams), _running(feed.run(), scraping.run()):
+        async with _pages(source, RunToken(token, source, port=port), pages, listener, origins):
             yield f"http://{LOOPBACK}:{port}/?token={token}"
 
 
-def _listener(port: int) -> socket.socket:
+@asynccontextmanager
+async def shared_dashboard(
+    source: ServiceSource, people: People, *, port: int, origins: Sequence[str], where: str
+) -> AsyncIterator[None]:
+    """Serve the dashboard on all addresses of this host to people who sign in; see `dashboard`.
+
+    ``origins`` are those by which they open it: ``https://dashboard.example.com``.
+    """
+    with _listener("", port) as listener:
+        pages = templates(where=where)
+        is_secure = all(origin.startswith("https://") for origin in origins)
+        clock = asyncio.get_running_loop().time
+        access = SignIn(people, pages, is_secure=is_secure, port=listener.getsockname()[1], clock=clock)
+        async with _pages(source, access, pages, listener, origins):
+            yield
+
+
+@asynccontextmanager
+async def _pages(
+    source: ServiceSource, access: Access, pages: Environment, listener: socket.socket, origins: Sequence[str]
+) -> AsyncIterator[None]:
+    streams, feed = Streams(access), Feed(source)
+    scraping = Scraping(source, feed)
+    guard = Guard(access, pages, origins=origins)
+    application = web.Application(middlewares=[guard.middleware], client_max_size=limits.DASHBOARD_REQUEST_BYTES)
+    application.on_response_prepare.append(add_headers)
+    services = Pages(source, feed, scraping, streams, pages)
+    for room in (access, Assets(), services, Logs(services, streams), Requests(services, pages)):
+        application.add_routes(room.routes())
+    async with _serving(application, listener, streams), _running(feed.run(), scraping.run()):
+        yield
+
+
+def _listener(address: str, port: int) -> socket.socket:
+    """Listen on an address; an empty one is all that this host has."""
+    both = not address and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((LOOPBACK, port))
+        if both:
+            return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        return socket.create_server((address, port))
     except OSError as error:
         why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
         raise DashboardFailed(f"port {port} {why}; choose another one for the dashboard") from error

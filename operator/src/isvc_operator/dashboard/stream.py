@@ -9,7 +9,9 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from isvc_operator import limits
-from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.access import Access
+from isvc_operator.dashboard.errors import NotSignedIn, Refused
+from isvc_operator.errors import OperatorError
 
 HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there
 
@@ -32,9 +34,10 @@ class Stream:
 
 
 class Streams:
-    """All open streams, of a limited number."""
+    """All open streams, of a limited number. ``access`` is asked again and again whether the viewer still is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self._open: set[asyncio.Task[object]] = set()
 
     @asynccontextmanager
@@ -50,9 +53,25 @@ class Streams:
         try:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
             await response.prepare(request)
-            yield Stream(response)
+            looking = asyncio.create_task(self._look_again(request, task))
+            try:
+                yield Stream(response)
+            finally:
+                looking.cancel()
         finally:
             self._open.discard(task)
+
+    async def _look_again(self, request: web.Request, stream: asyncio.Task[object]) -> None:
+        """End a stream whose viewer has signed out, or may not look any more."""
+        while True:
+            await asyncio.sleep(limits.DASHBOARD_REVIEW_SECONDS)
+            try:
+                await self._access.viewer(request)
+            except (Refused, NotSignedIn, web.HTTPException):
+                stream.cancel()
+                return
+            except OperatorError:
+                continue  # the API server does not respond: nothing has changed
 
     def end(self) -> None:
         """End all streams, as the dashboard stops."""

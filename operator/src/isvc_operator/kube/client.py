@@ -6,15 +6,16 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from isvc_operator.kube.credentials import Credentials
+from isvc_operator.kube.credentials import Access, Credentials, TokenOfAnother
 from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, error_for
 from isvc_operator.kube.fence import Fence
 from isvc_operator.kube.lease import LATEST_WRITE_SECONDS
@@ -78,7 +79,7 @@ class KubernetesApi:
         session: aiohttp.ClientSession,
         pause: Pause,
         *,
-        credentials: Credentials,
+        credentials: Credentials | TokenOfAnother,
         write_seconds: float | None = None,
     ) -> None:
         self.pause = pause
@@ -305,6 +306,24 @@ async def connect_watches(
         yield KubernetesApi(session, pause or own, credentials=credentials)
 
 
+@asynccontextmanager
+async def connect_others(
+    kubeconfig: str | None, *, context: str | None = None, agent: str = _USER_AGENT
+) -> AsyncIterator[Callable[[str], KubernetesApi]]:
+    """Yield what makes a ProxyApi of another's token. Its requests have nothing of this process's own credentials."""
+    own = Credentials(kubeconfig, context=context)
+    await own.load()
+    nobody = own.access.of_token("")
+    async with _http_session(nobody, agent, ()) as session:
+        pause = _pause()
+
+        def api_of(token: str) -> KubernetesApi:
+            access = replace(nobody, authorization=f"Bearer {token}")
+            return KubernetesApi(session, pause, credentials=TokenOfAnother(access))
+
+        yield api_of
+
+
 def _named(agent: str, identity: str) -> str:
     return f"{agent}/{identity}" if identity else agent
 
@@ -315,15 +334,23 @@ async def _session(
 ) -> AsyncIterator[tuple[aiohttp.ClientSession, Pause, Credentials]]:
     credentials = Credentials(kubeconfig, context=context)
     await credentials.load()
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=credentials.access.tls, limit=0),  # a watch keeps its connection
+    async with _http_session(credentials.access, agent, observed_by) as session:
+        yield session, _pause(), credentials
+
+
+def _http_session(access: Access, agent: str, observed_by: Sequence[aiohttp.TraceConfig]) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=access.tls, limit=0),  # a watch keeps its connection
         # To compress costs the API server more than it saves.
         headers={"User-Agent": agent, "Accept-Encoding": "identity"},
         trace_configs=[*observed_by],
         trust_env=False,  # aiohttp would read the environment, and the file netrc, for each request
         cookie_jar=aiohttp.DummyCookieJar(),
-    ) as session:
-        yield session, Pause(asyncio.get_running_loop().time, random.random), credentials
+    )
+
+
+def _pause() -> Pause:
+    return Pause(asyncio.get_running_loop().time, random.random)
 
 
 def _proxy_for(url: str) -> str | None:

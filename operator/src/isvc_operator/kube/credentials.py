@@ -42,6 +42,12 @@ class Access:
     proxy: str | None = None
     namespace: str | None = None
 
+    def of_token(self, token: str) -> Access:
+        """Return the same API server for the owner of a token, with nothing of these credentials."""
+        tls = ssl.create_default_context(cafile=self.authority)
+        tls.check_hostname, tls.verify_mode = self.tls.check_hostname, self.tls.verify_mode
+        return replace(self, tls=tls, authorization=f"Bearer {token}", namespace=None)
+
 
 @dataclass
 class Credentials:
@@ -85,6 +91,27 @@ class Credentials:
         """Whether there is another header than the one that the API server has refused; looks for it once."""
         if self.access.authorization == refused:
             await self.load_again()
+        return self.access.authorization != refused
+
+
+@dataclass(frozen=True)
+class TokenOfAnother:
+    """The credentials of somebody whose token is known: it is that person's to renew. ``access``: of that token."""
+
+    access: Access
+
+    async def load_again(self) -> None:
+        """Trust the authority that the file names now, too."""
+        with suppress(OSError, ssl.SSLError):  # it is being replaced; the next failure looks again
+            if self.access.authority:
+                self.access.tls.load_verify_locations(self.access.authority)
+
+    async def authorization(self) -> str | None:
+        """Return the header for the next request."""
+        return self.access.authorization
+
+    async def replaced(self, refused: str | None) -> bool:
+        """There is no other token."""
         return self.access.authorization != refused
 
 

@@ -89,6 +89,12 @@ def review_own_access(verb: str, group: str, resource: str, namespace: str = "")
     return ApiRequest("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review)
 
 
+def review_self() -> ApiRequest:
+    """Ask who the caller is; everybody may ask."""
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    return ApiRequest("POST", path, body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+
+
 def _lease_path(namespace: str, name: str = "") -> str:
     return f"{LEASES}namespaces/{namespace}/leases" + (f"/{name}" if name else "")
 

@@ -102,12 +102,13 @@ async def _scope_of(api: KubeApi, namespaces: tuple[str, ...]) -> Scope:
 
 async def may_watch(api: KubeApi, kind: ResourceKind, namespace: str = "") -> bool:
     """Whether the caller may list and watch a kind, without ``namespace`` in the whole cluster."""
-    return all([await _may(api, verb, kind, namespace) for verb in ("list", "watch")])
+    return all([await may(api, verb, kind.group, kind.plural, namespace) for verb in ("list", "watch")])
 
 
-async def _may(api: KubeApi, verb: str, kind: ResourceKind, namespace: str) -> bool:
+async def may(api: KubeApi, verb: str, group: str, resource: str, namespace: str = "") -> bool:
+    """Whether the caller may do this, without ``namespace`` in the whole cluster. A resource may be ``pods/log``."""
     try:
-        review = decode(await api.send(requests.review_own_access(verb, kind.group, kind.plural, namespace)))
+        review = decode(await api.send(requests.review_own_access(verb, group, resource, namespace)))
     except RequestRefused:  # a cluster whose accounts may not even ask
         return False
     allowed: bool = review["status"]["allowed"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from isvc_operator.manifests import Event, Manifest, ServiceKey
+
+Shown = str  # the name of a kind whose objects are shown, or LOG
+LOG: Final[Shown] = "Log"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,19 @@ class Related:
     runtimes: Sequence[Manifest] = ()
     logs: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
+    def without(self, hidden: frozenset[Shown]) -> Related:
+        """Return what is left for somebody who may not see objects of these kinds."""
+        if not hidden:
+            return self
+        return Related(
+            service=self.service,
+            children=[item for item in self.children if item["kind"] not in hidden],
+            pods=() if "Pod" in hidden else self.pods,
+            events=() if "Event" in hidden else self.events,
+            runtimes=[item for item in self.runtimes if item["kind"] not in hidden],
+            logs={} if hidden & {LOG, "Pod"} else self.logs,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -55,7 +71,30 @@ class Response:
     seconds: float
 
 
-class ServiceSource(Protocol):
+class Reachable(Protocol):
+    """Logs of containers, and services that respond; its methods raise OperatorError with a message for people."""
+
+    def log(
+        self,
+        key: ContainerKey,
+        *,
+        lines: int,
+        follow: bool,
+        previous: bool = False,
+        since_seconds: int | None = None,
+    ) -> AsyncIterator[tuple[str | None, str]]:
+        """Yield the last ``lines`` of a container's log with their times; with ``follow`` until the container ends.
+
+        ``previous``: that of the instance before the last restart. ``since_seconds``: none that is older.
+        """
+        ...
+
+    async def send(self, key: ServiceKey, request: Request) -> Response:
+        """Send a request to the service by the way that its clients use."""
+        ...
+
+
+class ServiceSource(Reachable, Protocol):
     """What the dashboard, ``isvc status`` and the other readers are given.
 
     Its methods raise OperatorError with a message for people.
@@ -77,25 +116,6 @@ class ServiceSource(Protocol):
         """Return what the reader may not see, each in a sentence for people."""
         ...
 
-    def log(
-        self,
-        key: ContainerKey,
-        *,
-        lines: int,
-        follow: bool,
-        previous: bool = False,
-        since_seconds: int | None = None,
-    ) -> AsyncIterator[tuple[str | None, str]]:
-        """Yield the last ``lines`` of a container's log with their times; with ``follow`` until the container ends.
-
-        ``previous``: that of the instance before the last restart. ``since_seconds``: none that is older.
-        """
-        ...
-
     async def metrics(self, key: ServiceKey, pod: str) -> str:
         """Return the metrics of a pod's server in Prometheus' text format; empty if it has none."""
-        ...
-
-    async def send(self, key: ServiceKey, request: Request) -> Response:
-        """Send a request to the service by the way that its clients use."""
         ...

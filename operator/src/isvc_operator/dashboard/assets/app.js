@@ -107,8 +107,16 @@ let announced = document.querySelector("[data-announce]")?.dataset.announce;
 document.addEventListener("htmx:sse:after:connection", () => connection("live", "Live"));
 for (const name of ["htmx:sse:error", "htmx:error", "htmx:sse:close"]) {
   document.addEventListener(name, (event) => {
-    if (event.target.hasAttribute?.("hx-sse:connect")) connection("lost", "Connection lost; trying again");
+    if (!event.target.hasAttribute?.("hx-sse:connect")) return;
+    connection("lost", "Connection lost; trying again");
+    if (document.querySelector(".person")) signInAgain();
   });
+}
+
+// Who is not signed in any more is led from a page to the form, and gets nothing of a stream.
+async function signInAgain() {
+  const response = await fetch(location.href, { redirect: "manual", headers: { Accept: "text/html" } }).catch(() => null);
+  if (response && (response.type === "opaqueredirect" || response.status === 401)) location.reload();
 }
 document.addEventListener("htmx:after:swap", () => {
   tick();

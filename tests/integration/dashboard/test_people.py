@@ -1,0 +1,134 @@
+"""One dashboard for several people of a real cluster: each signs in with a token, and the API server decides."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+from yarl import URL
+
+from tests.support.apiserver import ApiServer
+from tests.support.builders import a_deployment, a_pod, an_initializer, running
+from tests.support.ports import free_port, release
+from tests.support.readers import PODS, SERVICES, a_reader, a_reader_of_all
+from tests.support.related import a_related
+from tests.support.stored import store
+from tests.support.tree import ROOT
+
+pytestmark = pytest.mark.process
+_REVIEWED = 2  # seconds, in place of half a minute
+
+
+@contextmanager
+def served(kubeconfig: Path, *namespaces: str) -> Iterator[URL]:
+    """Run the dashboard as its Deployment does, for services of these namespaces; SIGTERM ends it."""
+    port = release(free_port())
+    origin = f"http://127.0.0.1:{port}"
+    patched = f"from isvc_operator import limits; limits.DASHBOARD_REVIEW_SECONDS = {_REVIEWED}"
+    command = [sys.executable, "-c", f"{patched}; from isvc_operator.console import main; main()", "dashboard",
+               f"--kubeconfig={kubeconfig}", f"--namespace={','.join(namespaces)}"]  # fmt: skip
+    environment = {**os.environ, "DASHBOARD_ORIGINS": origin, "DASHBOARD_PORT": str(port)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=ROOT, text=True) as process:
+        assert process.stdout
+        try:
+            assert process.stdout.readline().strip() == origin
+            yield URL(origin)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait() == 0
+        finally:
+            process.kill()
+
+
+def token_of(kubeconfig: Path) -> str:
+    found: str = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
+    return found
+
+
+def a_visit(url: URL, token: str) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(url, headers={"Authorization": f"Bearer {token}"})
+
+
+async def services_seen(url: URL, token: str) -> list[str]:
+    async with a_visit(url, token) as session, session.get("/") as response:
+        return re.findall(r'href="(/services/[^"]*)"', await response.text())
+
+
+@pytest.fixture
+def another(apiserver: ApiServer, namespace: str) -> str:
+    name = f"{namespace}-b"
+    apiserver.create_namespace(name)
+    return name
+
+
+async def test_the_api_server_decides_what_each_person_sees(
+    apiserver: ApiServer, namespace: str, another: str, tmp_path: Path
+) -> None:
+    copying = a_related(a_pod(initializer=an_initializer(running())), deployment=a_deployment(available=0))
+    for place in (namespace, another):
+        store(apiserver, place, copying)
+    ann, bob = (
+        token_of(a_reader(apiserver, namespace, [SERVICES, PODS], tmp_path)),
+        token_of(a_reader(apiserver, another, [SERVICES], tmp_path)),
+    )
+    where = f"/services/{namespace}/torchserve", f"/services/{another}/torchserve"
+
+    # The account of the tests has a client certificate, which must not open anything for anybody.
+    with served(apiserver.kubeconfig, namespace, another) as url:
+        assert [await services_seen(url, token) for token in (ann, bob)] == [[where[0]], [where[1]]]
+        async with a_visit(url, ann) as session, session.get(where[0]) as own, session.get(where[1]) as foreign:
+            assert (own.status, foreign.status) == (200, 404)
+            assert '<article class="pod' in await own.text()
+        async with a_visit(url, bob) as session, session.get(where[1]) as own:
+            assert '<article class="pod' not in await own.text()  # which bob may not list
+        async with a_visit(url, "no.such-token") as session, session.get("/") as response:
+            assert response.url.path == "/sign-in"
+        async with a_visit(url, bob) as session:
+            query = {"pod": "torchserve-predictor-1-a", "container": "storage-initializer"}
+            async with session.get(f"{where[1]}/log", params=query) as response:
+                assert response.status == 404
+
+
+async def test_a_person_reads_logs_with_the_own_token(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
+    store(apiserver, namespace, a_related())
+    without_logs = {**PODS, "resources": ["pods", "events"]}
+    token = token_of(a_reader(apiserver, namespace, [SERVICES, without_logs], tmp_path))
+
+    with served(apiserver.kubeconfig, namespace) as url:
+        async with a_visit(url, token) as session:
+            query = {"pod": "torchserve-predictor-1-a", "container": "kserve-container"}
+            async with session.get(f"/services/{namespace}/torchserve/log", params=query) as response:
+                assert "cannot get resource" in await response.text()
+
+
+async def test_a_right_that_is_taken_away_is_gone_soon(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
+    store(apiserver, namespace, a_related())
+    token = token_of(a_reader(apiserver, namespace, [SERVICES, PODS], tmp_path))
+
+    with served(apiserver.kubeconfig, namespace) as url:
+        assert len(await services_seen(url, token)) == 1
+        apiserver.send("DELETE", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings/reader")
+
+        while await services_seen(url, token):
+            pass
+
+
+async def test_the_account_of_the_manifests_suffices(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
+    _, role, _ = yaml.safe_load_all((ROOT / "manifests" / "dashboard" / "rbac.yaml").read_text())
+    store(apiserver, namespace, a_related())
+    account = a_reader_of_all(apiserver, namespace, role["rules"], tmp_path)
+    token = token_of(a_reader(apiserver, namespace, [SERVICES, PODS], tmp_path, name="person"))
+
+    with served(account, namespace) as url:
+        assert await services_seen(url, token) == [f"/services/{namespace}/torchserve"]
+        async with a_visit(url, token_of(account)) as session, session.get("/") as response:
+            assert 'class="hidden-part"' not in await response.text()  # it may see all that it watches

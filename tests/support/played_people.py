@@ -1,0 +1,42 @@
+"""People of a dashboard that a test plays: each has a token, and sees some namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from isvc_operator.dashboard.access import Viewer
+from isvc_operator.dashboard.errors import NotSignedIn
+from isvc_operator.manifests import ServiceKey
+from isvc_operator.view.source import Reachable, Shown
+
+
+@dataclass
+class PlayedPerson:
+    """Implements Viewer."""
+
+    name: str
+    reach: Reachable
+    namespaces: set[str]
+    unseen: frozenset[Shown] = frozenset()
+
+    def may_see(self, key: ServiceKey) -> bool:
+        return key.namespace in self.namespaces
+
+    def hidden(self, _key: ServiceKey) -> frozenset[Shown]:
+        return self.unseen
+
+    def notes(self) -> Sequence[str]:
+        return [f"you may not see {kind}s" for kind in sorted(self.unseen)]
+
+
+@dataclass
+class PlayedPeople:
+    """Implements People: the tokens that are valid at this moment."""
+
+    by_token: dict[str, PlayedPerson] = field(default_factory=dict)
+
+    async def person(self, token: str) -> Viewer:
+        if token not in self.by_token:
+            raise NotSignedIn("the token has expired")
+        return self.by_token[token]

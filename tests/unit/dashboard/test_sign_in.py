@@ -1,0 +1,205 @@
+"""A dashboard that several people open: each signs in with a token, and sees what that token may see."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from isvc_operator import limits
+from isvc_operator.dashboard.server import shared_dashboard
+from tests.support.played_people import PlayedPeople, PlayedPerson
+from tests.support.played_services import Played
+from tests.support.played_source import PlayedSource
+from tests.support.ports import free_port, release
+
+ANN, BOB = "ann.token-1", "bob.token_2"
+PAGES = ("/", "/services/models/torchserve", "/services/models/torchserve/yaml", "/nothing")
+
+
+@pytest.fixture
+def source() -> PlayedSource:
+    return PlayedSource(Played().ready(), Played(namespace="other").ready())
+
+
+@pytest.fixture
+def people(source: PlayedSource) -> PlayedPeople:
+    ann = PlayedPerson("ann", source, {"models", "other"})
+    bob = PlayedPerson("bob", source, {"other"}, unseen=frozenset({"Pod", "Deployment"}))
+    return PlayedPeople({ANN: ann, BOB: bob})
+
+
+@pytest.fixture
+async def url(source: PlayedSource, people: PlayedPeople) -> AsyncIterator[URL]:
+    """Where the dashboard is; it is also opened by HTTPS at another name, through a proxy."""
+    port = release(free_port())
+    origins = [f"http://127.0.0.1:{port}"]
+    async with shared_dashboard(source, people, port=port, origins=origins, where="a cluster"):
+        yield URL(origins[0])
+
+
+@pytest.fixture
+async def browser(url: URL) -> AsyncIterator[aiohttp.ClientSession]:
+    async with a_browser(url) as session:
+        yield session
+
+
+def a_browser(url: URL) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        url, cookie_jar=aiohttp.CookieJar(unsafe=True), headers={"Origin": str(url), "Sec-Fetch-Mode": "navigate"}
+    )
+
+
+async def signed_in(session: aiohttp.ClientSession, token: str) -> str:
+    """Sign in, and return the page that follows."""
+    async with session.post("/sign-in", data={"token": f" {token}\n"}) as response:
+        assert (response.status, response.url.path) == (200, "/")
+        return await response.text()
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_leads_to_the_form(browser: aiohttp.ClientSession, path: str) -> None:
+    async with browser.get(path) as response:
+        assert (response.status, response.url.path) == (200, "/sign-in")
+        text = await response.text()
+    assert "Token of the cluster" in text
+    assert "torchserve" not in text
+
+
+@pytest.mark.parametrize("path", ["/events", "/services/models/torchserve/log", "/services/models/torchserve/sample"])
+async def test_what_a_script_asks_for_is_refused(browser: aiohttp.ClientSession, path: str) -> None:
+    async with browser.get(path, headers={"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}) as response:
+        assert (response.status, "sign in first" in await response.text()) == (401, True)
+
+
+async def test_each_sees_what_the_token_may_see(url: URL) -> None:
+    async with a_browser(url) as ann, a_browser(url) as bob:
+        lists = [await signed_in(ann, ANN), await signed_in(bob, BOB)]
+        async with bob.get("/services/models/torchserve") as response:
+            hidden = response.status, await response.text()
+        async with (
+            ann.get("/services/other/torchserve/yaml") as whole,
+            bob.get("/services/other/torchserve/yaml") as part,
+        ):
+            pages = [await whole.text(), await part.text()]
+
+    seen = [[f"/services/{place}/torchserve" in text for place in ("models", "other")] for text in lists]
+    assert seen == [[True, True], [False, True]]
+    assert ["<b>2</b> all" in lists[0], "<b>1</b> all" in lists[1]] == [True, True]
+    assert [">ann<" in lists[0], ">bob<" in lists[1]] == [True, True]
+    assert "you may not see Deployments" in lists[1]
+    assert (hidden[0], "there is no service torchserve" in hidden[1]) == (404, True)
+    assert ["kind: Deployment" in page for page in pages] == [True, False]
+
+
+async def test_a_stream_has_only_what_the_person_may_see(url: URL, source: PlayedSource) -> None:
+    async with a_browser(url) as bob:
+        await signed_in(bob, BOB)
+        async with bob.get("/events") as response:
+            async for line in response.content:
+                if b"/services/other/torchserve" in line:
+                    assert b"/services/models/" not in line
+                    break
+            source.put(Played(name="secret").ready(), Played(name="new", namespace="other").ready())
+            async for line in response.content:
+                assert b"secret" not in line
+                if b"/services/other/new" in line:
+                    break
+
+
+@pytest.mark.parametrize(
+    "token", ["", "wrong", "a b", "ann.token-1\nX: y", "x" * (limits.DASHBOARD_TOKEN_BYTES + 1), "ä"]
+)
+async def test_no_other_text_signs_in(browser: aiohttp.ClientSession, token: str) -> None:
+    async with browser.post("/sign-in", data={"token": token}) as response:
+        assert (response.status, response.cookies) == (401, {})
+        assert 'role="alert"' in await response.text()
+
+
+async def test_the_cookie_is_for_this_page_and_its_requests_only(browser: aiohttp.ClientSession, url: URL) -> None:
+    async with browser.post("/sign-in", data={"token": ANN}, allow_redirects=False) as response:
+        (cookie,) = response.cookies.values()
+    assert ANN not in cookie.value
+    assert (cookie.key, cookie["httponly"], cookie["samesite"], cookie["path"], cookie["secure"], cookie["domain"]) == (
+        f"isvc-session-{url.port}", True, "Strict", "/", "", "",
+    )  # fmt: skip
+
+
+async def test_by_https_no_other_host_can_set_the_cookie(source: PlayedSource, people: PlayedPeople) -> None:
+    port, origin = release(free_port()), "https://dashboard.example.com"
+    async with (
+        shared_dashboard(source, people, port=port, origins=[origin], where="a cluster"),
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as proxy,
+    ):
+        headers = {"Host": "dashboard.example.com", "Origin": origin}
+        async with proxy.post("/sign-in", data={"token": ANN}, headers=headers, allow_redirects=False) as response:
+            (cookie,) = response.cookies.values()
+        async with proxy.get("/", headers={"Authorization": f"Bearer {ANN}"}) as wrong_host:
+            statuses = response.status, wrong_host.status
+
+    assert (cookie.key, cookie["secure"], statuses) == ("__Host-isvc-session", True, (303, 421))
+
+
+async def test_a_proxy_may_send_the_token(browser: aiohttp.ClientSession) -> None:
+    answers = []
+    for header in (f"Bearer {BOB}", f"bearer {BOB}", "Bearer wrong", "Bearer", f"Basic {BOB}"):
+        async with browser.get("/", headers={"Authorization": header}, allow_redirects=False) as response:
+            answers.append(response.status)
+    assert answers == [200, 200, 303, 303, 303]
+
+
+async def test_a_foreign_page_signs_nobody_in_or_out(browser: aiohttp.ClientSession) -> None:
+    await signed_in(browser, ANN)
+    for path in ("/sign-in", "/sign-out"):
+        async with browser.post(path, data={"token": BOB}, headers={"Origin": "http://evil.example"}) as response:
+            assert response.status == 403
+    async with browser.get("/") as response:
+        assert ">ann<" in await response.text()
+
+
+async def test_who_signs_out_is_out(browser: aiohttp.ClientSession, url: URL) -> None:
+    await signed_in(browser, ANN)
+    kept = {cookie.key: cookie.value for cookie in browser.cookie_jar}
+    async with browser.post("/sign-out") as response:
+        assert response.url.path == "/sign-in"
+    async with aiohttp.ClientSession(url, cookies=kept) as thief, thief.get("/", allow_redirects=False) as response:
+        assert response.status == 303
+
+
+async def test_a_session_ends(browser: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_SESSION_SECONDS", 0.0)
+    async with browser.post("/sign-in", data={"token": ANN}) as response:
+        assert response.url.path == "/sign-in"
+
+
+async def test_more_sessions_than_are_kept_end_the_first_ones(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_PEOPLE", 1)
+    async with a_browser(url) as ann, a_browser(url) as bob:
+        await signed_in(ann, ANN)
+        await signed_in(bob, BOB)
+        async with ann.get("/") as first, bob.get("/") as second:
+            assert [first.url.path, second.url.path] == ["/sign-in", "/"]
+
+
+async def test_a_stream_ends_when_its_viewer_is_no_longer_known(
+    browser: aiohttp.ClientSession, people: PlayedPeople, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_REVIEW_SECONDS", 0.01)
+    await signed_in(browser, ANN)
+    async with browser.get("/events") as response:
+        await response.content.readline()
+        del people.by_token[ANN]
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await response.content.read()
+    async with browser.get("/") as response:
+        assert response.url.path == "/sign-in"
+
+
+async def test_a_probe_needs_no_name_and_says_nothing(url: URL) -> None:
+    async with (
+        aiohttp.ClientSession(url) as kubelet,
+        kubelet.get("/healthz", headers={"Host": "10.0.0.7:8080"}) as found,
+    ):
+        assert (found.status, await found.read()) == (200, b"")
