@@ -1,4 +1,7 @@
-"""The dashboard in Chromium with 300 services: first paint, an update, a flood of log lines, and minutes of changes."""
+"""The dashboard in Chromium with 300 services: first paint, an update, a flood of log lines, and minutes of changes.
+
+Then with a real API server: how long it takes until each way in which a pod can fail is on the page.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,28 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
+import psutil
 from playwright.async_api import Browser, CDPSession, Page, expect
 
+from isvc_operator.cluster.source import cluster_source
 from isvc_operator.dashboard.server import dashboard
+from isvc_operator.kube.client import connect
 from isvc_operator.manifests import ServiceKey
 from tests.bench.options import Options
 from tests.bench.report import Measured, Row, versions
 from tests.browser.conftest import chromium
+from tests.support.apiserver import find_assets, install_crds, running
+from tests.support.failing_pods import FAILING_PODS
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource
+from tests.support.related import a_related
+from tests.support.stored import store
 
 SERVICES = 300
+_CAUSE_S = 3.0
 LINES = 10_000
 _PAINT_MS, _UPDATE_MS, _TASK_MS, _GROWTH = 1000, 100, 200, 0.1
 _MINUTES = 10.0
@@ -33,6 +45,8 @@ _WATCH = """() => { window.changed = new Promise((seen) => {
   new MutationObserver((_, self) => { self.disconnect(); seen((performance.timeOrigin + performance.now()) / 1000); })
     .observe(rows, {subtree: true, childList: true, attributes: true, characterData: true});
 }); }"""
+_HAS_REASON = """([link, reason]) =>
+  document.querySelector(`#rows tr:has(a[href="${link}"])`)?.textContent.includes(reason)"""
 _LONG = """() => { window.tasks = [0]; new PerformanceObserver((list) =>
   list.getEntries().forEach((entry) => tasks.push(entry.duration))
 ).observe({entryTypes: ["longtask"]}); }"""
@@ -44,6 +58,7 @@ def measure(options: Options) -> Measured:
 
 
 async def _measure(options: Options) -> Measured:
+    assets = find_assets(options.environment.get("KUBEBUILDER_ASSETS"))
     began = datetime.now(UTC) - timedelta(days=2)  # so old that its age changes once a day
     played = [Played(name=f"service-{number:03d}", began=began) for number in range(SERVICES)]
     source = PlayedSource(*(item.ready(events=False) for item in played))
@@ -54,8 +69,11 @@ async def _measure(options: Options) -> Measured:
         updates, costs = await _updates(page, session, source, played, 10 * repeats)
         minutes = options.minutes or (0.2 if options.quick else _MINUTES)
         await _churn(page, session, source, played, minutes / 4)  # until all that it keeps is there
+        first = _resident()
         before, after, changes = await _churn(page, session, source, played, minutes)
+        memory = _resident()
         longest = await _flood(browser, address, source, played[0])
+    causes = await _causes(assets)
     growth = after["JSHeapUsedSize"] / before["JSHeapUsedSize"] - 1
     p99 = statistics.quantiles(updates, n=100)[98]
     median = statistics.median(paints)
@@ -68,13 +86,21 @@ async def _measure(options: Options) -> Measured:
         _row("growth", f"growth of the page's heap over {changes:,} changes in {minutes:g} minutes", 100 * growth, "%",
              100 * _GROWTH),
         _row("nodes", "growth of its nodes", 100 * (after["Nodes"] / before["Nodes"] - 1), "%", 100 * _GROWTH),
+        Row("memory", "resident memory of the process that serves the pages and plays the services", round(memory, 1),
+            "MiB", "–", True, "before those minutes", round(first, 1)),
+        _row("causes", f"a failure is written to the API server → its reason on the page, slowest of {len(causes)}",
+             max(causes.values()), "s", _CAUSE_S),
     ]  # fmt: skip
-    cells = [{"paints_ms": paints}, {"updates_ms": updates}, {"before": before, "after": after}]
+    cells = [{"paints_ms": paints}, {"updates_ms": updates}, {"before": before, "after": after}, {"causes_s": causes}]
     return Measured(rows, {**versions(), "chromium": browser.version}, cells)
 
 
 def _row(id_: str, what: str, value: float, unit: str, limit: float) -> Row:
     return Row(id_, what, round(value, 2), unit, f"≤ {limit:g} {unit}", value <= limit)
+
+
+def _resident() -> float:
+    return float(psutil.Process().memory_info().rss / 2**20)
 
 
 async def _opened(browser: Browser, address: str) -> tuple[Page, CDPSession]:
@@ -144,6 +170,33 @@ async def _flood(browser: Browser, address: str, source: PlayedSource, played: P
     await expect(page.locator("#log-state")).to_contain_text(f"{LINES:,} lines")
     longest: float = await page.evaluate("Math.max(...tasks)")
     return longest
+
+
+async def _causes(assets: Path) -> dict[str, float]:
+    """Return the seconds until the page of all services has the reason of each failure; it is open before.
+
+    The clock starts before the first object of the service is written, and so before its status is.
+    """
+    found = {}
+    with running(assets) as server:
+        install_crds(server)
+        async with (
+            chromium() as browser,
+            connect(str(server.kubeconfig)) as api,
+            cluster_source(api, ()) as source,
+            dashboard(source, port=0, token="t", where="a benchmark") as address,
+        ):
+            page, _ = await _opened(browser, address)
+            for number, (name, (pod, failure)) in enumerate(FAILING_PODS.items()):
+                namespace = f"case-{number}"
+                await asyncio.to_thread(server.create_namespace, namespace)
+                began = time.time()
+                storing = asyncio.create_task(asyncio.to_thread(store, server, namespace, a_related(pod)))
+                link = f"/services/{namespace}/torchserve"
+                await page.wait_for_function(_HAS_REASON, arg=[link, failure.reason], polling=10)
+                found[name] = round(time.time() - began, 3)
+                await storing
+    return found
 
 
 async def _metrics(session: CDPSession) -> dict[str, float]:
