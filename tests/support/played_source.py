@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
 from isvc_operator.dashboard.errors import DashboardFailed
 from isvc_operator.manifests import ServiceKey
@@ -85,7 +85,7 @@ class PlayedSource:
         follow: bool,
         previous: bool = False,
         since_seconds: int | None = None,
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncGenerator[Line, None]:
         name = (key.pod, f"{key.container} before" if previous else key.container)
         reader: asyncio.Queue[Line | None] = asyncio.Queue()
         self._log_readers.append((name, reader))
@@ -96,6 +96,11 @@ class PlayedSource:
                 yield item
         finally:
             self._log_readers.remove((name, reader))
+
+    @property
+    def log_readers(self) -> int:
+        """How many read logs now."""
+        return len(self._log_readers)
 
     async def metrics(self, key: ServiceKey, pod: str) -> str:
         self.scraped.put_nowait(pod)

@@ -141,6 +141,21 @@ async def test_a_line_of_a_log_is_bounded_and_its_escapes_are_visible(
     assert len(text) < limits.DASHBOARD_LOG_LINE_BYTES + 20
 
 
+@pytest.mark.parametrize("lines", [1, 50_000], ids=["at its end", "while it loads"])
+async def test_a_log_that_is_closed_is_not_read_any_more(
+    viewer: aiohttp.ClientSession, source: PlayedSource, lines: int
+) -> None:
+    source.write(PLAYED.pod_name, "kserve-container", *["x" * 4000] * lines)
+    async with viewer.get(f"{PATH}/log", params=CONTAINER) as response:
+        await response.content.readany()
+        assert source.log_readers == 1
+        response.close()
+
+    async with asyncio.timeout(5):
+        while source.log_readers:
+            await asyncio.sleep(0.01)
+
+
 async def test_not_more_than_the_last_lines_are_read(viewer: aiohttp.ClientSession, source: PlayedSource) -> None:
     count = limits.DASHBOARD_LOG_LINES
     source.write(PLAYED.pod_name, "kserve-container before", *map(str, range(count + 5)))

@@ -35,7 +35,7 @@ class _Last:
 
 async def followed_lines(
     api: WatchApi, key: ContainerKey, options: LogOptions, still_runs: Callable[[], Awaitable[bool]]
-) -> AsyncIterator[Line]:
+) -> AsyncGenerator[Line, None]:
     """Yield each line once for as long as the container runs, however often the connection ends; raises KubeError.
 
     A kubelet ends a log after four hours, and proxies end one that says nothing for some minutes.
@@ -81,10 +81,11 @@ def _order(at: str) -> tuple[datetime, str]:
     return time if time.tzinfo else time.replace(tzinfo=UTC), at
 
 
-async def log_lines(api: WatchApi, key: ContainerKey, options: LogOptions) -> AsyncIterator[Line]:
+async def log_lines(api: WatchApi, key: ContainerKey, options: LogOptions) -> AsyncGenerator[Line, None]:
     """Yield each line with its time; a line that is too long is cut. Raises KubeError."""
-    async for line, _ in _marked_lines(api, key, options):
-        yield line
+    async with aclosing(_marked_lines(api, key, options)) as lines:
+        async for line, _ in lines:
+            yield line
 
 
 async def _marked_lines(

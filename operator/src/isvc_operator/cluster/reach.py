@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Final
 
@@ -43,7 +43,7 @@ class Reach:
         follow: bool,
         previous: bool = False,
         since_seconds: int | None = None,
-    ) -> AsyncIterator[tuple[str | None, str]]:
+    ) -> AsyncGenerator[tuple[str | None, str], None]:
         """Yield the last lines of a container's log with their times; with ``follow`` until the container ends."""
         options = LogOptions(lines=lines, follow=follow, previous=previous, since_seconds=since_seconds)
         instance = self._instance(key)

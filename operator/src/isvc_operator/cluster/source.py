@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -128,7 +128,7 @@ class ClusterSource:
         follow: bool,
         previous: bool = False,
         since_seconds: int | None = None,
-    ) -> AsyncIterator[tuple[str | None, str]]:
+    ) -> AsyncGenerator[tuple[str | None, str], None]:
         """Yield the last lines of a container's log with their times; with ``follow`` until the container ends."""
         return self._reach.log(key, lines=lines, follow=follow, previous=previous, since_seconds=since_seconds)
 

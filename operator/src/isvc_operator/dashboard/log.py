@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 
 from aiohttp import web
 
@@ -20,7 +21,7 @@ from isvc_operator.view.values import Service
 
 _GATHER = 0.1  # seconds for which lines are gathered
 _LINES = 500  # in one event
-_QUEUED = 2000  # lines, beyond which the source waits
+_AHEAD = 2000  # lines that are read before the earlier ones are sent
 _LEVELS = (
     (
         "error",
@@ -67,14 +68,15 @@ class Logs:
             return stream.response
 
 
-async def _send(stream: Stream, lines: AsyncIterator[tuple[str | None, str]]) -> str:
+async def _send(stream: Stream, lines: AsyncGenerator[tuple[str | None, str], None]) -> str:
     """Send lines as they come, those of a tenth of a second together; return why there are no more."""
-    queue: asyncio.Queue[Line | None] = asyncio.Queue(_QUEUED)
-    reading = asyncio.create_task(_read(lines, queue))
+    ahead = _Ahead()
+    reading = asyncio.create_task(_read(lines, ahead))
+    reading.add_done_callback(lambda _: ahead.end())
     try:
         is_open = True
         while is_open:
-            gathered = await _gathered(queue)
+            gathered = await ahead.gathered()
             is_open = None not in gathered
             if items := [item for item in gathered if item]:
                 await stream.send(json.dumps(items), event="lines")
@@ -83,32 +85,52 @@ async def _send(stream: Stream, lines: AsyncIterator[tuple[str | None, str]]) ->
         return await reading
     finally:
         reading.cancel()
+        await asyncio.wait((reading,))  # the source's connection is closed by then
 
 
-async def _read(lines: AsyncIterator[tuple[str | None, str]], queue: asyncio.Queue[Line | None]) -> str:
+async def _read(lines: AsyncGenerator[tuple[str | None, str], None], ahead: _Ahead) -> str:
+    """Read all lines; return why there are no more."""
     try:
-        async for at, text in lines:
-            shown = visible(shortened(text, limits.DASHBOARD_LOG_LINE_BYTES))
-            await queue.put((at, level_of(shown), shown))
+        async with aclosing(lines):
+            async for at, text in lines:
+                shown = visible(shortened(text, limits.DASHBOARD_LOG_LINE_BYTES))
+                await ahead.put((at, level_of(shown), shown))
     except OperatorError as error:
         return visible(str(error))
-    finally:
-        await queue.put(None)
     return "The log ends here"
 
 
-async def _gathered(queue: asyncio.Queue[Line | None]) -> list[Line | None]:
-    """Return the items of the queue as soon as there are some; nothing after a while without any."""
-    try:
-        async with asyncio.timeout(HEARTBEAT):
-            items = [await queue.get()]
-    except TimeoutError:
-        return []
-    if queue.empty() and items[0] is not None:
-        await asyncio.sleep(_GATHER)
-    while len(items) < _LINES and not queue.empty():
-        items.append(queue.get_nowait())
-    return items
+class _Ahead:
+    """The lines that were read and are to be sent: a limited number, and then the end, which never waits for room."""
+
+    def __init__(self) -> None:
+        self._lines = asyncio.Queue[Line | None]()
+        self._room = asyncio.Semaphore(_AHEAD)
+
+    async def put(self, line: Line) -> None:
+        """Add a line as soon as there is room."""
+        await self._room.acquire()
+        self._lines.put_nowait(line)
+
+    def end(self) -> None:
+        """Note that there are no more."""
+        self._lines.put_nowait(None)
+
+    async def gathered(self) -> list[Line | None]:
+        """Return the next lines as soon as there are some, None for the end; nothing after a while without any."""
+        items = list[Line | None]()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEARTBEAT):
+                items.append(await self._lines.get())
+        if not items:
+            return items
+        if self._lines.empty() and items[0] is not None:
+            await asyncio.sleep(_GATHER)
+        while len(items) < _LINES and not self._lines.empty():
+            items.append(self._lines.get_nowait())
+        for _ in items:
+            self._room.release()
+        return items
 
 
 def _exists(service: Service, pod: str, container: str) -> bool:

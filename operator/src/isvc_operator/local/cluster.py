@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -191,7 +191,7 @@ class LocalCluster(ServiceSource):
         follow: bool,
         previous: bool = False,
         since_seconds: int | None = None,
-    ) -> AsyncIterator[tuple[str | None, str]]:
+    ) -> AsyncGenerator[tuple[str | None, str], None]:
         """Yield lines of a container's log with their times; with ``follow`` until the container ends."""
         earliest = "" if since_seconds is None else now(-since_seconds)
         pod = self._pod(key.service, key.pod)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -82,10 +82,11 @@ class Reachable(Protocol):
         follow: bool,
         previous: bool = False,
         since_seconds: int | None = None,
-    ) -> AsyncIterator[tuple[str | None, str]]:
+    ) -> AsyncGenerator[tuple[str | None, str], None]:
         """Yield the last ``lines`` of a container's log with their times; with ``follow`` until the container ends.
 
         ``previous``: that of the instance before the last restart. ``since_seconds``: none that is older.
+        Whoever does not read to the end has to close it (``contextlib.aclosing``): it may hold a connection.
         """
         ...
 
