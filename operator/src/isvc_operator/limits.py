@@ -83,6 +83,7 @@ DASHBOARD_IDLE_SECONDS: Final = 15.0  # between two requests of a connection
 DASHBOARD_REQUEST_BYTES: Final = 16 * 1024 * 1024  # of a request that a form sends, with its file
 DASHBOARD_RESPONSE_BYTES: Final = 256 * 1024  # of a service's response that are shown
 DASHBOARD_SAMPLE_VALUES: Final = 1000  # of a tensor in a sample that is made from a model's metadata
+DASHBOARD_ANSWER_SECONDS: Final = 120.0  # for a response to the form, if the service's own timeout is longer
 DASHBOARD_LOG_LINES: Final = 10_000  # that a log begins with, and that the page keeps to search in
 DASHBOARD_LOG_LINE_BYTES: Final = 4096  # of one line of a log
 DASHBOARD_SCRAPES: Final = 8  # of pods' metrics at a time, of services that somebody looks at

@@ -472,6 +472,13 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/dashboard/test_samples.py::test_a_sample_of_a_large_input_has_a_bounded_number_of_values",
     ),
     Bound(
+        what="time for a response to the dashboard's form, of a service whose own timeout is longer",
+        constant="isvc_operator.limits:DASHBOARD_ANSWER_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="the request ends, and the page says so",
+        test="tests/unit/operator_core/cluster/test_ways_in.py::test_a_response_may_take_as_long_as_the_service_says",
+    ),
+    Bound(
         what="lines that a log begins with in the dashboard, and that a page keeps",
         constant="isvc_operator.limits:DASHBOARD_LOG_LINES",
         unit=Unit.COUNT,

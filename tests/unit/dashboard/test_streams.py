@@ -152,7 +152,7 @@ async def test_a_log_that_is_closed_is_not_read_any_more(
         response.close()
 
     async with asyncio.timeout(5):
-        while source.log_readers:
+        while source.log_readers:  # noqa: ASYNC110 - the server's next turns
             await asyncio.sleep(0.01)
 
 

@@ -12,21 +12,24 @@ import aiohttp
 from isvc_operator.cluster.errors import NotReachable
 from isvc_operator.cluster.ways_in import Place
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.client import ProxyApi
 from isvc_operator.limits import DASHBOARD_METRICS_BYTES
 from isvc_operator.manifests import Manifest
 
 _SECONDS: Final = 5.0
+_OK: Final = 200
 
 # Returns the metrics at a place of a pod.
 Metrics = Callable[[Manifest, Place], Awaitable[str]]
 
 
-def through_the_api_server(api: KubeApi) -> Metrics:
+def through_the_api_server(api: ProxyApi) -> Metrics:
     """Return what reads metrics with the caller's rights: ``get`` for ``pods/proxy``."""
 
     async def metrics(pod: Manifest, place: Place) -> str:
-        return await api.send(requests.pod_metrics(pod["metadata"]["namespace"], place.proxied))
+        request = requests.pod_metrics(pod["metadata"]["namespace"], place.proxied)
+        passed = await api.pass_on(request, seconds=_SECONDS, limit=DASHBOARD_METRICS_BYTES)
+        return _text(place, passed.status, passed.body)
 
     return metrics
 
@@ -47,11 +50,17 @@ async def from_pods() -> AsyncIterator[Metrics]:
                         content += more
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise NotReachable(f"pod {place.name} does not respond: {error}") from error
-            if response.status != 200 or len(content) > DASHBOARD_METRICS_BYTES:
-                raise NotReachable(f"pod {place.name} has no metrics (HTTP {response.status})")
-            return content.decode(errors="replace")
+            return _text(place, response.status, content)
 
         yield metrics
+
+
+def _text(place: Place, status: int, content: bytes) -> str:
+    if status != _OK:
+        raise NotReachable(f"pod {place.name} has no metrics (HTTP {status})")
+    if len(content) > DASHBOARD_METRICS_BYTES:
+        raise NotReachable(f"the metrics of pod {place.name} have more than {DASHBOARD_METRICS_BYTES} bytes")
+    return content.decode(errors="replace")
 
 
 def _address(pod: Manifest) -> str:

@@ -37,12 +37,13 @@ _ANONYMOUS: Final = "system:anonymous"
 class Person:
     """A Viewer of the dashboard. ``reach``: logs and services, by this person's rights.
 
-    ``places`` has, for each namespace with services, what this person may list there; nothing of one where that person
-    may not list services.
+    ``api`` has the person's token, and a pause of its own. ``places`` has, for each namespace with services, what this
+    person may list there; nothing of one where that person may not list services.
     """
 
     name: str
     reach: Reach
+    api: ProxyApi
     places: dict[str, frozenset[Shown]] = field(default_factory=dict)
     reviewed: float = float("-inf")
     reviewing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -81,11 +82,11 @@ class People:
 
         Raises NotSignedIn if the API server does not accept the token, and KubeError if it does not respond.
         """
-        digest, api = hashlib.sha256(token.encode()).digest(), self._api_of(token)
+        digest = hashlib.sha256(token.encode()).digest()
         try:
-            person = self._known.get(digest) or Person(await _name_of(api), self._source.reached_by(api))
+            person = self._known.get(digest) or await self._made(self._api_of(token))
             async with person.reviewing:
-                await self._review(person, api)
+                await self._review(person)
         except NotSignedIn:
             self._known.pop(digest, None)
             raise
@@ -95,13 +96,16 @@ class People:
             self._known.popitem(last=False)
         return person
 
-    async def _review(self, person: Person, api: ProxyApi) -> None:
+    async def _made(self, api: ProxyApi) -> Person:
+        return Person(await _name_of(api), self._source.reached_by(api), api)
+
+    async def _review(self, person: Person) -> None:
         places = {key.namespace for key in self._source.keys()}  # noqa: SIM118 - not a dict
         is_recent = self._clock() - person.reviewed < DASHBOARD_REVIEW_SECONDS
         if is_recent and places <= person.places.keys():
             return
         try:
-            person.places = await may_list(api, sorted(places))
+            person.places = await may_list(person.api, sorted(places))
         except KubeError as error:
             raise _refused(error) from error
         person.reviewed = self._clock()

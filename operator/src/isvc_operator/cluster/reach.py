@@ -11,7 +11,7 @@ from isvc_operator.cluster.changed import Changed
 from isvc_operator.cluster.errors import NotReachable
 from isvc_operator.cluster.objects import Objects
 from isvc_operator.cluster.pod_log import followed_lines, log_lines
-from isvc_operator.cluster.ways_in import service_place
+from isvc_operator.cluster.ways_in import answer_seconds, service_place
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.requests import ApiRequest, LogOptions
@@ -67,7 +67,9 @@ class Reach:
             headers=tuple((name, given[name]) for name in _SENT if name in given),
         )
         started = self._clock()
-        passed = await self._api.pass_on(requests.through_service(key.namespace, place.proxied, sent))
+        passed = await self._api.pass_on(
+            requests.through_service(key.namespace, place.proxied, sent), seconds=answer_seconds(service or {})
+        )
         received = {name: value for name, value in passed.headers.items() if name.lower() not in _CONNECTION}
         seconds = self._clock() - started
         return Response(status=passed.status, headers=received, body=passed.body, seconds=seconds)

@@ -8,10 +8,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from isvc_operator.api.names import LABEL_APP, app_label
+from isvc_operator.limits import API_RESPONSE_SECONDS, DASHBOARD_ANSWER_SECONDS
 from isvc_operator.manifests import Manifest, labels_of, name_of
 from isvc_operator.resolve.containers import is_grpc
 
 _PORTS: Final = {"http": 80, "https": 443}
+_SAID_SECONDS: Final = 5.0  # in which a server says that a request has taken too long
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,14 @@ def service_place(service: Manifest) -> Place | None:
         return None
     name = (url.hostname or "").partition(".")[0]
     return Place(name, port, url.scheme) if name and url.scheme in _PORTS else None
+
+
+def answer_seconds(service: Manifest) -> float:
+    """Return for how long to wait for a response of the service: a moment longer than it may take, within limits."""
+    components = (service.get("spec") or {}).values()
+    timeouts = [item.get("timeout") for item in components if isinstance(item, Mapping)]
+    asked = [value + _SAID_SECONDS for value in timeouts if isinstance(value, int)]
+    return min(max([API_RESPONSE_SECONDS, *asked]), DASHBOARD_ANSWER_SECONDS)
 
 
 def metrics_place(pod: Manifest, children: Iterable[Manifest]) -> Place | None:

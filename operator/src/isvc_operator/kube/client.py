@@ -62,8 +62,13 @@ class WatchApi(KubeApi, Protocol):
 class ProxyApi(WatchApi, Protocol):
     """Also reaches pods through the API server."""
 
-    async def pass_on(self, request: ApiRequest) -> Passed:
-        """Send a request that the API server passes on to a pod, and return what comes back, whatever its status."""
+    async def pass_on(
+        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PASSED_BYTES
+    ) -> Passed:
+        """Send a request that the API server passes on to a pod, and return what comes back, whatever its status.
+
+        It may take so many ``seconds``, and have ``limit`` bytes.
+        """
         ...
 
 
@@ -112,18 +117,27 @@ class KubernetesApi:
             return text
         raise self._error(response, text)
 
-    async def pass_on(self, request: ApiRequest) -> Passed:
+    async def pass_on(
+        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PASSED_BYTES
+    ) -> Passed:
         """Send a request that the API server passes on to a pod, and return what comes back, whatever its status.
 
-        Raises KubeError if the API server itself has refused it, or has not reached a pod.
+        What a pod says is not the API server's word: it begins no pause, and no credentials are read again for it.
+        Raises KubeError if the API server itself has refused it, or has not reached a pod, or if it takes longer than
+        ``seconds`` or has more than ``limit`` bytes.
         """
         await self.pause.over()
         with _as_kube_error():
-            _, response = await self._open(request, API_RESPONSE_SECONDS)
             try:
-                body = await _read_bytes(response, PASSED_BYTES)
-            finally:
-                response.release()
+                _, response = await self._open(request, seconds)
+                try:
+                    body = await _read_bytes(response, limit)
+                finally:
+                    response.release()
+            except TimeoutError as error:
+                if isinstance(error, aiohttp.ServerTimeoutError):  # the API server's: there was no connection
+                    raise
+                raise KubeError(0, f"no response within {seconds:g} s") from error
         if response.status >= _REFUSED and _STATUS_OBJECT.search(body[:_QUOTED]):
             raise error_for(response.status, body.decode(errors="replace"))
         return Passed(response.status, dict(response.headers), body)
@@ -240,7 +254,7 @@ async def _read_bytes(response: aiohttp.ClientResponse, limit: int) -> bytes:
         size += len(part)
         if size > limit:
             response.close()
-            raise ResponseTooLarge(0, f"the API server's response has more than {limit} bytes")
+            raise ResponseTooLarge(0, f"the response has more than {limit} bytes")
     return b"".join(parts)
 
 
@@ -310,16 +324,18 @@ async def connect_watches(
 async def connect_others(
     kubeconfig: str | None, *, context: str | None = None, agent: str = _USER_AGENT
 ) -> AsyncIterator[Callable[[str], KubernetesApi]]:
-    """Yield what makes a ProxyApi of another's token. Its requests have nothing of this process's own credentials."""
+    """Yield what makes a ProxyApi of another's token. Its requests have nothing of this process's own credentials.
+
+    Each has a pause of its own: the API server's limits are those of a user, who must not hold back others.
+    """
     own = Credentials(kubeconfig, context=context)
     await own.load()
     nobody = own.access.of_token("")
     async with _http_session(nobody, agent, ()) as session:
-        pause = _pause()
 
         def api_of(token: str) -> KubernetesApi:
             access = replace(nobody, authorization=f"Bearer {token}")
-            return KubernetesApi(session, pause, credentials=TokenOfAnother(access))
+            return KubernetesApi(session, _pause(), credentials=TokenOfAnother(access))
 
         yield api_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.cluster.ways_in import Place, metrics_place, service_place
+from isvc_operator.cluster.ways_in import Place, answer_seconds, metrics_place, service_place
 from tests.support.builders import a_ready_pod, a_service_body, the_children
 
 POD = "torchserve-predictor-1-a"
@@ -32,6 +32,17 @@ def test_a_service_is_reached_by_its_address(url: object, proxied: str | None) -
     place = service_place(a_service_body(status={"address": {"url": url}}))
 
     assert (place.proxied if place else None) == proxied
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "seconds"),
+    [((), 30), ((90,), 95), ((90, 100), 105), ((3600,), 120), ((-1, "x", None), 30), ((10,), 30)],
+)
+def test_a_response_may_take_as_long_as_the_service_says(timeouts: tuple[Any, ...], seconds: float) -> None:
+    components = ("predictor", "transformer", "explainer")
+    service = a_service_body(spec={name: {"timeout": value} for name, value in zip(components, timeouts, strict=False)})
+
+    assert answer_seconds(service) == seconds
 
 
 @pytest.mark.parametrize(

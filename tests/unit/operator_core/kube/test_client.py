@@ -17,7 +17,7 @@ from aiohttp import web
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import connect, connect_watches
+from isvc_operator.kube.client import connect, connect_others, connect_watches
 from isvc_operator.kube.credentials import Credentials
 from isvc_operator.kube.errors import (
     AlreadyExists,
@@ -164,11 +164,38 @@ async def test_what_the_api_server_does_not_pass_on_is_an_error() -> None:
         await api_of(StubSession(403, body)).pass_on(PASSED_ON)
 
 
-async def test_a_response_of_a_pod_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "PASSED_BYTES", 9)
-
+async def test_a_response_of_a_pod_that_is_too_large_is_not_kept() -> None:
     with pytest.raises(ResponseTooLarge):
-        await api_of(StubSession(body=b"x" * 10)).pass_on(PASSED_ON)
+        await api_of(StubSession(body=b"x" * 10)).pass_on(PASSED_ON, limit=9)
+
+
+async def test_what_a_pod_says_is_not_the_api_servers_word() -> None:
+    busy, refused = StubSession(503, headers={"Retry-After": "30"}), StubSession(401)
+    api = api_of(busy)
+
+    assert (await api.pass_on(PASSED_ON)).status == 503
+    assert api.pause.left == 0
+    assert (await api_of(refused).pass_on(PASSED_ON)).status == 401
+    assert len(refused.sent) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [(TimeoutError(), "no response within 7 s"), (aiohttp.ConnectionTimeoutError(), "no response from the API server")],
+)
+async def test_a_pod_that_takes_too_long_is_not_the_api_server(error: Exception, message: str) -> None:
+    with pytest.raises(KubeError, match=message):
+        await api_of(StubSession(error=error)).pass_on(PASSED_ON, seconds=7)
+
+
+async def test_nobody_waits_for_the_pause_of_another_person(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    async with connect_others(str(kubeconfig)) as api_of_token:
+        ann, bob = api_of_token("ann"), api_of_token("bob")
+        ann.pause.begin(30, "too many requests")
+
+        assert (ann.pause.left > 0, bob.pause.left) == (True, 0)
 
 
 async def test_an_error_without_a_body_has_its_status() -> None:
