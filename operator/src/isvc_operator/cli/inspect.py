@@ -42,7 +42,8 @@ def _look(source: str) -> dict[str, Any]:
     import subprocess
     import sys
 
-    done = subprocess.run([sys.executable, "-m", _PROGRAM, "--", source], capture_output=True, check=False)
+    # -P: the working folder may be what is inspected, and a stranger's.
+    done = subprocess.run([sys.executable, "-P", "-m", _PROGRAM, "--", source], capture_output=True, check=False)
     if done.returncode:
         message = (done.stderr.decode(errors="replace").strip().splitlines() or ["no reason was given"])[-1]
         if message.startswith("ModuleNotFoundError"):

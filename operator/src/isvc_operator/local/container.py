@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ LOOPBACK: Final = "127.0.0.1"
 _PYTHON = ("python", "python3")
 # What the image of the storage-initializer runs.
 _INITIALIZER = ("python", "-m", "storage_initializer")
+# Programs of ours. What lies in the working folder, which may be a stranger's model, must not replace their modules.
+_OURS: Final = frozenset({"storage_initializer", "mar_runtime", "torchserve_adapter"})
 _REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
@@ -158,7 +161,16 @@ def _local_command(command: Sequence[str], bindings: LocalBindings) -> tuple[str
     """Replace paths and ports, and then the program ``python``, whose own path must not be replaced."""
     local = [localize_addresses(_localize_paths(item, bindings.paths), bindings.addresses) for item in command]
     program, *arguments = _localize_ports(local, bindings.ports)
-    return (bindings.python if program in _PYTHON else program, *arguments)
+    if program not in _PYTHON:
+        return (program, *arguments)
+    return (bindings.python, *(("-P",) if _is_ours(arguments) else ()), *arguments)
+
+
+def _is_ours(arguments: Sequence[str]) -> bool:
+    """Return whether Python runs a program of ours; a user's own may lie in the working folder."""
+    flags = list(takewhile(lambda word: word.startswith("-"), arguments))
+    module = arguments[len(flags)] if flags[-1:] == ["-m"] and len(flags) < len(arguments) else ""
+    return module.partition(".")[0] in _OURS
 
 
 def _environment(name: str, container: Container, bindings: LocalBindings) -> dict[str, str]:

@@ -174,7 +174,7 @@ async def process_group(environment: Mapping[str, str], output: Output) -> Async
     folder = tempfile.mkdtemp(prefix="isvc-")
     watched, alive = os.pipe()
     guard = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "isvc_operator.local.guard", folder, str(watched),
+        sys.executable, "-P", "-m", "isvc_operator.local.guard", folder, str(watched),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, process_group=0, pass_fds=(watched,),
     )  # fmt: skip
     os.close(watched)

@@ -33,7 +33,7 @@ async def install(
         )
     log.info("model %s: installing %s", model, requirements.name)
     command = (
-        sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input",
+        sys.executable, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input",
         "--upgrade", "--target", str(target), "-r", str(requirements),
     )  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name not in withheld}

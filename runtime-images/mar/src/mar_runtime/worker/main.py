@@ -63,7 +63,7 @@ def _restart(spec: HandlerSpec, connection: socket.socket) -> NoReturn:
     """Execute a new interpreter in the same process, with the same connection."""
     connection.set_inheritable(True)
     document = msgspec.json.encode(spec).decode()
-    os.execv(sys.executable, [sys.executable, "-c", _RESTARTED, document, str(connection.fileno())])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-P", "-c", _RESTARTED, document, str(connection.fileno())])  # noqa: S606
 
 
 def run_restarted() -> None:
