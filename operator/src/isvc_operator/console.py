@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
-_FAILED, _INTERRUPTED = 1, 130  # as in cli.exit_codes; nothing that takes time is imported here
+_FAILED, _INVALID, _INTERRUPTED = 1, 2, 130  # as in cli.exit_codes; nothing that takes time is imported here
 
 
 def main() -> NoReturn:
@@ -21,8 +22,7 @@ def main() -> NoReturn:
         signal.signal(signal.SIGINT, _end)
     sys.unraisablehook = _report
     _open_streams()
-    from isvc_operator.cli import main as run
-
+    run = _command_line()
     try:
         if is_ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,6 +32,20 @@ def main() -> NoReturn:
     if is_ours:
         signal.signal(signal.SIGINT, _end)
     raise SystemExit(_flushed(code))
+
+
+def _command_line() -> Callable[[], int]:
+    """Return what runs the command; the wheel without an extra has not even what reads its arguments."""
+    try:
+        from isvc_operator.cli import main as run
+    except ModuleNotFoundError as error:
+        from isvc_operator.extras import advice
+
+        if (line := advice(error.name)) is None:
+            raise
+        sys.stderr.write(f"isvc: {line}\n")
+        raise SystemExit(_INVALID) from None
+    return run
 
 
 def _end(*_: object) -> None:

@@ -64,7 +64,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
         init=(
             Process(
                 name="torchserve/storage-initializer",
-                command=("/venv/bin/python", "-m", "storage_initializer", "pvc://leeway", models),
+                command=("/venv/bin/python", "-P", "-m", "storage_initializer", "pvc://leeway", models),
                 env={
                     "PYTHONUNBUFFERED": "1",
                     "HTTP_HOST": "127.0.0.1",
@@ -83,7 +83,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
             Process(
                 name="torchserve/kserve-container",
                 command=(
-                    *("/venv/bin/python", "-m", "mar_runtime"),
+                    *("/venv/bin/python", "-P", "-m", "mar_runtime"),
                     *(f"--model-dir={models}", "--http-port=40001", "--grpc-port=40002"),
                 ),
                 env={
@@ -150,7 +150,7 @@ def test_the_server_without_java_runs_with_the_python_of_isvc() -> None:
     (server,) = plan_pod(deployment(parsed(body)), machine()).servers
 
     assert server.command == (
-        *("/venv/bin/python", "-m", "mar_runtime", "--model-dir=/run/0/kserve-provision-location"),
+        *("/venv/bin/python", "-P", "-m", "mar_runtime", "--model-dir=/run/0/kserve-provision-location"),
         *("--http-port=40001", "--grpc-port=40002"),
     )
 

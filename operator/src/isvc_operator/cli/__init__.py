@@ -89,6 +89,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(error.format_message(), EXIT_INVALID)
     except click.Abort:
         return EXIT_INTERRUPTED
+    except ModuleNotFoundError as error:
+        from isvc_operator.extras import advice
+
+        if (line := advice(error.name)) is None:  # a mistake of ours
+            raise
+        return _fail(line, EXIT_INVALID)
     except UnicodeError as error:  # of a name or a file that is no UTF-8, where a command does not say which
         return _fail(one_line(f"a text is not UTF-8: {error}"), EXIT_INVALID)
     except OSError as error:

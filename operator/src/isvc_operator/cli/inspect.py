@@ -6,7 +6,8 @@ when a pod or `isvc run` downloads a model.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import click
 
@@ -15,6 +16,7 @@ from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_d
 from isvc_operator.local.errors import RunFailed, UnusableInput
 
 _PROGRAM = "storage_initializer.inspection"
+_MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _USAGE = (2, 3)  # of its exit codes: the source is not written as one
 
 
@@ -42,14 +44,14 @@ def _look(source: str) -> dict[str, Any]:
     import subprocess
     import sys
 
+    from isvc_operator.extras import advice
+
     # -P: the working folder may be what is inspected, and a stranger's.
     done = subprocess.run([sys.executable, "-P", "-m", _PROGRAM, "--", source], capture_output=True, check=False)
     if done.returncode:
         message = (done.stderr.decode(errors="replace").strip().splitlines() or ["no reason was given"])[-1]
-        if message.startswith("ModuleNotFoundError"):
-            raise UnusableInput(
-                f"{source} needs more than is installed here ({message}); install isvc-operator[storage]"
-            )
+        if (missing := _MISSING.match(message)) and (line := advice(missing[1])):
+            raise UnusableInput(f"{source}: {line}")
         raise (UnusableInput if done.returncode in _USAGE else RunFailed)(message)
     document: dict[str, Any] = json.loads(done.stdout)
     return document

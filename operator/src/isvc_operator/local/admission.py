@@ -16,7 +16,6 @@ from isvc_operator.api.crd import RESOURCES, schema_of
 from isvc_operator.api.errors import path_of
 from isvc_operator.api.rule_evaluation import broken_rules, declared
 from isvc_operator.api.schema import Schema
-from isvc_operator.local.errors import UnusableInput
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -118,13 +117,8 @@ def _schema(kind: str) -> Schema:
 
 @cache
 def _validator(kind: str) -> Validator:
-    try:
-        from jsonschema_rs import Draft202012Validator  # here, because the operator does without it
-    except ImportError as error:
-        raise UnusableInput(
-            "files are checked by the package jsonschema-rs, which is not installed; run: pip install "
-            "'isvc-operator[validate]'"
-        ) from error
+    from jsonschema_rs import Draft202012Validator  # here, because the operator does without it
+
     return Draft202012Validator(_json_schema(_schema(kind)))
 
 

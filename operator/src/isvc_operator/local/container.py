@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER
+from isvc_operator.extras import PROGRAMS
 from isvc_operator.local.addresses import ServiceAddress, localize_addresses
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.objects import text_of
@@ -26,8 +27,6 @@ LOOPBACK: Final = "127.0.0.1"
 _PYTHON = ("python", "python3")
 # What the image of the storage-initializer runs.
 _INITIALIZER = ("python", "-m", "storage_initializer")
-# Programs of ours. What lies in the working folder, which may be a stranger's model, must not replace their modules.
-_OURS: Final = frozenset({"storage_initializer", "mar_runtime", "torchserve_adapter"})
 _REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
@@ -163,14 +162,17 @@ def _local_command(command: Sequence[str], bindings: LocalBindings) -> tuple[str
     program, *arguments = _localize_ports(local, bindings.ports)
     if program not in _PYTHON:
         return (program, *arguments)
-    return (bindings.python, *(("-P",) if _is_ours(arguments) else ()), *arguments)
+    # What lies in the working folder, which may be a stranger's model, must not replace our modules.
+    flags = ("-P",) if program_of_ours(arguments) else ()
+    return (bindings.python, *flags, *arguments)
 
 
-def _is_ours(arguments: Sequence[str]) -> bool:
-    """Return whether Python runs a program of ours; a user's own may lie in the working folder."""
+def program_of_ours(arguments: Sequence[str]) -> str | None:
+    """Return the program of ours that Python runs with these arguments; a user's own may lie in the working folder."""
     flags = list(takewhile(lambda word: word.startswith("-"), arguments))
     module = arguments[len(flags)] if flags[-1:] == ["-m"] and len(flags) < len(arguments) else ""
-    return module.partition(".")[0] in _OURS
+    program = module.partition(".")[0]
+    return program if program in PROGRAMS else None
 
 
 def _environment(name: str, container: Container, bindings: LocalBindings) -> dict[str, str]:

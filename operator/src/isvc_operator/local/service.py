@@ -18,10 +18,11 @@ import aiohttp
 
 from isvc_operator.api.inference_service import InferenceServiceStatus, parse_inference_service
 from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_VISIBILITY
+from isvc_operator.extras import advice, missing_for
 from isvc_operator.limits import KEPT_EVENTS, LOG_BYTES
 from isvc_operator.local.children import Rendered
 from isvc_operator.local.clock import now
-from isvc_operator.local.container import LOOPBACK
+from isvc_operator.local.container import LOOPBACK, program_of_ours
 from isvc_operator.local.deployment import LocalDeployment
 from isvc_operator.local.endpoints import Endpoints, forwarding
 from isvc_operator.local.errors import RunFailed, UnusableInput
@@ -113,7 +114,7 @@ class LocalService:
                 endpoints = Endpoints()
                 self._ports[port] = endpoints, await self._stack.enter_async_context(forwarding(endpoints))
         for deployment in _deployments(rendered):
-            plan_pod(deployment, self._machine(rendered, deployment))
+            _require_installed(plan_pod(deployment, self._machine(rendered, deployment)))
         if not self._routes_of(rendered) or not rendered.resolved.hosts.service:
             raise UnusableInput(f"InferenceService {self.key.name} {_unreachable(rendered)}")
 
@@ -317,6 +318,14 @@ class LocalService:
     async def _close(self) -> None:
         await asyncio.gather(*self._removals)
         await self._stack.aclose()
+
+
+def _require_installed(pod: Pod) -> None:
+    """Raise UnusableInput if a program of ours would not start."""
+    for process in (*pod.init, *pod.servers):
+        program = program_of_ours(process.command[1:])
+        if program and (missing := missing_for(program)):
+            raise UnusableInput(f"{process.name} runs {program}: {advice(missing)}")
 
 
 def _deployments(rendered: Rendered) -> Sequence[Manifest]:

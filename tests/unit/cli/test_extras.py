@@ -1,0 +1,101 @@
+"""A package that is not installed is named in one line, with the extra that has it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from isvc_operator import extras
+from isvc_operator.cli import main
+from tests.support.isvc_process import new_sandbox
+from tests.support.local_services import write_yaml
+
+Captured = pytest.CaptureFixture[str]
+PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+SERVICE = {
+    "apiVersion": "serving.kserve.io/v1beta1",
+    "kind": "InferenceService",
+    "metadata": {"name": "largest"},
+    "spec": {"predictor": {"model": {"modelFormat": {"name": "pytorch"}, "storageUri": "pvc://models"}}},
+}
+
+
+def needs(module: str, extra: str) -> str:
+    return f"this needs the package {module}, which is not installed; run: pip install 'isvc-operator[{extra}]'"
+
+
+@pytest.mark.parametrize("extra", ["operator", "validate", "cli", "storage"])
+def test_every_package_of_an_extra_has_its_line(extra: str) -> None:
+    names = (re.split(r"[^\w-]", package)[0] for package in PROJECT["project"]["optional-dependencies"][extra])
+    packages = {name.lower().replace("_", "-") for name in names} - {"isvc-operator"}
+
+    named = {
+        owner.lower().replace("_", "-")
+        for module, owners in packages_distributions().items()
+        for owner in owners
+        if extras.advice(module)
+    }
+
+    assert packages - named == set()
+
+
+def test_a_module_of_no_extra_is_a_mistake_of_ours() -> None:
+    assert [extras.advice(name) for name in (None, "isvc_operator.nothing", "telnetlib")] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "extra"),
+    [
+        ("httptools", ["bench", "http://127.0.0.1:1/"], "cli"),
+        ("aiohttp", ["status"], "cli"),
+        ("jsonschema_rs", ["validate", "service.yaml"], "validate"),
+    ],
+)
+def test_a_command_says_what_it_lacks(
+    module: str, arguments: list[str], extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_yaml(Path("service.yaml"), SERVICE)
+    for name in list(sys.modules):  # so that it is imported again
+        if name.startswith(("isvc_operator.kube.client", "isvc_operator.bench", "isvc_operator.local.admission")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+
+    assert (main(arguments), capsys.readouterr().err) == (2, f"isvc: {needs(module, extra)}\n")
+
+
+@pytest.mark.parametrize("missing", ["data_plane", "torch"])
+def test_a_run_says_it_before_anything_starts(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else found(name))
+    (tmp_path / "models").mkdir()
+    with new_sandbox(tmp_path) as sandbox:
+        done = sandbox.run(write_yaml(tmp_path / "service.yaml", SERVICE), "--pvc", f"models={tmp_path / 'models'}")
+
+    line = f"isvc: largest/kserve-container runs mar_runtime: {needs(missing, 'local')}\n"
+    assert (done.returncode, done.stderr) == (2, line)
+
+
+@pytest.mark.process
+def test_the_bare_wheel_says_what_it_lacks() -> None:
+    script = "import sys; sys.modules['click'] = None; from isvc_operator.console import main; main()"
+    done = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"isvc: {needs('click', 'cli')}\n")
+
+
+@pytest.mark.process
+def test_to_inspect_what_needs_more_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    (tmp_path / "huggingface_hub.py").write_text("raise ModuleNotFoundError(\"No module named 'huggingface_hub'\")\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    assert main(["inspect", "hf://nobody/nothing"]) == 2
+
+    assert capsys.readouterr().err == f"isvc: hf://nobody/nothing: {needs('huggingface_hub', 'cli,storage')}\n"
