@@ -30,11 +30,11 @@ _REVIEWED = 2  # seconds, in place of half a minute
 
 
 @contextmanager
-def served(kubeconfig: Path, *namespaces: str) -> Iterator[URL]:
+def served(kubeconfig: Path, *namespaces: str, review: int = _REVIEWED) -> Iterator[URL]:
     """Run the dashboard as its Deployment does, for services of these namespaces; SIGTERM ends it."""
     port = release(free_port())
     origin = f"http://127.0.0.1:{port}"
-    patched = f"from isvc_operator import limits; limits.DASHBOARD_REVIEW_SECONDS = {_REVIEWED}"
+    patched = f"from isvc_operator import limits; limits.DASHBOARD_REVIEW_SECONDS = {review}"
     command = [sys.executable, "-c", f"{patched}; from isvc_operator.console import main; main()", "dashboard",
                f"--kubeconfig={kubeconfig}", f"--namespace={','.join(namespaces)}"]  # fmt: skip
     environment = {**os.environ, "DASHBOARD_ORIGINS": origin, "DASHBOARD_PORT": str(port)}
@@ -120,6 +120,19 @@ async def test_a_right_that_is_taken_away_is_gone_soon(apiserver: ApiServer, nam
 
         while await services_seen(url, token):
             pass
+
+
+async def test_the_first_service_of_a_namespace_appears_at_once(
+    apiserver: ApiServer, namespace: str, tmp_path: Path
+) -> None:
+    token = token_of(a_reader(apiserver, namespace, [SERVICES, PODS], tmp_path))
+
+    with served(apiserver.kubeconfig, namespace, review=3600) as url:
+        async with a_visit(url, token) as session, session.get("/events") as events:
+            store(apiserver, namespace, a_related())
+            async for line in events.content:
+                if f"/services/{namespace}/torchserve".encode() in line:
+                    break
 
 
 async def test_the_account_of_the_manifests_suffices(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +20,7 @@ from isvc_operator.cluster.reach import Reach
 from isvc_operator.cluster.rights import SHOWN, may_list
 from isvc_operator.cluster.source import ClusterSource
 from isvc_operator.dashboard.errors import NotSignedIn
+from isvc_operator.errors import OperatorError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound
@@ -44,13 +46,24 @@ class Person:
     name: str
     reach: Reach
     api: ProxyApi
+    review: Callable[[Person], Coroutine[None, None, None]]
     places: dict[str, frozenset[Shown]] = field(default_factory=dict)
     reviewed: float = float("-inf")
     reviewing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _noticing: asyncio.Task[None] | None = None
 
     def may_see(self, key: ServiceKey) -> bool:
-        """Whether this person may list the services of its namespace."""
+        """Whether this person may list the services of its namespace.
+
+        That of a namespace whose first service has just been created is known a moment later.
+        """
+        if key.namespace not in self.places and (self._noticing is None or self._noticing.done()):
+            self._noticing = asyncio.create_task(self._notice())
         return inference_service.KIND in self.places.get(key.namespace, ())
+
+    async def _notice(self) -> None:
+        with suppress(OperatorError):  # the next page says it
+            await self.review(self)
 
     def hidden(self, key: ServiceKey) -> frozenset[Shown]:
         """Return what this person may not see of a service."""
@@ -85,8 +98,7 @@ class People:
         digest = hashlib.sha256(token.encode()).digest()
         try:
             person = self._known.get(digest) or await self._made(self._api_of(token))
-            async with person.reviewing:
-                await self._review(person)
+            await person.review(person)
         except NotSignedIn:
             self._known.pop(digest, None)
             raise
@@ -97,18 +109,21 @@ class People:
         return person
 
     async def _made(self, api: ProxyApi) -> Person:
-        return Person(await _name_of(api), self._source.reached_by(api), api)
+        return Person(await _name_of(api), self._source.reached_by(api), api, self._review)
 
     async def _review(self, person: Person) -> None:
-        places = {key.namespace for key in self._source.keys()}  # noqa: SIM118 - not a dict
-        is_recent = self._clock() - person.reviewed < DASHBOARD_REVIEW_SECONDS
-        if is_recent and places <= person.places.keys():
-            return
-        try:
-            person.places = await may_list(person.api, sorted(places))
-        except KubeError as error:
-            raise _refused(error) from error
-        person.reviewed = self._clock()
+        """Ask again what is too old, and for the first time about namespaces that have services by now."""
+        async with person.reviewing:
+            places = {key.namespace for key in self._source.keys()}  # noqa: SIM118 - not a dict
+            is_recent = self._clock() - person.reviewed < DASHBOARD_REVIEW_SECONDS
+            known = {place: shown for place, shown in person.places.items() if is_recent and place in places}
+            if is_recent and not places - known.keys():
+                return
+            try:
+                person.places = known | await may_list(person.api, sorted(places - known.keys()))
+            except KubeError as error:
+                raise _refused(error) from error
+            person.reviewed = person.reviewed if is_recent else self._clock()
 
 
 async def _name_of(api: ProxyApi) -> str:
