@@ -17,6 +17,8 @@ ROUTE_HOSTS: Final = 16  # of a service with enableGatewayApi; the schema of an 
 
 # --- the API server -------------------------------------------------------------------------------------
 API_RESPONSE_SECONDS: Final = 30.0  # for the response to a request of the operator
+FIRST_RESPONSE_SECONDS: Final = 10.0  # for the first response to a command
+KUBECONFIG_BYTES: Final = 4 * 1024 * 1024  # of one file, with its certificates
 RETRY_AFTER_SECONDS: Final = 30.0  # that an API server may ask requests to wait, at a time
 RETRIES_PER_SECOND: Final = 20  # of services whose last reconcile failed, all together
 LONGEST_BACKOFF_SECONDS: Final = 60.0  # between two attempts of a service that keeps failing
@@ -54,6 +56,7 @@ BENCH_REQUESTS: Final = 10_000_000  # of one run; at most 16 bytes are kept of e
 BENCH_RATE: Final = 100_000  # requests a second
 BENCH_BODY_BYTES: Final = 64 * 1024 * 1024  # of a request
 SAMPLE_VALUES: Final = 1_000_000  # of a request that is made from what a model says of its inputs
+SAMPLE_DIMENSIONS: Final = 16  # of an input in such a request
 
 # --- what `isvc predict` receives --------------------------------------------------------------------------
 PREDICT_SECONDS: Final = 3600  # for an answer, at most
@@ -81,8 +84,8 @@ INGRESS_HEADERS: Final = 128  # fields of a request
 DASHBOARD_STREAMS: Final = 128  # of events that are open at a time, those of logs included
 DASHBOARD_IDLE_SECONDS: Final = 15.0  # between two requests of a connection
 DASHBOARD_REQUEST_BYTES: Final = 16 * 1024 * 1024  # of a request that a form sends, with its file
-DASHBOARD_RESPONSE_BYTES: Final = 256 * 1024  # of a service's response that are shown
-DASHBOARD_SAMPLE_VALUES: Final = 1000  # of a tensor in a sample that is made from a model's metadata
+DASHBOARD_RESPONSE_BYTES: Final = 256 * 1024  # of a service's response that are shown, and of a model's metadata
+DASHBOARD_SAMPLE_VALUES: Final = 1000  # of a sample that is made from a model's metadata, in all its inputs
 DASHBOARD_ANSWER_SECONDS: Final = 120.0  # for a response to the form, if the service's own timeout is longer
 DASHBOARD_LOG_LINES: Final = 10_000  # that a log begins with, and that the page keeps to search in
 DASHBOARD_LOG_LINE_BYTES: Final = 4096  # of one line of a log

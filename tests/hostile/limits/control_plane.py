@@ -237,7 +237,14 @@ BOUNDS: tuple[Bound, ...] = (
         constant="isvc_operator.limits:SAMPLE_VALUES",
         unit=Unit.COUNT,
         beyond="exit code 2; a request has to be given",
-        test="tests/unit/predict/test_sample.py::test_a_sample_is_of_bounded_size",
+        test="tests/unit/inference/test_sample.py::test_a_sample_is_of_bounded_size",
+    ),
+    Bound(
+        what="dimensions of an input in such a request",
+        constant="isvc_operator.limits:SAMPLE_DIMENSIONS",
+        unit=Unit.COUNT,
+        beyond="there is no sample",
+        test="tests/unit/inference/test_sample.py::test_an_input_with_too_many_dimensions_gives_no_sample",
     ),
     Bound(
         what="body of a request of `isvc bench`",
@@ -465,11 +472,11 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/dashboard/test_requests.py::test_a_large_response_is_shown_in_part",
     ),
     Bound(
-        what="values of a tensor in a sample that the dashboard makes from a model's metadata",
+        what="values of a sample that the dashboard makes from a model's metadata, in all its inputs",
         constant="isvc_operator.limits:DASHBOARD_SAMPLE_VALUES",
         unit=Unit.COUNT,
-        beyond="the sample has a smaller shape",
-        test="tests/unit/dashboard/test_samples.py::test_a_sample_of_a_large_input_has_a_bounded_number_of_values",
+        beyond="there is no sample; the form says so, and takes a file",
+        test="tests/unit/dashboard/test_samples.py::test_of_too_many_values_there_is_no_sample_but_a_word_about_it",
     ),
     Bound(
         what="time for a response to the dashboard's form, of a service whose own timeout is longer",

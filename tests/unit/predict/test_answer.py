@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.predict.answer import Answer, stages_of
+from isvc_operator.inference.timing import stages_of
+from isvc_operator.predict.answer import Answer
 from isvc_operator.predict.payload import Protocol
 
 
@@ -28,15 +29,6 @@ def test_the_time_is_split_into_the_servers_stages_and_the_rest() -> None:
         "10.0 ms: queue 0.500 ms, batch 0.041 ms, model 7.250 ms, transport 0.187 ms, network 2.022 ms"
     )
     assert sum(stage["milliseconds"] for stage in timed.as_data()["stages"]) == pytest.approx(10.0)
-
-
-@pytest.mark.parametrize("header", ["", "queue", "queue;dur=x", "\x1b[31m;dur=1", "a;dur=1e9", ";;;,,,"])
-def test_a_header_that_is_written_otherwise_has_no_stages(header: str) -> None:
-    assert stages_of(header) in ((), (("a", 1.0),))
-
-
-def test_a_header_has_a_bounded_number_of_stages() -> None:
-    assert len(stages_of(",".join(["a;dur=1"] * 1000))) == 32
 
 
 def test_an_answer_is_plain_values() -> None:

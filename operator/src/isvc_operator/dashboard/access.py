@@ -110,4 +110,4 @@ class RunToken:
         return there
 
     def _is_token(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode(), self._token.encode())
+        return hmac.compare_digest(text.encode(errors="replace"), self._token.encode())

@@ -111,12 +111,15 @@ def byte_size(value: float | None) -> str:
 
 def as_yaml(manifest: Any) -> str:
     """Return an object as YAML, without what the API server adds, and without the values of a Secret."""
-    return yaml.safe_dump(
-        _written(manifest) if isinstance(manifest, Mapping) else manifest,
-        sort_keys=False,
-        allow_unicode=True,
-        width=120,
-    )
+    try:
+        return yaml.safe_dump(
+            _written(manifest) if isinstance(manifest, Mapping) else manifest,
+            sort_keys=False,
+            allow_unicode=True,
+            width=120,
+        )
+    except RecursionError:
+        return "# nested too deeply to be shown\n"
 
 
 def _written(manifest: Manifest) -> dict[str, Any]:

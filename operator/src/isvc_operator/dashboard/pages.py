@@ -233,8 +233,10 @@ def _applied(service: Manifest) -> Manifest:
     """Return the service as it was applied: as kubectl keeps it, else its spec."""
     try:
         applied = json.loads(annotations_of(service).get(_LAST_APPLIED, ""))
-    except ValueError:
+    except (ValueError, RecursionError):
         applied = None
-    if isinstance(applied, dict):
-        return applied
+    if isinstance(applied, dict) and applied.get("kind") == service["kind"]:  # whoever may annotate it can write there
+        metadata = applied.get("metadata")
+        if isinstance(metadata, dict) and isinstance(metadata.get("annotations") or {}, dict):
+            return applied
     return {name: value for name, value in service.items() if name != "status"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,21 +13,23 @@ from jinja2 import Environment
 
 from isvc_operator import limits
 from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.fields import fields_of, text_of
 from isvc_operator.dashboard.pages import VIEWER, Pages
 from isvc_operator.dashboard.samples import Protocol, sample, target, with_file
 from isvc_operator.errors import OperatorError
+from isvc_operator.inference.timing import HEADER, REST, parts_of, stages_of
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
 from isvc_operator.view.source import Reachable, Request, Response
 
-_STAGE = re.compile(r"([A-Za-z-]{1,40});dur=([0-9.]{1,20})")
 _STAGES = {
     "queue": "waited for the model",
     "batch": "waited for the batch to fill",
     "model": "in the model",
     "transport": "to the model and back",
+    REST: "the server's HTTP, the ingress and the network",
 }
-_REST = "network"
+_MODELS = 100  # in the form's list
 
 
 @dataclass(frozen=True)
@@ -43,20 +44,14 @@ class Split:
 
 
 def split_of(response: Response) -> Sequence[Split]:
-    """Return where the time of a response went; nothing if the server does not say."""
-    header = next((value for name, value in response.headers.items() if name.lower() == "server-timing"), "")
-    stages = [(name, float(value) / 1000) for name, value in _STAGE.findall(header[:2000]) if value.count(".") < 2]
-    if not stages:
-        return ()
-    rest = response.seconds - sum(value for _, value in stages)
-    stages.append((_REST, max(0.0, rest)))
-    total, start, splits = sum(value for _, value in stages) or 1.0, 0.0, []
-    for name, value in stages:
-        share = 100 * value / total
-        text = "the server's HTTP, the ingress and the network" if name == _REST else _STAGES.get(name, "")
-        splits.append(Split(name, text, value, start, share))
+    """Return where the time of a response went; nothing if the server does not say, or nothing that can be true."""
+    header = next((value for name, value in response.headers.items() if name.lower() == HEADER.lower()), "")
+    total, start, splits = response.seconds * 1000, 0.0, list[Split]()
+    for name, value in parts_of(stages_of(header), total):
+        share = 100 * value / total if total else 0.0
+        splits.append(Split(name, _STAGES.get(name, ""), value / 1000, start, share))
         start += share
-    return splits
+    return tuple(splits)
 
 
 class Requests:
@@ -83,21 +78,21 @@ class Requests:
         except OperatorError as error:
             return self._html("unanswered", message=str(error))
         model = request.query.get("model") or next(iter(models), key.name)
-        body = sample(protocol, await self._metadata(reach, key, model))
-        return self._html("form", key=key, protocol=protocol.value, models=models or [model], model=model, body=body,
-                          target=target(protocol, quote(model, safe="")))  # fmt: skip
+        begin = sample(protocol, await self._metadata(reach, key, model))
+        return self._html("form", key=key, protocol=protocol.value, models=models or [model], model=model,
+                          body=begin.body, note=begin.note, target=target(protocol, _quoted(model)))  # fmt: skip
 
     async def send(self, request: web.Request) -> web.Response:
         """Send what the form says, and return the response as HTML."""
         key, _ = self._pages.find(request)
         reach = request[VIEWER].reach
-        fields = await request.post()
-        protocol, model = _protocol(str(fields.get("protocol", "v1"))), str(fields.get("model", ""))
-        body = str(fields.get("body", "")).encode()
+        fields = await fields_of(request)
+        protocol, model = _protocol(text_of(fields, "protocol") or "v1"), text_of(fields, "model")
+        body = text_of(fields, "body").encode(errors="replace")
         file = fields.get("file")
         if isinstance(file, web.FileField) and (content := file.file.read()):
             body = with_file(protocol, await self._metadata(reach, key, model), content)
-        path = target(protocol, quote(model, safe=""))
+        path = target(protocol, _quoted(model))
         headers = {"Content-Type": "application/json", "X-Server-Timing": "1"}
         try:
             response = await reach.send(key, Request(method="POST", path=path, headers=headers, body=body))
@@ -111,12 +106,13 @@ class Requests:
     async def _models(reach: Reachable, key: ServiceKey) -> Sequence[str]:
         response = await reach.send(key, Request(method="GET", path="/v1/models"))
         found = _json(response.body).get("models")
-        return [name for name in found if isinstance(name, str)][:100] if isinstance(found, list) else []
+        names = (name for name in found if isinstance(name, str)) if isinstance(found, list) else ()
+        return [name for name in names if _is_text(name)][:_MODELS]
 
     @staticmethod
     async def _metadata(reach: Reachable, key: ServiceKey, model: str) -> Mapping[str, Any]:
         try:
-            response = await reach.send(key, Request(method="GET", path=f"/v2/models/{quote(model, safe='')}"))
+            response = await reach.send(key, Request(method="GET", path=f"/v2/models/{_quoted(model)}"))
         except OperatorError:
             return {}
         return _json(response.body) if response.status == 200 else {}
@@ -133,7 +129,23 @@ def _protocol(text: str) -> Protocol:
         raise Refused(400, f"{one_line(text, 40)!r} is not a protocol; choose v1 or v2") from error
 
 
+def _quoted(model: str) -> str:
+    return quote(model, safe="", errors="replace")
+
+
+def _is_text(text: str) -> bool:
+    """Whether a text can be sent: JSON may have halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _json(body: bytes) -> Mapping[str, Any]:
+    """Return an object of a bounded size; an empty one for anything else."""
+    if len(body) > limits.DASHBOARD_RESPONSE_BYTES:
+        return {}
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

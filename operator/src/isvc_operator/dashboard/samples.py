@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from isvc_operator import limits
+from isvc_operator.inference.sample import Tensor, TooLarge, tensors_of
 
 
 class Protocol(Enum):
@@ -28,73 +29,63 @@ def target(protocol: Protocol, model: str) -> str:
     return f"/v1/models/{model}:predict" if protocol is Protocol.V1 else f"/v2/models/{model}/infer"
 
 
-def sample(protocol: Protocol, metadata: Mapping[str, Any]) -> str:
-    """Return a body that the model's inputs fit: zeros, and a text for bytes; a text if it declares no inputs."""
-    inputs = _inputs(metadata)
+@dataclass(frozen=True)
+class Sample:
+    """A body to begin with; ``note`` says why there is none."""
+
+    body: str
+    note: str = ""
+
+
+def sample(protocol: Protocol, metadata: Any) -> Sample:
+    """Return a body that the model's inputs fit: zeros; a text if it declares no inputs that can be written."""
+    try:
+        tensors = tensors_of(metadata, limits.DASHBOARD_SAMPLE_VALUES)
+    except TooLarge:
+        most = f"{limits.DASHBOARD_SAMPLE_VALUES:,}"
+        return Sample("", f"The model's inputs have more than {most} values, so there is no sample. Choose a file.")
     if protocol is Protocol.V1:
-        value: Any = {"instances": [_instance(inputs)]}
+        value: Any = {"instances": [_instance(tensors)]}
     else:
-        value = {"inputs": [_tensor(item) for item in inputs] or [_bytes_tensor("data", "Hello World!")]}
-    return json.dumps(value, indent=2) if len(str(value)) < 200 else _rows(value)
+        value = {"inputs": tensors or [_bytes_tensor("data", "Hello World!")]}
+    return Sample(json.dumps(value, indent=2) if len(str(value)) < 200 else _rows(value))
 
 
-def with_file(protocol: Protocol, metadata: Mapping[str, Any], content: bytes) -> bytes:
+def with_file(protocol: Protocol, metadata: Any, content: bytes) -> bytes:
     """Return a body that has a file in base64: in ``data`` of an instance, or in the model's first input of bytes."""
     text = base64.b64encode(content).decode()
     if protocol is Protocol.V1:
         return json.dumps({"instances": [{"data": text}]}).encode()
     inputs = _inputs(metadata)
-    name = next((item["name"] for item in inputs if item["datatype"] == _TEXT), inputs[0]["name"] if inputs else "data")
+    name = next(
+        (item["name"] for item in inputs if item.get("datatype") == _TEXT), inputs[0]["name"] if inputs else "data"
+    )
     return json.dumps({"inputs": [_bytes_tensor(name, text)]}).encode()
 
 
-def _inputs(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = metadata.get("inputs")
-    items = found if isinstance(found, Sequence) and not isinstance(found, str) else ()
-    return [item for item in items if isinstance(item, Mapping) and {"name", "datatype", "shape"} <= item.keys()]
+def _inputs(metadata: Any) -> list[Mapping[str, Any]]:
+    found = metadata.get("inputs") if isinstance(metadata, Mapping) else None
+    items = found if isinstance(found, list) else []
+    return [item for item in items if isinstance(item, Mapping) and isinstance(item.get("name"), str)]
 
 
 def _bytes_tensor(name: str, text: str) -> dict[str, Any]:
     return {"name": name, "datatype": _TEXT, "shape": [1], "data": [text]}
 
 
-def _tensor(item: Mapping[str, Any]) -> dict[str, Any]:
-    shape = _shape(item["shape"])
-    count = min(math.prod(shape), limits.DASHBOARD_SAMPLE_VALUES)
-    return {
-        "name": item["name"],
-        "datatype": item["datatype"],
-        "shape": shape if math.prod(shape) == count else [count],
-        "data": [_zero(item["datatype"])] * count,
-    }
-
-
-def _instance(inputs: Sequence[Mapping[str, Any]]) -> Any:
-    if not inputs:
+def _instance(tensors: Sequence[Tensor]) -> Any:
+    if not tensors:
         return _EMPTY_INSTANCE
-    rows = {item["name"]: _nested(_shape(item["shape"])[1:], _zero(item["datatype"])) for item in inputs}
+    rows = {item["name"]: _nested(item["shape"][1:], item["data"]) for item in tensors}
     return next(iter(rows.values())) if len(rows) == 1 else rows
 
 
-def _nested(shape: Sequence[int], value: Any) -> Any:
-    if math.prod(shape) > limits.DASHBOARD_SAMPLE_VALUES:
-        return [value] * limits.DASHBOARD_SAMPLE_VALUES
+def _nested(shape: Sequence[int], values: Sequence[Any]) -> Any:
+    """Return the first values in lists of this shape; they are all the same."""
+    value = values[0]
     for size in reversed(shape):
         value = [value] * size
     return value
-
-
-def _shape(shape: Any) -> list[int]:
-    sizes = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else ()
-    return [size if isinstance(size, int) and size > 0 else 1 for size in sizes[:8]] or [1]
-
-
-def _zero(datatype: Any) -> Any:
-    if datatype == _TEXT:
-        return "text"
-    if datatype == "BOOL":
-        return False
-    return 0.0 if str(datatype).startswith(("FP", "BF")) else 0
 
 
 def _rows(value: Any) -> str:

@@ -19,6 +19,7 @@ from jinja2 import Environment
 from isvc_operator import limits
 from isvc_operator.dashboard.access import Viewer
 from isvc_operator.dashboard.errors import NotSignedIn, Refused
+from isvc_operator.dashboard.fields import fields_of, text_of
 
 SIGN_IN: Final = "/sign-in"
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # RFC 6750
@@ -81,7 +82,7 @@ class SignIn:
 
     async def enter(self, request: web.Request) -> web.Response:
         """Begin a session for the token of the form."""
-        token = str((await request.post()).get("token", "")).strip()
+        token = text_of(await fields_of(request), "token").strip()
         try:
             if len(token) > limits.DASHBOARD_TOKEN_BYTES or not _TOKEN.fullmatch(token):
                 raise NotSignedIn("this is not a token")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from isvc_operator.inference.timing import parts_of
 from isvc_operator.predict.payload import Protocol
 from isvc_operator.text import one_line
-
-_STAGE = re.compile(r"\s*([\w.-]{1,64})\s*;\s*dur=([0-9]{1,12}(?:\.[0-9]{1,9})?)")
-_STAGES = 32
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class Answer:
 
     def timing(self) -> str:
         """Return the time and its parts, as one line."""
-        parts = [f"{name} {duration:.3f} ms" for name, duration in self._parts()]
+        parts = [f"{name} {duration:.3f} ms" for name, duration in parts_of(self.stages, self.milliseconds)]
         return f"{self.milliseconds:.1f} ms" + (f": {', '.join(parts)}" if parts else "")
 
     def as_data(self) -> dict[str, Any]:
@@ -65,17 +61,8 @@ class Answer:
             "contentType": self.content_type,
             "answer": self.value(),
             "milliseconds": round(self.milliseconds, 3),
-            "stages": [{"name": name, "milliseconds": round(duration, 3)} for name, duration in self._parts()],
+            "stages": [
+                {"name": name, "milliseconds": round(duration, 3)}
+                for name, duration in parts_of(self.stages, self.milliseconds)
+            ],
         }
-
-    def _parts(self) -> Iterator[tuple[str, float]]:
-        """Yield the server's stages, and what is not in them as the network's."""
-        yield from self.stages
-        if self.stages:
-            yield "network", max(0.0, self.milliseconds - sum(duration for _, duration in self.stages))
-
-
-def stages_of(header: str) -> tuple[tuple[str, float], ...]:
-    """Return the stages of a Server-Timing header in milliseconds; what is not written so is left out."""
-    found = (_STAGE.match(part) for part in header.split(",")[:_STAGES])
-    return tuple((match[1], float(match[2])) for match in found if match)

@@ -14,11 +14,12 @@ from urllib.parse import quote, urlsplit
 
 import aiohttp
 
+from isvc_operator.inference.sample import sample_of
+from isvc_operator.inference.timing import HEADER, stages_of
 from isvc_operator.limits import ANSWER_BYTES, MODELS_LISTED
-from isvc_operator.predict.answer import Answer, stages_of
+from isvc_operator.predict.answer import Answer
 from isvc_operator.predict.errors import PredictFailed, UnusableRequest
 from isvc_operator.predict.payload import Payload, Protocol
-from isvc_operator.predict.sample import sample_of
 from isvc_operator.predict.target import Target
 from isvc_operator.text import one_line
 
@@ -69,7 +70,7 @@ class Caller:
                 content_type=response.content_type,
                 body=body,
                 milliseconds=(time.perf_counter() - began) * 1000,
-                stages=stages_of(response.headers.get("Server-Timing", "")),
+                stages=stages_of(response.headers.get(HEADER, "")),
             )
 
     @asynccontextmanager

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.limits import SAMPLE_VALUES
-from isvc_operator.predict.sample import sample_of
+from isvc_operator.inference.sample import TooLarge, sample_of, tensors_of
+from isvc_operator.limits import SAMPLE_DIMENSIONS, SAMPLE_VALUES
 
 
 def tensor(datatype: str = "FP32", shape: Any = (-1, 2), name: Any = "x") -> dict[str, Any]:
@@ -34,6 +34,7 @@ def test_each_value_is_that_of_its_type(datatype: str, value: object) -> None:
     [
         None, [], {}, {"inputs": None}, {"inputs": []}, {"inputs": [1]}, {"inputs": [tensor("COMPLEX")]},
         {"inputs": [tensor(shape="2")]}, {"inputs": [tensor(shape=[True])]}, {"inputs": [tensor(name=1)]},
+        {"inputs": [tensor([])]}, {"inputs": [tensor(), tensor(shape=None)]},
     ],
     ids=repr,
 )  # fmt: skip
@@ -44,3 +45,16 @@ def test_what_does_not_say_the_inputs_gives_no_sample(metadata: object) -> None:
 @pytest.mark.parametrize("inputs", [[tensor(shape=(SAMPLE_VALUES + 1,))], [tensor(shape=(SAMPLE_VALUES,))] * 2])
 def test_a_sample_is_of_bounded_size(inputs: list[Any]) -> None:
     assert sample_of({"inputs": inputs}) is None
+
+
+@pytest.mark.parametrize(
+    "inputs", [[tensor(shape=(3, 224, 224))], [tensor(shape=())] * 1001, [tensor(shape=(10**4000,))]]
+)
+def test_it_is_told_that_a_sample_would_be_too_large(inputs: list[Any]) -> None:
+    with pytest.raises(TooLarge):
+        tensors_of({"inputs": inputs}, 1000)
+
+
+def test_an_input_with_too_many_dimensions_gives_no_sample() -> None:
+    assert sample_of({"inputs": [tensor(shape=(1,) * SAMPLE_DIMENSIONS)]}) is not None
+    assert sample_of({"inputs": [tensor(shape=(1,) * (SAMPLE_DIMENSIONS + 1))]}) is None

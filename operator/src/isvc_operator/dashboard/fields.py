@@ -1,0 +1,25 @@
+"""The fields of a form that a browser has sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from isvc_operator.dashboard.errors import Refused
+
+Fields = Mapping[str, str | bytes | bytearray | web.FileField]
+
+
+async def fields_of(request: web.Request) -> Fields:
+    """Return the fields; raises Refused for a body that is no form."""
+    try:
+        return await request.post()
+    except (ValueError, LookupError, AssertionError) as error:  # no boundary, no such charset, no text in it
+        raise Refused(400, "the body of the request is not a form") from error
+
+
+def text_of(fields: Fields, name: str) -> str:
+    """Return the text of a field; empty if there is none, or a file in its place."""
+    value = fields.get(name, "")
+    return value if isinstance(value, str) else ""
