@@ -120,6 +120,26 @@ async def test_cookies_of_one_caller_are_not_sent_for_another(ends: Ends) -> Non
                 assert await answer.text() == "{}"
 
 
+@pytest.mark.parametrize(
+    ("sent", "arrives"),
+    [
+        ("isvc-dashboard-8081=secret; a=1;b=2", "a=1;b=2"),
+        ("a=1; isvc-session-80=secret", "a=1"),
+        (" isvc-dashboard-8081=secret", None),
+        ("a=isvc-dashboard-8081;  b=2", "a=isvc-dashboard-8081;  b=2"),
+    ],
+)
+async def test_a_model_neither_gets_nor_sets_the_dashboards_cookies(ends: Ends, sent: str, arrives: str | None) -> None:
+    async def echo(request: web.Request) -> web.Response:
+        headers = CIMultiDict([("Set-Cookie", "isvc-dashboard-8081=x; Path=/"), ("Set-Cookie", "a=1")])
+        return web.json_response(request.headers.get("Cookie"), headers=headers)
+
+    ends.handler = echo
+    async with ends.session.get(ends.url, headers={"Cookie": sent}) as answer:
+        assert await answer.json() == arrives
+        assert answer.headers.getall("Set-Cookie") == ["a=1"]
+
+
 async def test_a_body_is_passed_on_while_it_is_received(ends: Ends) -> None:
     """The second part of the response is sent only after the client has received the first."""
     has_first = asyncio.Event()

@@ -43,6 +43,12 @@ async def test_the_token_becomes_a_cookie_that_no_script_reads(stranger: aiohttp
         assert (response.status, response.headers["Location"]) == (303, "/")
         assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Lax", "/")
         assert str(url.port) in cookie.key
+        assert "correct-token" not in cookie.value  # other ports of the host get it, too
+
+
+async def test_the_token_is_no_cookie(stranger: aiohttp.ClientSession, url: URL) -> None:
+    async with stranger.get("/", headers={"Cookie": f"isvc-dashboard-{url.port}=correct-token"}) as response:
+        assert response.status == 403
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8081", "127.0.0.1", "127.0.0.1.evil.example:{port}"])

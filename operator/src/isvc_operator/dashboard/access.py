@@ -7,6 +7,7 @@ several people open asks each to sign in (`sign_in`).
 from __future__ import annotations
 
 import hmac
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -79,11 +80,13 @@ class Everything:
 class RunToken:
     """A token that is made for each run and printed with the page's address: other users can open a port of loopback.
 
-    The address with the token sets a cookie and leads to the same address without it.
+    The address with the token sets a cookie and leads to the same address without it. Browsers send a cookie to all
+    ports of its host: its value is not the token, and the ingress of a run passes none of these cookies on.
     """
 
     def __init__(self, token: str, source: ServiceSource, *, port: int) -> None:
         self._token = token
+        self._session = secrets.token_urlsafe(24)
         self._viewer = Everything(source)
         self._cookie = f"isvc-dashboard-{port}"  # cookies are of a host, whatever its port
 
@@ -95,19 +98,20 @@ class RunToken:
         """Return the viewer who sees everything; raises Refused without the token."""
         if "token" in request.query and request.method == "GET":
             raise self._entered(request)
-        if not self._is_token(request.cookies.get(self._cookie, "")):
+        if not _are_equal(request.cookies.get(self._cookie, ""), self._session):
             raise Refused(403, "open the address that was printed when the dashboard started: it contains a token")
         return self._viewer
 
     def _entered(self, request: web.Request) -> Exception:
-        if not self._is_token(request.query["token"]):
+        if not _are_equal(request.query["token"], self._token):
             return Refused(
                 403, "the token of this address is of an earlier run; open the address that was printed last"
             )
         there = web.HTTPSeeOther(request.rel_url.without_query_params("token"))
         # Not Strict, which would not be sent when a page of another origin, such as a terminal's, has the link.
-        there.set_cookie(self._cookie, self._token, httponly=True, samesite="Lax", path="/")
+        there.set_cookie(self._cookie, self._session, httponly=True, samesite="Lax", path="/")
         return there
 
-    def _is_token(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode(errors="replace"), self._token.encode())
+
+def _are_equal(text: str, secret: str) -> bool:
+    return hmac.compare_digest(text.encode(errors="replace"), secret.encode())

@@ -9,6 +9,7 @@ import asyncio
 import errno
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
@@ -32,6 +33,8 @@ _HOP_BY_HOP = frozenset(
 )
 # Passed on even if a client's Connection header names them: they determine where a request goes and where it ends.
 _END_TO_END = frozenset(("host", "content-length", "content-encoding", "content-type"))
+# Those of the dashboard, which is on another port: cookies are of a host. They let in, so no model gets or sets them.
+_OUR_COOKIE = re.compile(r"\s*isvc-(dashboard|session)-")
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # not added if the client has sent none
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _DRAIN = 30.0  # seconds
@@ -280,7 +283,19 @@ def _end_to_end(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     """Return the headers that a proxy passes on; Host is one of them."""
     named = {name.strip().lower() for value in headers.getall("Connection", ()) for name in value.split(",")}
     dropped = _HOP_BY_HOP | (named - _END_TO_END)
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in dropped)
+    kept = ((name, value) for name, value in headers.items() if name.lower() not in dropped)
+    return CIMultiDict((name, value) for name, value in map(_without_our_cookies, kept) if value is not None)
+
+
+def _without_our_cookies(header: tuple[str, str]) -> tuple[str, str | None]:
+    """Return a header without the dashboard's cookies, with None for one that had no others."""
+    name, value = header
+    match name.lower():
+        case "set-cookie" if _OUR_COOKIE.match(value):
+            return name, None
+        case "cookie" if any(map(_OUR_COOKIE.match, cookies := value.split(";"))):
+            return name, ";".join(item for item in cookies if not _OUR_COOKIE.match(item)).strip() or None
+    return name, value
 
 
 def _error(rejected: _Rejected) -> web.Response:
