@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import aiohttp
 import pytest
@@ -14,6 +14,7 @@ from isvc_operator import limits
 from isvc_operator.dashboard import scraping
 from isvc_operator.dashboard.feed import Feed
 from isvc_operator.dashboard.scraping import Scraping
+from isvc_operator.dashboard.traffic import Point
 from isvc_operator.manifests import ServiceKey
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource
@@ -22,6 +23,7 @@ from tests.unit.dashboard.conftest import read_events
 PLAYED = Played()
 OTHER = Played(name="mnist")
 KEY = ServiceKey("models", "torchserve")
+OTHER_KEY = ServiceKey("models", "mnist")
 PATH = "/services/models/torchserve"
 CONTAINER = {"pod": PLAYED.pod_name, "container": "kserve-container"}
 
@@ -204,7 +206,7 @@ async def test_metrics_that_are_too_large_or_no_metrics_count_as_none(
     async with viewer.get("/events") as response:
         rows = read_events(response)
         await anext(rows)
-        assert {await source.scraped.get() for _ in range(4)} == {PLAYED.pod_name, OTHER.pod_name}
+        assert {await source.scraped.get() for _ in range(2)} == {PLAYED.pod_name, OTHER.pod_name}
         source.put(PLAYED.failed())
         assert "Failed" in (await anext(rows))[1]
 
@@ -248,30 +250,78 @@ async def test_a_chart_has_a_bounded_number_of_points(source: PlayedSource, monk
         running.cancel()
 
 
-async def test_points_are_kept_for_a_while_and_forgotten_then(
-    source: PlayedSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scraping, "EVERY", 0)
+@pytest.fixture
+async def reader(source: PlayedSource, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scraping]:
+    """Reads the metrics of both services' pods, and waits for nothing."""
+    monkeypatch.setattr(scraping, "EVERY", 0.01)
     source.put(PLAYED.ready())
-    source.metrics_of[PLAYED.pod_name] = lambda: ServerMetrics().exposition().decode()
+    for pod in (PLAYED.pod_name, OTHER.pod_name):
+        source.metrics_of[pod] = lambda: ServerMetrics().exposition().decode()
     reader = Scraping(source, Feed(source))
     running = asyncio.create_task(reader.run())
-    with reader.watching([KEY]):
-        for _ in range(3):
-            await source.scraped.get()
-    before = reader.points(KEY)
-    with reader.watching([KEY]):
-        for _ in range(3):
-            await source.scraped.get()
-    after = reader.points(KEY)
-    monkeypatch.setattr(limits, "DASHBOARD_KEPT_SECONDS", 0.0)
-    source.put(OTHER.ready())
-    source.metrics_of[OTHER.pod_name] = source.metrics_of[PLAYED.pod_name]
-    with reader.watching([ServiceKey("models", "mnist")]):
-        while await source.scraped.get() != OTHER.pod_name:
-            pass
+    yield reader
     running.cancel()
 
-    assert before
+
+async def seen_points(reader: Scraping, key: ServiceKey, count: int) -> Sequence[Point]:
+    async with asyncio.timeout(5):
+        while len(reader.points(key)) < count:  # noqa: ASYNC110 - the reader's next turns
+            await asyncio.sleep(0.01)
+    return reader.points(key)
+
+
+async def test_points_are_kept_for_a_while_and_forgotten_then(
+    reader: Scraping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with reader.watching([KEY]):
+        before = await seen_points(reader, KEY, 2)
+    with reader.watching([KEY]):
+        after = await seen_points(reader, KEY, len(before) + 1)
     assert after[: len(before)] == before
+
+    monkeypatch.setattr(limits, "DASHBOARD_KEPT_SECONDS", 0.01)
+    with reader.watching([OTHER_KEY]):  # and then nobody looks
+        await seen_points(reader, OTHER_KEY, 1)
+    async with asyncio.timeout(5):
+        while reader.points(KEY) or reader.points(OTHER_KEY):  # noqa: ASYNC110 - the reader's next turns
+            await asyncio.sleep(0.01)
+
+
+async def test_a_point_is_not_about_the_time_in_which_nobody_looked(reader: Scraping, source: PlayedSource) -> None:
+    metrics = ServerMetrics()
+    source.metrics_of[PLAYED.pod_name] = lambda: metrics.exposition().decode()
+    with reader.watching([KEY]):
+        before = await seen_points(reader, KEY, 1)
+    for _ in range(1000):
+        metrics.observe("POST", "/v1/models/{model}:predict", 200, 0.02)
+    await asyncio.sleep(0.1)
+    with reader.watching([KEY]):
+        after = await seen_points(reader, KEY, len(before) + 2)
+
+    assert {point.rate for point in after} == {0}
+
+
+async def test_a_slow_pod_keeps_no_other_service_waiting(
+    reader: Scraping, source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = source.metrics
+
+    async def metrics(key: ServiceKey, pod: str) -> str:
+        if key == KEY:
+            await asyncio.Event().wait()
+        return await quick(key, pod)
+
+    monkeypatch.setattr(source, "metrics", metrics)
+    with reader.watching([KEY, OTHER_KEY]):
+        await seen_points(reader, OTHER_KEY, 3)
+
     assert reader.points(KEY) == ()
+
+
+async def test_a_pod_without_metrics_is_left_alone_for_a_while(reader: Scraping, source: PlayedSource) -> None:
+    source.metrics_of[PLAYED.pod_name] = lambda: ""
+    with reader.watching([KEY, OTHER_KEY]):
+        await seen_points(reader, OTHER_KEY, 5)
+
+    asked = [source.scraped.get_nowait() for _ in range(source.scraped.qsize())]
+    assert asked.count(PLAYED.pod_name) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 
@@ -40,7 +41,17 @@ def test_metrics_of_another_server_say_nothing() -> None:
     assert reading_of("# TYPE python_info gauge\npython_info 1.0\n") == Reading()
 
 
-@pytest.mark.parametrize("text", ["}{", "a{b=", 'http_requests_total{status="x"} 1\n'])
+def test_other_metrics_cost_little() -> None:
+    others = 'nv_inference_request_success{model="a",version="1"} 12\n' * 20_000
+    counted = 'http_requests_total{route="/v1/models/{model}:predict",status="200"} 3\n'
+    started = time.process_time()
+    reading = reading_of(others + counted + others)
+
+    assert reading.requests == {200: 3}
+    assert time.process_time() - started < 0.2  # to parse them takes a second
+
+
+@pytest.mark.parametrize("text", ["}{", "http_requests_total{b=", 'http_requests_total{status="x"} 1\n'])
 def test_what_is_no_metric_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - of whatever kind
         reading_of(text)

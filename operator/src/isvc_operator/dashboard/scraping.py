@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from isvc_operator import limits
 from isvc_operator.dashboard.feed import Feed
@@ -17,6 +17,7 @@ from isvc_operator.view.source import ServiceSource
 from isvc_operator.view.values import Health
 
 EVERY = 5.0  # seconds
+_AGAIN = 30.0  # seconds, for a pod that has no metrics, or does not respond: it would keep others waiting
 
 
 class Scraping:
@@ -30,6 +31,8 @@ class Scraping:
         self._points: dict[ServiceKey, deque[Point]] = {}
         self._left: dict[ServiceKey, float] = {}  # when nobody looked any more: people go from page to page
         self._begun = asyncio.Event()
+        self._silent: dict[tuple[ServiceKey, str], float] = {}  # pods without metrics, and when they are asked again
+        self._room = asyncio.Semaphore(limits.DASHBOARD_SCRAPES)
 
     def points(self, key: ServiceKey) -> Sequence[Point]:
         """Return the points of a service, the oldest first."""
@@ -38,7 +41,10 @@ class Scraping:
     @contextmanager
     def watching(self, keys: Iterable[ServiceKey]) -> Iterator[None]:
         """Read the metrics of these services meanwhile."""
-        watched = tuple(keys)
+        watched, now = tuple(keys), time.monotonic()
+        for key in watched:
+            if now - self._left.pop(key, now) > 2 * EVERY:  # a point would be about all the time since then
+                self._readings.pop(key, None)
         self._watched.update(watched)
         self._begun.set()
         try:
@@ -53,27 +59,34 @@ class Scraping:
     def _forget(self) -> None:
         """Forget the services that nobody has looked at for a while."""
         now = time.monotonic()
-        for key, left in [*self._left.items()]:
-            if key in self._watched:
-                del self._left[key]
-            elif now - left > limits.DASHBOARD_KEPT_SECONDS:
-                del self._left[key]
-                self._readings.pop(key, None)
-                self._points.pop(key, None)
+        for key in [key for key, left in self._left.items() if now - left > limits.DASHBOARD_KEPT_SECONDS]:
+            del self._left[key]
+            self._readings.pop(key, None)
+            self._points.pop(key, None)
+        self._silent = {place: until for place, until in self._silent.items() if until > now}
 
     async def run(self) -> None:
         """Read every few seconds while somebody looks, until cancelled."""
-        while True:
-            if not self._watched:
-                self._begun.clear()
-                await self._begun.wait()
-            self._forget()
-            started = time.monotonic()
-            room = asyncio.Semaphore(limits.DASHBOARD_SCRAPES)
-            await asyncio.gather(*(self._read(key, room) for key in tuple(self._watched)))
-            await asyncio.sleep(max(0.0, EVERY - (time.monotonic() - started)))
+        reading = dict[ServiceKey, asyncio.Task[None]]()
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._forget()
+                reading = {key: task for key, task in reading.items() if not task.done()}
+                for key in self._watched.keys() - reading.keys():  # one that is slow keeps no other one waiting
+                    reading[key] = tasks.create_task(self._read(key))
+                if self._watched:
+                    await asyncio.sleep(EVERY)
+                else:
+                    await self._somebody()
 
-    async def _read(self, key: ServiceKey, room: asyncio.Semaphore) -> None:
+    async def _somebody(self) -> None:
+        """Wait until somebody looks, or there is something to forget."""
+        self._begun.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.DASHBOARD_KEPT_SECONDS if self._left else None):
+                await self._begun.wait()
+
+    async def _read(self, key: ServiceKey) -> None:
         service = self._feed.service(key)
         pods = [
             pod.name
@@ -82,7 +95,7 @@ class Scraping:
             for pod in component.pods
             if pod.health is Health.READY
         ]
-        texts = await asyncio.gather(*(self._scrape(key, pod, room) for pod in pods))
+        texts = await asyncio.gather(*(self._scrape(key, pod) for pod in pods))
         now, readings = time.monotonic(), {pod: reading for pod, reading in zip(pods, texts, strict=True) if reading}
         if key not in self._watched:
             return
@@ -94,10 +107,15 @@ class Scraping:
             points.append(point(time.time(), now - before, pairs))
             self._feed.announce(frozenset((key,)))
 
-    async def _scrape(self, key: ServiceKey, pod: str, room: asyncio.Semaphore) -> Reading | None:
-        async with room:
+    async def _scrape(self, key: ServiceKey, pod: str) -> Reading | None:
+        if self._silent.get((key, pod), 0.0) > time.monotonic():
+            return None
+        async with self._room:
             try:
                 text = await self._source.metrics(key, pod)
-                return reading_of(text) if 0 < len(text) <= limits.DASHBOARD_METRICS_BYTES else None
+                if 0 < len(text) <= limits.DASHBOARD_METRICS_BYTES:
+                    return await asyncio.to_thread(reading_of, text)
             except (OperatorError, ValueError):
-                return None  # the pod ends, or has no metrics of ours: it has no traffic to show
+                pass  # the pod ends, or has no metrics of ours: it has no traffic to show
+        self._silent[key, pod] = time.monotonic() + _AGAIN
+        return None

@@ -19,6 +19,7 @@ _MEMORY = ("container_memory_bytes", "process_resident_memory_bytes")
 _COUNTED = frozenset(
     ("http_requests_total", "http_request_seconds_bucket", "batch_size_instances_sum", "batch_size_instances_count")
 )
+_NAMES = (*_MEMORY, *_COUNTED)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ def reading_of(text: str) -> Reading:
     """Return what the metrics of a pod say; raises ValueError for what is not Prometheus' format."""
     requests, durations, other = Counter[int](), Counter[float](), Counter[str]()
     memory: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
+    # A text may have many other metrics, and to parse one line takes as long as to skip a hundred.
+    ours = "\n".join(line for line in text.split("\n") if not line[:1].isalpha() or line.startswith(_NAMES))
+    for family in text_string_to_metric_families(ours + "\n"):
         for sample in family.samples:
             name, labels, value = sample.name, sample.labels, float(sample.value)
             if name in _MEMORY:
