@@ -28,7 +28,7 @@ class StubSession:
     """The call of an aiohttp session that the client makes, and its response."""
 
     status: int = 200
-    body: bytes = b"{}"
+    body: bytes = b'{"kind": "List"}'
     error: Exception | None = None
     headers: dict[str, str] = field(default_factory=dict)
     sent: list[tuple[Any, ...]] = field(default_factory=list)

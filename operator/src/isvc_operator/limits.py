@@ -63,6 +63,9 @@ PREDICT_SECONDS: Final = 3600  # for an answer, at most
 ANSWER_BYTES: Final = 256 * 1024 * 1024  # of one answer
 MODELS_LISTED: Final = 1000  # of a server
 
+# --- files of commands ------------------------------------------------------------------------------------
+FILE_BYTES: Final = 16 * 1024 * 1024  # of one file of Kubernetes objects
+
 # --- processes of `isvc run` ----------------------------------------------------------------------------
 OUTPUT_LINE_BYTES: Final = 64 * 1024  # of a process' output that are passed on as one line
 KEPT_LOG_BYTES: Final = 4 * 1024 * 1024  # of memory for the last lines of one instance of a container

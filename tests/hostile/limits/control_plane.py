@@ -71,6 +71,27 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/operator_core/kube/test_client.py::test_no_response_is_an_error_without_a_status",
     ),
     Bound(
+        what="time for the API server's first response to a command",
+        constant="isvc_operator.limits:FIRST_RESPONSE_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="one line with the server, exit code 1",
+        test="tests/integration/cli/test_no_cluster.py::test_a_server_that_is_no_api_server_is_named_in_one_line",
+    ),
+    Bound(
+        what="a kubeconfig",
+        constant="isvc_operator.limits:KUBECONFIG_BYTES",
+        unit=Unit.BYTES,
+        beyond="exit code 2",
+        test="tests/integration/cli/test_no_cluster.py::test_a_kubeconfig_that_is_none_is_named_in_one_line",
+    ),
+    Bound(
+        what="a file of Kubernetes objects that a command reads",
+        constant="isvc_operator.limits:FILE_BYTES",
+        unit=Unit.BYTES,
+        beyond="exit code 2",
+        test="tests/unit/local/test_files.py::test_a_file_without_an_end_is_not_kept",
+    ),
+    Bound(
         what="time that an API server may ask the operator to wait (`Retry-After`)",
         constant="isvc_operator.limits:RETRY_AFTER_SECONDS",
         unit=Unit.SECONDS,

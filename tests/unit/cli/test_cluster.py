@@ -36,7 +36,7 @@ def kubeconfig(tmp_path: Path) -> str:
     ids=["of the current context", "of a context without one", "of the flag"],
 )
 async def test_the_namespace_is(kubeconfig: str, context: str | None, flag: str | None, namespace: str) -> None:
-    async with ClusterFlags(kubeconfig, context, flag).connect() as (_, found):
+    async with ClusterFlags(kubeconfig, context, flag).connect(asks_first=False) as (_, found):
         assert found == namespace
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from isvc_operator.cli.names import Namespace
 
 if TYPE_CHECKING:
     from isvc_operator.kube.client import KubernetesApi
@@ -24,14 +26,18 @@ class ClusterFlags:
     namespace: str | None = None
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator[tuple[KubernetesApi, str]]:
+    async def connect(self, *, asks_first: bool = True) -> AsyncIterator[tuple[KubernetesApi, str]]:
         """Yield a connection with the API server, and the namespace: the flag's, else that of the context.
 
-        Raises ConfigError for a kubeconfig that cannot be used.
+        Raises ConfigError for a kubeconfig that cannot be used, and KubeError if what it names is no API server, unless
+        the caller asks that itself.
         """
         from isvc_operator.kube.client import connect
+        from isvc_operator.kube.server import server_version
 
         async with connect(self.found(), context=self.context, agent="isvc") as api:
+            if asks_first:
+                await server_version(api)
             yield api, self.namespace or api.namespace
 
     @asynccontextmanager
@@ -50,8 +56,8 @@ class ClusterFlags:
         return str(file) if file.is_file() else None
 
 
-def cluster_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags; the command gets them as ``cluster``."""
+def credential_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags that say whose credentials are used; the command gets them as ``cluster``."""
 
     @click.option(
         "--kubeconfig",
@@ -60,9 +66,28 @@ def cluster_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         help="credentials (default: ~/.kube/config, in a pod its service account) [KUBECONFIG]",
     )
     @click.option("--context", metavar="NAME", help="context of the kubeconfig (default: the current one)")
-    @click.option("-n", "--namespace", metavar="NAME", help="namespace (default: that of the context)")
     @functools.wraps(command)
-    def with_flags(*, kubeconfig: str | None, context: str | None, namespace: str | None, **others: Any) -> Any:
-        return command(cluster=ClusterFlags(kubeconfig, context, namespace), **others)
+    def with_flags(*, kubeconfig: str | None, context: str | None, **others: Any) -> Any:
+        return command(cluster=ClusterFlags(kubeconfig, context), **others)
+
+    return with_flags
+
+
+def cluster_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags of credentials and of the namespace; the command gets them as ``cluster``."""
+    return _with_namespace(command, Namespace())
+
+
+def cluster_flags_of_several(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same flags for a command that may have several namespaces, with commas between them."""
+    return _with_namespace(command, Namespace(several=True))
+
+
+def _with_namespace(command: Callable[..., Any], type_: Namespace) -> Callable[..., Any]:
+    @credential_flags
+    @click.option("-n", "--namespace", type=type_, metavar="NAME", help="namespace (default: that of the context)")
+    @functools.wraps(command)
+    def with_flags(*, cluster: ClusterFlags, namespace: str | None, **others: Any) -> Any:
+        return command(cluster=replace(cluster, namespace=namespace), **others)
 
     return with_flags

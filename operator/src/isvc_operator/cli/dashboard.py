@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
+from isvc_operator.cli.cluster import ClusterFlags, cluster_flags_of_several
 from isvc_operator.cli.values import Origin, WholeNumber
 
 
@@ -29,7 +29,7 @@ from isvc_operator.cli.values import Origin, WholeNumber
     help="serve several people, who open the page at this URL and sign in with tokens of the cluster; it listens on "
     "all addresses of this host. May be repeated [DASHBOARD_ORIGINS, with commas]",
 )
-@cluster_flags
+@cluster_flags_of_several
 def command(*, all_namespaces: bool, port: int | None, origins: tuple[str, ...], cluster: ClusterFlags) -> None:
     """Serve pages about the services of a namespace on this machine, until it is stopped.
 

@@ -8,6 +8,7 @@ import click
 
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.exit_codes import EXIT_FAILED
+from isvc_operator.cli.names import ServiceName
 from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="say why a service does not serve, and what to do")
-@click.argument("name")
+@click.argument("name", type=ServiceName())
 @cluster_flags
 @output_flag
 def command(*, name: str, cluster: ClusterFlags, output: Output) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,8 @@ import click
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.exit_codes import EXIT_FAILED
 from isvc_operator.cli.files import files_argument
-from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line
+from isvc_operator.cli.names import Namespace
+from isvc_operator.cli.output import Output, Style, Styled, output_flag, stderr_note, write_data, write_line
 
 if TYPE_CHECKING:
     from isvc_operator.diff.changes import Change
@@ -25,6 +25,7 @@ _STYLES = {"+": Style.OK, "-": Style.ERROR, "@": Style.FAINT, "!": Style.WARNING
 @click.option(
     "--home",
     default="isvc-system",
+    type=Namespace(),
     metavar="NAME",
     help="the operator's own namespace, with inferenceservice-config (default: isvc-system)",
 )
@@ -50,23 +51,30 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
     from isvc_operator.kube.discovery import Discovery
     from isvc_operator.kube.errors import KubeError
     from isvc_operator.kube.objects import ObjectReader
-    from isvc_operator.local.documents import parse_documents
+    from isvc_operator.local.documents import NO_OBJECT, Documents, ignored_lines, parse_documents
+    from isvc_operator.local.errors import UnusableInput
     from isvc_operator.local.files import read_files
+    from isvc_operator.text import one_line
 
     texts = read_files(files)
+    if parse_documents(texts, cluster.namespace or "default") == Documents():  # before the cluster is asked
+        raise UnusableInput(NO_OBJECT)
     changes: list[Change] = []
-    async with cluster.connect() as (api, namespace):
-        foresight = Foresight(api, ObjectReader(api, time.monotonic), Discovery(api, time.monotonic), home)
-        try:
-            async for change in foresight.changes(parse_documents(texts, namespace)):
+    notes: list[str] = []
+    try:
+        async with cluster.connect() as (api, namespace):
+            given = parse_documents(texts, namespace)
+            notes += map(one_line, ignored_lines(given))
+            reader, discovery = ObjectReader(api, time.monotonic), Discovery(api, time.monotonic)
+            async for change in Foresight(api, reader, discovery, home, notes).changes(given):
                 changes.append(change)
                 if output is Output.TEXT:
                     _write(change)
-        except KubeError as error:
-            raise NotForeseen(str(error)) from error
-        finally:
-            for note in foresight.notes:
-                sys.stderr.write(f"isvc: note: {note}\n")
+    except KubeError as error:
+        raise NotForeseen(str(error)) from error
+    finally:
+        for note in notes:
+            stderr_note(note)
     if output is not Output.TEXT:
         write_data({"differs": bool(changes), "changes": [change.as_data() for change in changes]}, output)
     return EXIT_FAILED if changes else 0

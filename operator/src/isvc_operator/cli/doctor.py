@@ -37,7 +37,7 @@ async def _examine(cluster: ClusterFlags, output: Output) -> int:
     from isvc_operator.kube.objects import ObjectReader
 
     checks = []
-    async with cluster.connect() as (api, namespace):
+    async with cluster.connect(asks_first=False) as (api, namespace):
         reader, discovery = ObjectReader(api, time.monotonic), Discovery(api, time.monotonic)
         async for check in Examination(api, api.server, namespace, reader, discovery).checks():
             checks.append(check)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from isvc_operator.cli.names import Namespace
+
 if TYPE_CHECKING:
     from isvc_operator.local.check import Checked
 
@@ -38,6 +40,7 @@ def file_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         "-n",
         "--namespace",
         default="default",
+        type=Namespace(),
         metavar="NAME",
         help="namespace of objects that name none (default: default)",
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
+from isvc_operator.cli.names import ServiceName
 from isvc_operator.cli.output import Style, Styled, write_line
 from isvc_operator.cli.values import Seconds, WholeNumber
 
@@ -17,7 +18,7 @@ _MOST = 100_000  # lines of a container
 
 
 @click.command(short_help="print the logs of a service's containers")
-@click.argument("name")
+@click.argument("name", type=ServiceName())
 @click.option("-f", "--follow", is_flag=True, help="go on, also with pods that start later")
 @click.option("-c", "--container", metavar="NAME", help="only containers of this name, such as storage-initializer")
 @click.option(

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from isvc_operator.cli.cluster import ClusterFlags, credential_flags
 from isvc_operator.cli.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
+from isvc_operator.cli.names import Namespace
 from isvc_operator.cli.values import WholeNumber
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 _MOST = 20  # services at a time
 _LONGEST = 570  # seconds, less than new pods are held back for
 
-_kubeconfig = click.option("--kubeconfig", envvar="KUBECONFIG", metavar="FILE", help="credentials [KUBECONFIG]")
 _timeout = click.option(
     "--timeout",
     type=WholeNumber(1, _LONGEST),
@@ -33,7 +34,12 @@ _timeout = click.option(
 def _scope(step: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags that say which services, and what is installed."""
     namespaces = click.option(
-        "--namespace", multiple=True, metavar="NAME", help="only this namespace; may be repeated (default: all)"
+        "-n",
+        "--namespace",
+        multiple=True,
+        type=Namespace(),
+        metavar="NAME",
+        help="only this namespace; may be repeated (default: all)",
     )
     manifests = click.option(
         "--manifests",
@@ -51,17 +57,17 @@ def command() -> None:
 
 
 @command.command(short_help="print what changes for each service; writes nothing")
-@_kubeconfig
+@credential_flags
 @_scope
-def plan(*, kubeconfig: str | None, namespace: tuple[str, ...], manifests: tuple[Path, ...]) -> int:
+def plan(*, cluster: ClusterFlags, namespace: tuple[str, ...], manifests: tuple[Path, ...]) -> int:
     """Print what changes for each service; writes nothing."""
     import asyncio
 
-    return asyncio.run(_plan_or_apply(kubeconfig, namespace, manifests, parallel=0, timeout=_LONGEST))
+    return asyncio.run(_plan_or_apply(cluster, namespace, manifests, parallel=0, timeout=_LONGEST))
 
 
 @command.command(short_help="change services over while they serve")
-@_kubeconfig
+@credential_flags
 @_scope
 @click.option(
     "--parallel",
@@ -72,39 +78,38 @@ def plan(*, kubeconfig: str | None, namespace: tuple[str, ...], manifests: tuple
 )
 @_timeout
 def apply(
-    *, kubeconfig: str | None, namespace: tuple[str, ...], manifests: tuple[Path, ...], parallel: int, timeout: int
+    *, cluster: ClusterFlags, namespace: tuple[str, ...], manifests: tuple[Path, ...], parallel: int, timeout: int
 ) -> int:
     """Change services over while they serve."""
     import asyncio
 
-    return asyncio.run(_plan_or_apply(kubeconfig, namespace, manifests, parallel=parallel, timeout=timeout))
+    return asyncio.run(_plan_or_apply(cluster, namespace, manifests, parallel=parallel, timeout=timeout))
 
 
 @command.command(short_help="give all services back to KServe's controller")
-@_kubeconfig
+@credential_flags
 @_timeout
-def back(*, kubeconfig: str | None, timeout: int) -> None:
+def back(*, cluster: ClusterFlags, timeout: int) -> None:
     """Give all services back to KServe's controller."""
     import asyncio
 
-    asyncio.run(_back(kubeconfig, timeout))
+    asyncio.run(_back(cluster, timeout))
 
 
 async def _plan_or_apply(
-    kubeconfig: str | None, namespaces: tuple[str, ...], manifests: tuple[Path, ...], *, parallel: int, timeout: int
+    cluster: ClusterFlags, namespaces: tuple[str, ...], manifests: tuple[Path, ...], *, parallel: int, timeout: int
 ) -> int:
     """Print the plan if ``parallel`` is 0 or something is blocking, else carry it out; return the exit code."""
     import time
 
-    from isvc_operator.kube.client import connect
     from isvc_operator.migrate import changeover
     from isvc_operator.migrate.objects import Objects
     from isvc_operator.migrate.plan_line import Level
     from isvc_operator.migrate.read import MigrationScope, make_plan, read_manifests
 
-    async with connect(kubeconfig) as api:
+    scope = MigrationScope(namespaces, read_manifests(list(manifests)))
+    async with cluster.connect() as (api, _):
         objects = Objects(api)
-        scope = MigrationScope(namespaces, read_manifests(list(manifests)))
         found = await make_plan(objects, scope, time.monotonic)
         if not parallel or found.worst is Level.BLOCKING:
             for line in found.lines():
@@ -114,12 +119,11 @@ async def _plan_or_apply(
         return 0
 
 
-async def _back(kubeconfig: str | None, timeout: int) -> None:
-    from isvc_operator.kube.client import connect
+async def _back(cluster: ClusterFlags, timeout: int) -> None:
     from isvc_operator.migrate import changeover
     from isvc_operator.migrate.objects import Objects
 
-    async with connect(kubeconfig) as api:
+    async with cluster.connect() as (api, _):
         await changeover.back(_session(Objects(api), timeout))
 
 

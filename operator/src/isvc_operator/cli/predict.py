@@ -13,6 +13,7 @@ import click
 
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.exit_codes import EXIT_FAILED
+from isvc_operator.cli.names import ServiceName
 from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line
 from isvc_operator.cli.values import WholeNumber
 from isvc_operator.limits import PREDICT_SECONDS
@@ -42,7 +43,7 @@ class _Flags:
 
 
 @click.command(short_help="send a prediction request to a service")
-@click.argument("name", metavar="NAME")
+@click.argument("name", type=ServiceName(), metavar="NAME")
 @click.option("-d", "--data", metavar="JSON|@FILE|-", help="JSON to send; @FILE reads a file, - the standard input")
 @click.option(
     "-f",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
+from isvc_operator.cli.names import ServiceName
 from isvc_operator.cli.output import Output, output_flag
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="show services, or one with its pods and containers")
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=ServiceName())
 @click.option("-w", "--watch", is_flag=True, help="go on, and show each change; elsewhere than on a terminal as a line")
 @click.option("-A", "--all-namespaces", is_flag=True, help="the services of all namespaces")
 @click.option("--history", is_flag=True, help="with NAME: also what has happened, from its creation to now")

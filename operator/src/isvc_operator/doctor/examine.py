@@ -29,12 +29,13 @@ from isvc_operator.doctor.judge import (
 from isvc_operator.errors import ConfigError, InvalidSpec
 from isvc_operator.ignored_settings import ignored_settings
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.client import KubernetesApi
 from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.inputs import Inputs, list_all, read_inputs
 from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.server import server_version
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.resolve.storage.requests import storage_requests
 from isvc_operator.text import one_line
@@ -61,7 +62,7 @@ _RIGHTS: Final = (
 class Examination:
     """``server``: the URL of the API server. ``namespace``: whose services are looked at."""
 
-    api: KubeApi
+    api: KubernetesApi
     server: str
     namespace: str
     reader: ObjectReader
@@ -70,12 +71,11 @@ class Examination:
     async def checks(self) -> AsyncIterator[Check]:
         """Yield the checks, the first ones first; ends after the first if the API server does not respond."""
         try:
-            version = await self._read("/version")
+            version = await server_version(self.api)
         except KubeError as error:
-            why = one_line(str(error))
-            yield Check("cluster", Verdict.PROBLEM, f"{self.server}: {why}; look at the kubeconfig and its context")
+            yield Check("cluster", Verdict.PROBLEM, str(error))
             return
-        yield judge_version(version, self.server)
+        yield judge_version(version, self.server) if version else _unread_version(self.server)
         for check in await asyncio.gather(*map(self._crd, RESOURCES)):
             yield check
         operator = await self._operator()
@@ -211,6 +211,11 @@ async def _service(inputs: Inputs, key: ServiceKey) -> Check | None:
             message = f"its service account {account.name} does not exist in namespace {key.namespace}; create it"
             return Check(subject, Verdict.PROBLEM, message)
     return None
+
+
+def _unread_version(server: str) -> Check:
+    message = f"you may not read the version of {server}; ask who administers the cluster"
+    return Check("cluster", Verdict.UNKNOWN, message)
 
 
 def _unknown(subject: str, error: KubeError) -> Check:

@@ -20,7 +20,7 @@ from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, e
 from isvc_operator.kube.fence import Fence
 from isvc_operator.kube.lease import LATEST_WRITE_SECONDS
 from isvc_operator.kube.pause import Pause
-from isvc_operator.kube.requests import LEASES, ApiRequest
+from isvc_operator.kube.requests import LEASES, VERSION, ApiRequest
 from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, PASSED_BYTES, RETRY_AFTER_SECONDS
 from isvc_operator.manifests import Manifest
 
@@ -31,6 +31,7 @@ _UNAUTHORIZED: Final = 401
 _PARTING_SECONDS: Final = 0.5  # for a connection that is being made, when nobody wants it any more
 _REFUSED: Final = 400
 _STATUS_OBJECT: Final = re.compile(rb'^\s*{\s*"kind"\s*:\s*"Status"')  # what the API server says itself
+_KIND: Final = '"kind"'  # every object has one
 _QUOTED: Final = 100  # characters of a response that is not what it should be
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
@@ -112,7 +113,7 @@ class KubernetesApi:
             _, response, text = await self._exchange(request)
         if 200 <= response.status <= 299:
             self.pause.ended()
-            if not request.reads_text and not _is_object(text):
+            if not request.reads_text and not (_is_object(text) and (_KIND in text or request.path == VERSION)):
                 raise KubeError(0, f"the response of the API server is not an object: {text[:_QUOTED]}")
             return text
         raise self._error(response, text)

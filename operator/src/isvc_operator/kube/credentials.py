@@ -20,6 +20,8 @@ from typing import Final
 from yaml import YAMLError
 
 from isvc_operator.errors import ConfigError
+from isvc_operator.kube.kubeconfig import existing
+from isvc_operator.text import one_line
 
 # What the library raises for a file that is no kubeconfig.
 _OF_ANOTHER_SHAPE: Final = (TypeError, AttributeError, KeyError)
@@ -136,12 +138,12 @@ async def _of_kubeconfig(path: str, context: str | None) -> Access:
 
     found = Configuration()
     try:
-        loaded = await load_kube_config(config_file=path, context=context, client_configuration=found)
+        loaded = await load_kube_config(config_file=existing(path), context=context, client_configuration=found)
         namespace = loaded.current_context["context"].get("namespace")
         tls = ssl.create_default_context(cafile=found.ssl_ca_cert)
         if found.cert_file:
             tls.load_cert_chain(found.cert_file, found.key_file)
-    except (ConfigException, YAMLError, OSError, *_OF_ANOTHER_SHAPE) as error:
+    except (ConfigException, YAMLError, OSError, ValueError, *_OF_ANOTHER_SHAPE) as error:
         raise _unusable(f"kubeconfig {path} cannot be used", error) from error
     if not found.verify_ssl:
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
@@ -150,4 +152,4 @@ async def _of_kubeconfig(path: str, context: str | None) -> Access:
 
 
 def _unusable(what: str, why: object) -> ConfigError:
-    return ConfigError(f"{what} ({why}); set KUBECONFIG or --kubeconfig to a file that kubectl can use")
+    return ConfigError(f"{what} ({one_line(str(why))}); set KUBECONFIG or --kubeconfig to a file that kubectl can use")

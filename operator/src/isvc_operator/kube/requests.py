@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 from isvc_operator.api.kinds import ResourceKind, Role, kind_named
 from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
@@ -11,6 +12,7 @@ from isvc_operator.manifests import Manifest
 
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
+VERSION = "/version"
 LEASES = "/apis/coordination.k8s.io/v1/"
 
 
@@ -49,13 +51,19 @@ class LogOptions:
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
     """Return the path of an object, or of the collection without ``name``; no ``namespace`` means the whole cluster."""
-    return collection_path(kind_named(kind), namespace) + (f"/{name}" if name else "")
+    return collection_path(kind_named(kind), namespace) + (f"/{_segment(name)}" if name else "")
 
 
 def collection_path(kind: ResourceKind, namespace: str) -> str:
     """Return the path of a kind's objects; no ``namespace`` means the whole cluster."""
-    scope = f"/namespaces/{namespace}" if namespace else ""
+    scope = f"/namespaces/{_segment(namespace)}" if namespace else ""
     return f"{kind.api_path}{scope}/{kind.plural}"
+
+
+def _segment(name: str) -> str:
+    """Return a name as one part of a path, whatever it has: it may come from a service's spec or a command line."""
+    quoted = quote(name, safe=":")
+    return quoted.replace(".", "%252E") if name in (".", "..") else quoted  # a name that no object has
 
 
 def _own_path(manifest: Manifest) -> str:
@@ -96,7 +104,7 @@ def review_self() -> ApiRequest:
 
 
 def _lease_path(namespace: str, name: str = "") -> str:
-    return f"{LEASES}namespaces/{namespace}/leases" + (f"/{name}" if name else "")
+    return f"{LEASES}namespaces/{_segment(namespace)}/leases" + (f"/{_segment(name)}" if name else "")
 
 
 def read_lease(namespace: str, name: str) -> ApiRequest:

@@ -14,7 +14,7 @@ from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
 from isvc_operator.ignored_settings import ignored_settings
 from isvc_operator.local.admission import refusals
 from isvc_operator.local.children import Rendered, render_services
-from isvc_operator.local.documents import Documents, Text, read_documents
+from isvc_operator.local.documents import NO_OBJECT, Documents, Text, ignored_lines, read_documents
 from isvc_operator.local.objects import configuration_in
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.service import is_stopped
@@ -68,7 +68,7 @@ def check(
     """
     given, problems = read_documents(texts, namespace, refusals)
     if not problems and given == Documents():
-        problems.append("the files contain no object; write an InferenceService, or name other files")
+        problems.append(NO_OBJECT)
     data: Mapping[str, str] = {}
     config = OperatorConfig()
     try:
@@ -110,8 +110,7 @@ def _key(service: InferenceService) -> tuple[str | None, str]:
 
 
 def _left_out(given: Documents) -> Iterator[str]:
-    for name in given.ignored:
-        yield f"{name}: not an object that services are made from; ignored"
+    yield from ignored_lines(given)
     for service in given.services:
         if is_stopped(service):
             yield f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out"

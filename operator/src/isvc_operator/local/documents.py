@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -58,6 +58,7 @@ class Documents:
     ignored: tuple[str, ...] = ()
 
 
+NO_OBJECT: Final = "the files contain no object; write an InferenceService, or name other files"
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -90,6 +91,12 @@ def parse_documents(texts: Iterable[Text], namespace: str) -> Documents:
     if problems:
         raise UnusableInput(problems[0])
     return documents
+
+
+def ignored_lines(given: Documents) -> Iterator[str]:
+    """Yield a line for each object that is of no use here."""
+    for name in given.ignored:
+        yield f"{name}: not an object that services are made from; ignored"
 
 
 def read_documents(

@@ -135,11 +135,11 @@ async def test_no_response_is_an_error_without_a_status(error: Exception, messag
 
 
 async def test_a_response_that_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "API_RESPONSE_BYTES", 9)
-    assert await api_of(StubSession(body=b'{"a": 12}')).send(REQUEST) == '{"a": 12}'
+    monkeypatch.setattr(client_module, "API_RESPONSE_BYTES", 12)
+    assert await api_of(StubSession(body=b'{"kind": 1}')).send(REQUEST) == '{"kind": 1}'
 
     with pytest.raises(ResponseTooLarge):
-        await api_of(StubSession(body=b'{"a": 123}')).send(REQUEST)
+        await api_of(StubSession(body=b'{"kind": 123}')).send(REQUEST)
 
 
 PASSED_ON = requests.through_service("models", "http:bert:80", requests.ApiRequest("POST", "/v1/models", body=b"{}"))
@@ -283,7 +283,7 @@ async def test_a_lease_is_renewed_during_a_pause() -> None:
     api = api_of(StubSession())
     api.pause.begin(30.0, "too many requests")
 
-    assert await api.send(requests.read_lease("isvc-system", "isvc-operator")) == "{}"
+    assert await api.send(requests.read_lease("isvc-system", "isvc-operator")) == StubSession.body.decode()
 
 
 async def test_the_api_server_ends_a_write_in_time_if_there_is_an_election() -> None:
@@ -442,7 +442,7 @@ async def test_requests_name_their_sender_and_use_nothing_of_netrc(
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         seen.append({name: request.headers.get(name) for name in ("Authorization", "User-Agent", "Accept-Encoding")})
-        return web.json_response({})
+        return web.json_response({"kind": "List"})
 
     async with serving(tmp_path, answer) as kubeconfig, connected(kubeconfig, identity="a") as api:
         await api.send(requests.get("Service", "models", "bert"))
@@ -458,7 +458,7 @@ async def test_the_environment_may_name_a_proxy(
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         seen.append(str(request.url))
-        return web.json_response({})
+        return web.json_response({"kind": "List"})
 
     async with serving(tmp_path, answer) as kubeconfig:
         server = await server_in(kubeconfig)

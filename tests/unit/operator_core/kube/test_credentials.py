@@ -55,7 +55,7 @@ class Tokens(StubSession):
 
     async def request(self, method: str, url: str, *, headers: dict[str, str], **_: Any) -> StubSession:
         self.used.append(headers["Authorization"])
-        return StubSession(200 if self.used[-1] == self.taken else 401, b"{}")
+        return StubSession(200 if self.used[-1] == self.taken else 401)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def test_a_token_that_was_replaced_is_read_again_and_the_request_sent_once
     client.taken = "Bearer another"
     rewrite(kubeconfig, KUBECONFIG.replace("secret", "another"))
 
-    assert [await api.send(REQUEST), await api.send(REQUEST)] == ["{}", "{}"]
+    assert [await api.send(REQUEST), await api.send(REQUEST)] == [StubSession.body.decode()] * 2
 
     assert client.used == ["Bearer secret", "Bearer another", "Bearer another"]
 

@@ -1,0 +1,58 @@
+"""Names of Kubernetes objects on the command line. Another text is refused before it becomes a part of a URL."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import click
+
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABELS: Final = re.compile(_LABEL)
+_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+def is_label(text: str) -> bool:
+    """Whether a text can name a namespace or a service."""
+    return len(text) <= 63 and _LABELS.fullmatch(text) is not None
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can name an object of most kinds."""
+    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
+
+
+class Namespace(click.ParamType[str]):
+    """The name of a namespace; with ``several``, some with commas between them."""
+
+    name = "name"
+
+    def __init__(self, *, several: bool = False) -> None:
+        self._several = several
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name; fails for any other text."""
+        text = str(value)
+        for name in text.split(",") if self._several else [text]:
+            if not is_label(name):
+                self.fail(f"{name!r} cannot be the name of a namespace: {_RULE}", param, ctx)
+        return text
+
+
+class ServiceName(click.ParamType[str]):
+    """The name of an InferenceService; with ``or_url``, also a URL."""
+
+    name = "name"
+
+    def __init__(self, *, or_url: bool = False) -> None:
+        self._or_url = or_url
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name; fails for any other text."""
+        text = str(value)
+        if not (is_name(text) or (self._or_url and "://" in text)):  # longer ones than the operator serves are found, too
+            self.fail(f"{text!r} cannot be the name of a service: {_RULE}", param, ctx)
+        return text
+
+
+_RULE: Final = "names have lower-case letters, digits and '-'."

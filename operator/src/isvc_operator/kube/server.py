@@ -1,0 +1,45 @@
+"""Whether what a kubeconfig names is an API server: the first thing that a command asks, so that it says no later."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from isvc_operator.kube.client import KubernetesApi
+from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
+from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import VERSION, ApiRequest
+from isvc_operator.limits import FIRST_RESPONSE_SECONDS
+from isvc_operator.manifests import Manifest
+from isvc_operator.text import one_line
+
+_CURE = "look at the kubeconfig and its context"
+_FORBIDDEN = "cannot get path"  # as an API server words it
+
+
+async def server_version(api: KubernetesApi) -> Manifest | None:
+    """Return the version of the API server; None if it may not be read. Raises KubeError with what to do."""
+    try:
+        async with asyncio.timeout(FIRST_RESPONSE_SECONDS):
+            found: Any = decode(await api.send(ApiRequest("GET", VERSION)))
+    except TimeoutError as error:
+        why = f"it accepts connections and says nothing for {FIRST_RESPONSE_SECONDS:g} s"
+        raise _failed(api, KubeError(0, ""), why) from error
+    except ValueError as error:
+        raise _failed(api, KubeError(0, ""), "its response is not JSON: this is no API server") from error
+    except ObjectNotFound as error:
+        raise _failed(api, error, "it does not know /version: this is no API server") from error
+    except RequestRefused as error:
+        if _FORBIDDEN in str(error):
+            return None
+        raise _failed(api, error, str(error)) from error
+    except KubeError as error:
+        raise _failed(api, error, str(error)) from error
+    if not isinstance(found, dict) or "gitVersion" not in found:
+        raise _failed(api, KubeError(0, ""), "its response names no version: this is no API server")
+    return found
+
+
+def _failed(api: KubernetesApi, error: KubeError, why: str) -> KubeError:
+    """Return a plain KubeError: what is not found or refused here is not what the command asks for."""
+    return KubeError(error.status, one_line(f"{api.server}: {why}; {_CURE}"))
