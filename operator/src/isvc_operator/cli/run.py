@@ -107,10 +107,11 @@ def _one_request(
 ) -> None:
     import asyncio
 
+    from isvc_operator.limits import BENCH_BODY_BYTES
     from isvc_operator.local.files import read_bytes
     from isvc_operator.local.run import request_once, until_signal
 
-    body, expected = read_bytes(request), _expected(expect)
+    body, expected = read_bytes(request, BENCH_BODY_BYTES), _expected(expect)
     response = asyncio.run(until_signal(request_once(services, settings, body=body, output=output), output))
     if response is None:
         raise RunFailed("stopped before the response arrived")

@@ -21,7 +21,8 @@ def read_data(folder: Path | None) -> dict[str, str]:
     if folder is None:
         return {}
     if not folder.is_dir():
-        raise ConfigError(f"configuration folder {folder} does not exist; mount the ConfigMap there")
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise ConfigError(f"configuration folder {folder} {what}; mount the ConfigMap there")
     return {
         path.name: path.read_text(encoding="utf-8", errors="replace") for path in folder.iterdir() if path.is_file()
     }

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
+from typing import BinaryIO
 
+from isvc_operator.limits import FILE_BYTES
 from isvc_operator.local.documents import Text
 from isvc_operator.local.errors import UnusableInput
 
@@ -31,16 +33,26 @@ def _files(path: Path) -> list[Path]:
 
 def _text(path: Path) -> Text:
     if path == _STANDARD_INPUT:
-        return Text("standard input", sys.stdin.buffer.read().decode("utf-8", errors="replace"))
+        content = bounded(sys.stdin.buffer, "standard input", FILE_BYTES)
+        return Text("standard input", content.decode("utf-8", errors="replace"))
     return Text(str(path), read_bytes(path).decode("utf-8", errors="replace"))
 
 
-def read_bytes(path: Path) -> bytes:
-    """Read one file; raises UnusableInput if it cannot be read."""
+def read_bytes(path: Path, limit: int = FILE_BYTES) -> bytes:
+    """Read one file; raises UnusableInput if it cannot be read, or has more than ``limit`` bytes."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return bounded(file, str(path), limit)
     except OSError as error:
         raise UnusableInput(f"{path} cannot be read: {error.strerror}") from error
+
+
+def bounded(file: BinaryIO, name: str, limit: int) -> bytes:
+    """Read an open file, which may have no end."""
+    content = file.read(limit + 1)
+    if len(content) > limit:
+        raise UnusableInput(f"{name} has more than {limit} bytes; use a smaller one")
+    return content
 
 
 def read_runtimes(folder: Path | None) -> list[Text]:

@@ -16,6 +16,7 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.kube.gather import read_service
 from isvc_operator.kube.objects import ObjectReader, read_storage
+from isvc_operator.limits import FILE_BYTES
 from isvc_operator.manifests import Manifest, controller_of, labels_of, name_of
 from isvc_operator.migrate.errors import MigrationRefused
 from isvc_operator.migrate.judge import Change, judge, mode_refused
@@ -56,7 +57,11 @@ def read_manifests(files: Iterable[Path]) -> tuple[Manifest, ...]:
     found: list[Manifest] = []
     for file in files:
         try:
-            documents = list(yaml.safe_load_all(file.read_text()))
+            with file.open(encoding="utf-8") as stream:
+                text = stream.read(FILE_BYTES + 1)
+            if len(text) > FILE_BYTES:
+                raise MigrationRefused(f"{file} has more than {FILE_BYTES} bytes; use a smaller one")
+            documents = list(yaml.safe_load_all(text))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise MigrationRefused(f"{file} cannot be read: {' '.join(str(error).split())}") from error
         for document in documents:
