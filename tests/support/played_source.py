@@ -26,6 +26,8 @@ class PlayedSource:
         self.respond: Callable[[Request], Response] = no_response
         self.requests: list[Request] = []
         self.unseen: list[str] = []
+        self.silence = 0.0
+        self.broken: Exception | None = None  # what happens to who reads the changes
         self.scraped: asyncio.Queue[str] = asyncio.Queue()
         self._readers: list[asyncio.Queue[frozenset[ServiceKey]]] = []
         self._log_readers: list[tuple[tuple[str, str], asyncio.Queue[Line | None]]] = []
@@ -70,12 +72,18 @@ class PlayedSource:
         self._readers.append(reader)
         try:
             while True:
-                yield await reader.get()
+                keys = await reader.get()
+                if self.broken:
+                    raise self.broken
+                yield keys
         finally:
             self._readers.remove(reader)
 
     def hidden(self) -> Sequence[str]:
         return self.unseen
+
+    def silent(self) -> float:
+        return self.silence
 
     async def log(
         self,

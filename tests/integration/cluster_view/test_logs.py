@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from isvc_operator.cli.seen.follow import Wanted, follow
-from isvc_operator.cluster import source as source_module
+from isvc_operator.cluster import reach as reach_module
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import ServiceKey
@@ -43,7 +43,7 @@ async def test_a_log_is_followed_through_all_that_happens_to_a_pod(
     apiserver: ApiServer, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 2.0)
-    monkeypatch.setattr(source_module, "_ENDED_WITHIN", 1.0)
+    monkeypatch.setattr(reach_module, "_ENDED_WITHIN", 1.0)
     node = f"node-{namespace}"
     pod, later = (a_ready_pod(name, node=node) for name in ("first", "later"))
     restarted = a_ready_pod("first", node=node, containers=[a_container(before=ended(1))])

@@ -11,9 +11,11 @@ import pytest
 
 from data_plane.server.metrics import ServerMetrics
 from isvc_operator import limits
-from isvc_operator.dashboard import scraping
+from isvc_operator.dashboard import scraping, stream
+from isvc_operator.dashboard.errors import DashboardFailed
 from isvc_operator.dashboard.feed import Feed
 from isvc_operator.dashboard.scraping import Scraping
+from isvc_operator.dashboard.server import dashboard
 from isvc_operator.dashboard.traffic import Point
 from isvc_operator.manifests import ServiceKey
 from tests.support.played_services import Played
@@ -105,6 +107,39 @@ async def test_more_streams_than_are_kept_are_refused(
     async with viewer.get("/events") as first, viewer.get("/events") as second:
         assert (first.status, second.status) == (200, 503)
         assert "close some" in await second.text()
+
+
+async def test_a_page_says_when_the_source_is_not_heard_and_when_it_is_again(
+    rows: AsyncIterator[tuple[str, str]], source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_LOOKED", 0.01)
+    await anext(rows)
+    source.silence = stream.LOST
+    source.put(PLAYED.loading(60))
+    _, lost = [await anext(rows), await anext(rows)]
+    source.silence = 0.0
+    _, live = await anext(rows)
+
+    assert 'data-state="lost">No word from the API server since ' in lost[1]
+    assert 'data-state="live">Live<' in live
+
+
+async def test_a_dashboard_that_hears_no_more_changes_ends_with_an_error(source: PlayedSource) -> None:
+    async def looked_at() -> None:
+        async with dashboard(source, port=0, token="t", where="here"):
+            await asyncio.sleep(0)
+            source.broken = RuntimeError("it broke")
+            source.put(PLAYED.loading(60))
+            await asyncio.sleep(5)
+
+    with pytest.raises(DashboardFailed, match="no more changes: it broke"):
+        await looked_at()
+
+
+async def test_what_ends_the_use_of_a_dashboard_comes_through_it(source: PlayedSource) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with dashboard(source, port=0, token="t", where="here"):
+            raise ZeroDivisionError
 
 
 # --- logs ----------------------------------------------------------------------------------------------------

@@ -61,8 +61,9 @@ class ClusterSource:
         self._reach = self.reached_by(api)
         self._log_ends = LogEnds(api, self._clock)
         self._hidden = rights.hidden
+        self._heard = Heard(self._clock)
         watching = Watching(
-            api, Heard(self._clock), Silence(), random.random, recheck=_RECHECK, kept=self._objects.kept_of_list
+            api, self._heard, Silence(), random.random, recheck=_RECHECK, kept=self._objects.kept_of_list
         )
         self._watches = [(item, Watch(watching, item, self._objects)) for item in rights.collections]
         self._due: dict[ServiceKey, float] = {}  # when the logs of a service are read next
@@ -119,6 +120,10 @@ class ClusterSource:
     def hidden(self) -> Sequence[str]:
         """Return what the reader may not see."""
         return self._hidden
+
+    def silent(self) -> float:
+        """Return for how many seconds a watch has been lost; 0 if all are open."""
+        return self._heard.lost()
 
     def log(
         self,

@@ -45,7 +45,7 @@ class Feed:
         self._readers: set[Changes] = set()
 
     async def run(self) -> None:
-        """Read the source's changes until cancelled."""
+        """Read the source's changes until cancelled; raises what ends them."""
         async for keys in self._source.changes():
             for key in keys:
                 self._seen.pop(key, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,8 @@ from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.source import ServiceSource
 from isvc_operator.view.values import Health
+
+_log = logging.getLogger(__name__)
 
 EVERY = 5.0  # seconds
 _AGAIN = 30.0  # seconds, for a pod that has no metrics, or does not respond: it would keep others waiting
@@ -87,6 +90,12 @@ class Scraping:
                 await self._begun.wait()
 
     async def _read(self, key: ServiceKey) -> None:
+        try:
+            await self._take(key)
+        except Exception:  # noqa: BLE001 - logged, and the traffic of the others goes on
+            _log.exception("the traffic of %s cannot be shown", key)
+
+    async def _take(self, key: ServiceKey) -> None:
         service = self._feed.service(key)
         pods = [
             pod.name

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -67,7 +67,7 @@ async def shared_dashboard(
 async def _pages(
     source: ServiceSource, access: Access, pages: Environment, listener: socket.socket, origins: Sequence[str]
 ) -> AsyncIterator[None]:
-    streams, feed = Streams(access), Feed(source)
+    streams, feed = Streams(access, source), Feed(source)
     scraping = Scraping(source, feed)
     guard = Guard(access, pages, origins=origins)
     application = web.Application(middlewares=[guard.middleware], client_max_size=limits.DASHBOARD_REQUEST_BYTES)
@@ -75,7 +75,7 @@ async def _pages(
     services = Pages(source, feed, scraping, streams, pages)
     for room in (access, Assets(), services, Logs(services, streams), Requests(services, pages)):
         application.add_routes(room.routes())
-    async with _serving(application, listener, streams), _running(feed.run(), scraping.run()):
+    async with _serving(application, listener, streams), _running(feed.run, scraping.run):
         yield
 
 
@@ -110,18 +110,24 @@ async def _serving(application: web.Application, listener: socket.socket, stream
 
 
 @asynccontextmanager
-async def _running(*work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(item) for item in work]
-    for task in tasks:
-        task.add_done_callback(_report)
+async def _running(*work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Do this work meanwhile. Without it pages would show what was true once: the block ends with a DashboardFailed."""
     try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(_without_end(item)) for item in work]
+            try:
+                yield
+            finally:
+                for task in running:
+                    task.cancel()
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from errors.exceptions[0].__cause__
 
 
-def _report(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()):
-        _log.error("the dashboard shows no more changes: %s", error, exc_info=error)
+async def _without_end(work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await work()
+    except Exception as error:
+        _log.exception("the dashboard ends, because it would show no more changes")
+        raise DashboardFailed(f"the dashboard would show no more changes: {error or type(error).__name__}") from error
+    raise DashboardFailed("the dashboard would show no more changes")

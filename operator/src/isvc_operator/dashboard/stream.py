@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
@@ -12,8 +13,13 @@ from isvc_operator import limits
 from isvc_operator.dashboard.access import Access
 from isvc_operator.dashboard.errors import NotSignedIn, Refused
 from isvc_operator.errors import OperatorError
+from isvc_operator.view.source import ServiceSource
 
 HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there
+LOST = 10.0  # seconds without a word from the source, after which pages say so
+_LOOKED = 2.0  # seconds between two looks at it
+_BAR = '<hx-partial hx-target="#connection" hx-swap="outerMorph">{}</hx-partial>'
+_STATE = '<span class="connection" id="connection" role="status" data-state="{}">{}</span>'
 
 
 class Stream:
@@ -34,10 +40,15 @@ class Stream:
 
 
 class Streams:
-    """All open streams, of a limited number. ``access`` is asked again and again whether the viewer still is one."""
+    """All open streams, of a limited number.
 
-    def __init__(self, access: Access) -> None:
+    ``access`` is asked again and again whether the viewer still is one, and the source whether it is up to date: what
+    a browser can tell is only whether it hears from the dashboard.
+    """
+
+    def __init__(self, access: Access, source: ServiceSource) -> None:
         self._access = access
+        self._source = source
         self._open: set[asyncio.Task[object]] = set()
 
     @asynccontextmanager
@@ -53,11 +64,17 @@ class Streams:
         try:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
             await response.prepare(request)
-            looking = asyncio.create_task(self._look_again(request, task))
+            stream = Stream(response)
+            looking = [
+                asyncio.create_task(self._look_again(request, task)),
+                asyncio.create_task(self._tell_silence(stream)),
+            ]
             try:
-                yield Stream(response)
+                yield stream
             finally:
-                looking.cancel()
+                for other in looking:
+                    other.cancel()
+                await asyncio.gather(*looking, return_exceptions=True)
         finally:
             self._open.discard(task)
 
@@ -72,6 +89,19 @@ class Streams:
                 return
             except OperatorError:
                 continue  # the API server does not respond: nothing has changed
+
+    async def _tell_silence(self, stream: Stream) -> None:
+        """Say in the bar of a page whether what it shows is true now, as soon as that changes."""
+        was_lost = False
+        while True:
+            silent = self._source.silent()
+            if (silent >= LOST) is not was_lost:
+                was_lost = not was_lost
+                since = datetime.now(UTC) - timedelta(seconds=silent)
+                text = f"No word from the API server since {since:%H:%M} UTC; trying again"
+                state = _STATE.format("lost", text) if was_lost else _STATE.format("live", "Live")
+                await stream.send(_BAR.format(state))
+            await asyncio.sleep(_LOOKED)
 
     def end(self) -> None:
         """End all streams, as the dashboard stops."""

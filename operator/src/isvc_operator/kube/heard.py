@@ -21,6 +21,8 @@ class Heard:
         self._starts: Counter[str] = Counter()
         self._listed: set[str] = set()
         self._nothing_to_hear: set[str] = set()
+        self._open: set[str] = set()
+        self._lost: dict[str, float] = {}  # since when those are not open that were
 
     def listed(self, path: str) -> None:
         """Note that the objects that exist are known."""
@@ -32,6 +34,8 @@ class Heard:
         self._starts[path] += 1
         self._at[path] = self._clock()
         self._nothing_to_hear.add(path)
+        self._open.add(path)
+        self._lost.pop(path, None)
 
     def heard(self, path: str) -> None:
         """Note that something came on an open watch."""
@@ -40,6 +44,9 @@ class Heard:
 
     def ended(self, path: str) -> None:
         """Note that a watch ended."""
+        if path in self._open:
+            self._open.discard(path)
+            self._lost[path] = self._clock()
         if path in self._nothing_to_hear:
             self._at[path] = self._clock()
             self._nothing_to_hear.discard(path)
@@ -48,7 +55,13 @@ class Heard:
         """Forget a watch that is not needed any more."""
         self._at.pop(path, None)
         self._listed.discard(path)
+        self._open.discard(path)
+        self._lost.pop(path, None)
         self._nothing_to_hear.discard(path)
+
+    def lost(self) -> float:
+        """Return for how many seconds a watch that was open has not been opened again; the longest, or 0."""
+        return self._clock() - min(self._lost.values()) if self._lost else 0.0
 
     def states(self, needed: Mapping[str, str]) -> tuple[WatchState, ...]:
         """Return the states of the watches that are needed now: their resources by path."""

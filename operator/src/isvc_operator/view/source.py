@@ -117,6 +117,10 @@ class ServiceSource(Reachable, Protocol):
         """Return what the reader may not see, each in a sentence for people."""
         ...
 
+    def silent(self) -> float:
+        """Return for how many seconds nothing could be heard from where the services are; 0 while it can."""
+        ...
+
     async def metrics(self, key: ServiceKey, pod: str) -> str:
         """Return the metrics of a pod's server in Prometheus' text format; empty if it has none."""
         ...

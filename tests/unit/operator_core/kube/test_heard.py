@@ -67,3 +67,23 @@ def test_a_kind_that_was_removed_is_forgotten_and_begins_anew_when_it_is_back() 
     assert heard.states({}) == ()
 
     assert heard.states(NEEDED) == (WatchState("httproutes", ROUTES, listed=False, silent=0.0, starts=1),)
+
+
+def test_what_is_lost_is_lost_until_it_is_opened_again() -> None:
+    seconds = Seconds()
+    heard, other = Heard(seconds), "/api/v1/pods"
+    heard.ended(ROUTES)  # which was never open: its CRD is missing
+    for path in (ROUTES, other):
+        heard.opened(path)
+    assert heard.lost() == 0
+    heard.ended(ROUTES)
+    seconds.passed = 10.0
+    heard.ended(ROUTES)  # an attempt that has failed
+    heard.ended(other)
+    seconds.passed = 15.0
+    assert heard.lost() == 15
+    heard.opened(ROUTES)
+    assert heard.lost() == 5
+    heard.forget(other)
+
+    assert heard.lost() == 0
