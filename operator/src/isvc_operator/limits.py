@@ -45,6 +45,7 @@ SEEN_ITEMS: Final = 1000  # of each list in an object: conditions, containers, r
 SEEN_PODS: Final = 200  # of a component, the newest first
 SEEN_EVENTS: Final = 50  # of a pod or a service, the last ones
 UNPLACED_EVENTS: Final = 2000  # of pods that are not known (yet)
+SEEN_LOG_SECONDS: Final = 5.0  # for the end of a container's log, which a node that is gone does not send
 LOG_LINE_CHARACTERS: Final = 16 * 1024  # of a line of a container's log
 PASSED_BYTES: Final = 16 * 1024 * 1024  # of a pod's response through the API server
 SEEN_MOMENTS: Final = 500  # of a service's history, the last ones
@@ -60,6 +61,7 @@ SAMPLE_DIMENSIONS: Final = 16  # of an input in such a request
 
 # --- what `isvc predict` receives --------------------------------------------------------------------------
 PREDICT_SECONDS: Final = 3600  # for an answer, at most
+PREDICT_BODY_BYTES: Final = 256 * 1024 * 1024  # of one request, with all its files
 ANSWER_BYTES: Final = 256 * 1024 * 1024  # of one answer
 MODELS_LISTED: Final = 1000  # of a server
 

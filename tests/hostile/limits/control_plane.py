@@ -429,6 +429,13 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/operator_core/cluster/test_pod_log.py::test_a_line_that_is_too_long_is_cut",
     ),
     Bound(
+        what="time for the end of a container's log, for `isvc status` and the dashboard",
+        constant="isvc_operator.limits:SEEN_LOG_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="what was read before is shown; tried again after 30 s",
+        test="tests/unit/operator_core/cluster/test_log_ends.py::test_a_node_that_is_gone_is_not_waited_for",
+    ),
+    Bound(
         what="response of a pod through the API server",
         constant="isvc_operator.limits:PASSED_BYTES",
         unit=Unit.BYTES,

@@ -123,7 +123,7 @@ def test_a_name_that_does_not_exist_is_told_which_there_are(
 ) -> None:
     store(apiserver, namespace, a_related())
 
-    assert main([*command, "torchsreve", *here]) == 2
+    assert main([*command, "torchsreve", *here]) == 1
     assert capsys.readouterr() == (
         "",
         f"isvc: there is no InferenceService 'torchsreve' in namespace {namespace}; there are: torchserve\n",

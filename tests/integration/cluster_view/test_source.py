@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from isvc_operator.cluster.errors import NotAllowed, NotInstalled
 from isvc_operator.cluster.source import ClusterSource, cluster_source
-from isvc_operator.kube.client import connect
-from isvc_operator.kube.requests import path_of
+from isvc_operator.kube.client import Passed, ProxyApi, connect
+from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.service import view_of
 from isvc_operator.view.values import Health
@@ -65,6 +65,45 @@ async def test_a_service_is_seen_as_it_changes(apiserver: ApiServer, namespace: 
             while source.keys():
                 await anext(changes)
         assert source.related(key) is None
+
+
+@dataclass
+class SilentNode:
+    """A ProxyApi. One pod's node does not send its log, and that of each other pod is a line of progress."""
+
+    api: ProxyApi
+    pod: str
+
+    async def send(self, request: ApiRequest) -> str:
+        if not request.path.endswith("/log"):
+            return await self.api.send(request)
+        if self.pod in request.path:
+            await asyncio.Event().wait()
+        return "43 % of it"
+
+    def stream(self, request: ApiRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self.api.stream(request)
+
+    async def pass_on(self, request: ApiRequest, *, seconds: float = 30.0, limit: int = 1) -> Passed:
+        return await self.api.pass_on(request, seconds=seconds, limit=limit)
+
+
+async def test_a_log_that_does_not_come_keeps_nothing_else_waiting(
+    apiserver: ApiServer, namespace: str, another: str
+) -> None:
+    for place, pod in ((namespace, "a-gone"), (another, "b-here")):
+        store(apiserver, place, a_related(a_pod(pod, initializer=an_initializer(runs()))))
+    async with (
+        asyncio.timeout(WITHIN),
+        connect(str(apiserver.kubeconfig), agent="isvc") as api,
+        cluster_source(SilentNode(api, "a-gone"), (namespace, another), waits_for_logs=False) as source,
+    ):
+        assert len(source.keys()) == 2
+        key = ServiceKey(another, "torchserve")
+        while not (related := source.related(key)) or not related.logs:
+            assert source.silent() == 0
+            await asyncio.sleep(0.1)
+        assert [*related.logs.values()] == ["43 % of it"]
 
 
 async def test_all_namespaces_are_seen_at_once(apiserver: ApiServer, namespace: str) -> None:

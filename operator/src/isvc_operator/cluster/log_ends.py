@@ -15,6 +15,7 @@ from typing import Final
 from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_APP
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.pod_logs import end_of_log
+from isvc_operator.limits import SEEN_LOG_SECONDS
 from isvc_operator.manifests import Manifest, Pod, ServiceKey, labels_of, name_of
 from isvc_operator.observe.pods import (
     LOADING,
@@ -30,6 +31,7 @@ _LINES: Final = 10
 _WAITING_LINES: Final = 5
 _PROGRESS_EVERY: Final = 2.0  # seconds
 _WAITING_EVERY: Final = 5.0  # seconds
+_SILENT_EVERY: Final = 30.0  # seconds, for one that could not be read in time
 _PODS: Final = 5  # of a component, of which logs are read
 _AT_ONCE: Final = 8  # requests
 
@@ -106,7 +108,11 @@ class LogEnds:
 
     async def _one(self, key: ServiceKey, end: LogEnd) -> _Read:
         async with self._slots:
-            text = await end_of_log(
-                self.api, key.namespace, end.pod, end.container, previous=end.previous, lines=end.lines
-            )
+            try:
+                async with asyncio.timeout(SEEN_LOG_SECONDS):
+                    text = await end_of_log(
+                        self.api, key.namespace, end.pod, end.container, previous=end.previous, lines=end.lines
+                    )
+            except TimeoutError:  # the node is gone, most likely, and the pods of other nodes wait
+                return _Read(end, self.of(key).get((end.pod, end.container), ""), self.clock() + _SILENT_EVERY)
         return _Read(end, text, self.clock() + end.every if end.every else float("inf"))

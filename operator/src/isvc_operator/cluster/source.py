@@ -30,11 +30,12 @@ _RECHECK: Final = 30.0  # seconds, for a kind whose CRD is not installed
 
 @asynccontextmanager
 async def cluster_source(
-    api: ProxyApi, namespaces: Sequence[str], metrics: Metrics | None = None
+    api: ProxyApi, namespaces: Sequence[str], metrics: Metrics | None = None, *, waits_for_logs: bool = True
 ) -> AsyncIterator[ClusterSource]:
     """Yield a source that knows all services that there are in the namespaces, without any in the whole cluster.
 
-    ``metrics`` reads those of pods; through the API server without it. Raises OperatorError if the reader may not see
+    ``metrics`` reads those of pods; through the API server without it. ``waits_for_logs``: whether the ends of logs are
+    known from the beginning; otherwise they come later, as changes. Raises OperatorError if the reader may not see
     the services, or if the cluster has none of the kind.
     """
     source = ClusterSource(api, await rights_of(api, namespaces), metrics or through_the_api_server(api))
@@ -43,6 +44,8 @@ async def cluster_source(
             running = tasks.create_task(source.run())
             try:
                 await source.filled()
+                if waits_for_logs:
+                    await source.logs_known()
                 yield source
             finally:
                 running.cancel()
@@ -67,7 +70,10 @@ class ClusterSource:
         )
         self._watches = [(item, Watch(watching, item, self._objects)) for item in rights.collections]
         self._due: dict[ServiceKey, float] = {}  # when the logs of a service are read next
+        self._reading: set[ServiceKey] = set()  # whose logs are being read
         self._more_due = asyncio.Event()
+        self._unread: set[ServiceKey] = set()  # of the first ones, whose logs were not read yet
+        self._logs_known = asyncio.Event()
         self._is_filled = False
 
     async def run(self) -> None:
@@ -84,16 +90,21 @@ class ClusterSource:
                     tasks.create_task(watch.run())
 
     async def filled(self) -> None:
-        """Wait until all that exists is known; raises NotInstalled."""
+        """Wait until all that exists is known, but the logs; raises NotInstalled."""
         for collection, watch in self._watches:
             await watch.known.wait()
             if watch.is_missing and collection.kind.name == inference_service.KIND:
                 raise NotInstalled(
                     "the cluster has no InferenceServices: install the operator, or KServe's CRDs, first"
                 )
-        await asyncio.gather(*(self._read_logs_of(key) for key in self.keys()))
         self._is_filled = True
+        self._unread.update(self.keys())
         self._note(self.keys())
+
+    async def logs_known(self) -> None:
+        """Wait until the ends of the logs of the first services were read."""
+        if self._unread:
+            await self._logs_known.wait()
 
     def keys(self) -> Sequence[ServiceKey]:
         """Return the services that there are, in the order of their names."""
@@ -159,17 +170,19 @@ class ClusterSource:
             self._more_due.set()
 
     async def _read_logs(self) -> None:
-        while True:
-            key = min(self._due, key=self._due.__getitem__, default=None)
-            wait = None if key is None else self._due[key] - self._clock()
-            if key is not None and wait is not None and wait <= 0:
-                del self._due[key]
-                await self._read_logs_of(key)
-                continue
-            self._more_due.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._more_due.wait()
+        """Read the logs that are due, each service by itself: a slow node keeps no other one waiting."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._more_due.clear()
+                waiting = {key: due for key, due in self._due.items() if key not in self._reading}
+                now = self._clock()
+                for key in [key for key, due in waiting.items() if due <= now]:
+                    del self._due[key], waiting[key]
+                    self._reading.add(key)
+                    tasks.create_task(self._read_logs_of(key))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(waiting.values()) - now if waiting else None):
+                        await self._more_due.wait()
 
     async def _read_logs_of(self, key: ServiceKey) -> None:
         before = self._log_ends.of(key)
@@ -178,3 +191,8 @@ class ClusterSource:
             self._changed.note([key])
         if again is not None:
             self._due.setdefault(key, self._clock() + again)
+        self._reading.discard(key)
+        self._more_due.set()
+        self._unread.discard(key)
+        if not self._unread:
+            self._logs_known.set()

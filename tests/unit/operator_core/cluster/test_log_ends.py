@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from isvc_operator.cluster import log_ends
 from isvc_operator.cluster.log_ends import LogEnd, LogEnds, wanted
+from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_container, a_crashed_pod, a_pod, a_ready_pod, an_initializer, running
 from tests.support.fakes import FakeKubeApi, Seconds
@@ -57,3 +60,20 @@ async def test_progress_is_read_again_and_a_crash_once() -> None:
 
     assert await ends.refresh(KEY, [a_ready_pod()]) is None
     assert ends.of(KEY) == {}
+
+
+async def test_a_node_that_is_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_ends, "SEEN_LOG_SECONDS", 0.01)
+    api, clock = FakeKubeApi(logs={f"{POD}/storage-initializer": "43 % of it"}), Seconds()
+    ends = LogEnds(api, clock)
+    await ends.refresh(KEY, [COPYING])
+
+    async def no_answer(_request: ApiRequest) -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(api, "send", no_answer)
+    clock.passed += 2.0
+
+    assert await ends.refresh(KEY, [COPYING]) == 30.0
+    assert ends.of(KEY) == {(POD, "storage-initializer"): "43 % of it"}

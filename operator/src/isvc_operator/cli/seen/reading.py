@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from isvc_operator.cli.cluster import ClusterFlags
 from isvc_operator.cli.output import stderr_note
+from isvc_operator.cli.seen.errors import NoSuchService
 from isvc_operator.cluster.source import ClusterSource, cluster_source
-from isvc_operator.errors import OperatorError
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
@@ -18,14 +18,15 @@ from isvc_operator.view.source import ServiceSource
 from isvc_operator.view.values import Service
 
 
-class NoSuchService(OperatorError):
-    """There is no InferenceService of the name."""
-
-
 @asynccontextmanager
-async def services_of(cluster: ClusterFlags, *, everywhere: bool = False) -> AsyncIterator[tuple[ClusterSource, str]]:
+async def services_of(
+    cluster: ClusterFlags, *, everywhere: bool = False, waits_for_logs: bool = True
+) -> AsyncIterator[tuple[ClusterSource, str]]:
     """Yield the services of the flags' namespace, or of all, and the namespace."""
-    async with cluster.connect() as (api, namespace), cluster_source(api, () if everywhere else (namespace,)) as source:
+    async with (
+        cluster.connect() as (api, namespace),
+        cluster_source(api, () if everywhere else (namespace,), waits_for_logs=waits_for_logs) as source,
+    ):
         for hidden in source.hidden():
             stderr_note(hidden)
         yield source, namespace
