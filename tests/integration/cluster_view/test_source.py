@@ -96,7 +96,7 @@ async def test_a_log_that_does_not_come_keeps_nothing_else_waiting(
     async with (
         asyncio.timeout(WITHIN),
         connect(str(apiserver.kubeconfig), agent="isvc") as api,
-        cluster_source(SilentNode(api, "a-gone"), (namespace, another), waits_for_logs=False) as source,
+        cluster_source(SilentNode(api, "a-gone"), (namespace, another), for_pages=True) as source,
     ):
         assert len(source.keys()) == 2
         key = ServiceKey(another, "torchserve")

@@ -52,7 +52,7 @@ async def _serve(cluster: ClusterFlags, *, everywhere: bool, port: int, where: s
     from isvc_operator.cli.seen.reading import services_of
     from isvc_operator.dashboard.server import dashboard
 
-    async with services_of(cluster, everywhere=everywhere, waits_for_logs=False) as (source, namespace):
+    async with services_of(cluster, everywhere=everywhere, for_pages=True) as (source, namespace):
         token, where = secrets.token_urlsafe(24), where or f"namespace {namespace}"
         async with dashboard(source, port=port, token=token, where=where) as address:
             click.echo(f"{address}\nCtrl-C stops it.")
@@ -74,7 +74,7 @@ async def _serve_people(
         cluster.connect() as (api, namespace),
         cluster.connect_others() as api_of,
         from_pods() as metrics,
-        cluster_source(api, () if everywhere else namespace.split(","), metrics, waits_for_logs=False) as source,
+        cluster_source(api, () if everywhere else namespace.split(","), metrics, for_pages=True) as source,
         shared_dashboard(
             source, People(source, api_of, clock), port=port, origins=origins,
             where=where or f"namespace {namespace}",

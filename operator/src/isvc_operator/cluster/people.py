@@ -17,7 +17,7 @@ from typing import Final
 
 from isvc_operator.api import inference_service
 from isvc_operator.cluster.reach import Reach
-from isvc_operator.cluster.rights import SHOWN, may_list
+from isvc_operator.cluster.rights import NOTES, SHOWN, may_list
 from isvc_operator.cluster.source import ClusterSource
 from isvc_operator.dashboard.errors import NotSignedIn
 from isvc_operator.errors import OperatorError
@@ -76,9 +76,9 @@ class Person:
             return [f"{self.name or 'the token'} may not list InferenceServices in any namespace that has some"]
         missing: dict[Shown, list[str]] = {}
         for place, shown in sorted(seen.items()):
-            for kind in sorted(SHOWN - shown):
-                missing.setdefault(kind, []).append(place)
-        return [f"you may not see {kind}s in namespace {', '.join(places)}" for kind, places in missing.items()]
+            for name in sorted(NOTES.keys() - shown):
+                missing.setdefault(name, []).append(place)
+        return [f"{NOTES[name]} (namespace {', '.join(places)})" for name, places in missing.items()]
 
 
 class People:

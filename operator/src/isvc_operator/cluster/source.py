@@ -30,21 +30,23 @@ _RECHECK: Final = 30.0  # seconds, for a kind whose CRD is not installed
 
 @asynccontextmanager
 async def cluster_source(
-    api: ProxyApi, namespaces: Sequence[str], metrics: Metrics | None = None, *, waits_for_logs: bool = True
+    api: ProxyApi, namespaces: Sequence[str], metrics: Metrics | None = None, *, for_pages: bool = False
 ) -> AsyncIterator[ClusterSource]:
     """Yield a source that knows all services that there are in the namespaces, without any in the whole cluster.
 
-    ``metrics`` reads those of pods; through the API server without it. ``waits_for_logs``: whether the ends of logs are
-    known from the beginning; otherwise they come later, as changes. Raises OperatorError if the reader may not see
-    the services, or if the cluster has none of the kind.
+    ``metrics`` reads those of pods; through the API server without it. ``for_pages``: the ends of logs come later, as
+    changes, and what it takes to send requests is asked for, too. Raises OperatorError if the reader may not see the
+    services, or if the cluster has none of the kind.
     """
-    source = ClusterSource(api, await rights_of(api, namespaces), metrics or through_the_api_server(api))
+    source = ClusterSource(
+        api, await rights_of(api, namespaces, sends=for_pages), metrics or through_the_api_server(api)
+    )
     try:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(source.run())
             try:
                 await source.filled()
-                if waits_for_logs:
+                if not for_pages:
                     await source.logs_known()
                 yield source
             finally:

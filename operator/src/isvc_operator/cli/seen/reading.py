@@ -20,12 +20,12 @@ from isvc_operator.view.values import Service
 
 @asynccontextmanager
 async def services_of(
-    cluster: ClusterFlags, *, everywhere: bool = False, waits_for_logs: bool = True
+    cluster: ClusterFlags, *, everywhere: bool = False, for_pages: bool = False
 ) -> AsyncIterator[tuple[ClusterSource, str]]:
     """Yield the services of the flags' namespace, or of all, and the namespace."""
     async with (
         cluster.connect() as (api, namespace),
-        cluster_source(api, () if everywhere else (namespace,), waits_for_logs=waits_for_logs) as source,
+        cluster_source(api, () if everywhere else (namespace,), for_pages=for_pages) as source,
     ):
         for hidden in source.hidden():
             stderr_note(hidden)
