@@ -87,6 +87,7 @@ INGRESS_HEADERS: Final = 128  # fields of a request
 
 # --- the dashboard --------------------------------------------------------------------------------------
 DASHBOARD_STREAMS: Final = 128  # of events that are open at a time, those of logs included
+DASHBOARD_PERSON_STREAMS: Final = 32  # of one person
 DASHBOARD_IDLE_SECONDS: Final = 15.0  # between two requests of a connection
 DASHBOARD_REQUEST_BYTES: Final = 16 * 1024 * 1024  # of a request that a form sends, with its file
 DASHBOARD_RESPONSE_BYTES: Final = 256 * 1024  # of a service's response that are shown, and of a model's metadata

@@ -451,6 +451,13 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/dashboard/test_streams.py::test_more_streams_than_are_kept_are_refused",
     ),
     Bound(
+        what="streams of events of the dashboard that one person has open",
+        constant="isvc_operator.limits:DASHBOARD_PERSON_STREAMS",
+        unit=Unit.COUNT,
+        beyond="503; the page is shown and not kept up to date",
+        test="tests/unit/dashboard/test_sign_in.py::test_one_person_leaves_streams_for_others",
+    ),
+    Bound(
         what="people who are signed in to the dashboard at a time",
         constant="isvc_operator.limits:DASHBOARD_PEOPLE",
         unit=Unit.COUNT,

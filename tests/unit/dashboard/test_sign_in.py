@@ -203,3 +203,13 @@ async def test_a_probe_needs_no_name_and_says_nothing(url: URL) -> None:
         kubelet.get("/healthz", headers={"Host": "10.0.0.7:8080"}) as found,
     ):
         assert (found.status, await found.read()) == (200, b"")
+
+
+async def test_one_person_leaves_streams_for_others(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_PERSON_STREAMS", 1)
+    async with a_browser(url) as ann, a_browser(url) as bob:
+        await signed_in(ann, ANN)
+        await signed_in(bob, BOB)
+        async with ann.get("/events") as first, ann.get("/events") as second, bob.get("/events") as others:
+            assert [response.status for response in (first, second, others)] == [200, 503, 200]
+            assert "you have 1 pages open" in await second.text()

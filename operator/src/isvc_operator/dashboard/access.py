@@ -45,6 +45,9 @@ class Viewer(Protocol):
         ...
 
 
+VIEWER = web.RequestKey("viewer", Viewer)
+
+
 class Access(Protocol):
     """Finds the viewer of a request."""
 

@@ -8,9 +8,8 @@ from aiohttp import web
 from jinja2 import Environment
 
 from isvc_operator import limits
-from isvc_operator.dashboard.access import Access
+from isvc_operator.dashboard.access import VIEWER, Access
 from isvc_operator.dashboard.errors import NotSignedIn, Refused
-from isvc_operator.dashboard.pages import VIEWER
 from isvc_operator.dashboard.sign_in import SIGN_IN
 from isvc_operator.errors import OperatorError
 from isvc_operator.text import one_line

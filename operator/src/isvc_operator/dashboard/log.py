@@ -11,8 +11,9 @@ from contextlib import aclosing, suppress
 from aiohttp import web
 
 from isvc_operator import limits
+from isvc_operator.dashboard.access import VIEWER
 from isvc_operator.dashboard.errors import Refused
-from isvc_operator.dashboard.pages import VIEWER, Pages
+from isvc_operator.dashboard.pages import Pages
 from isvc_operator.dashboard.stream import HEARTBEAT, Stream, Streams
 from isvc_operator.errors import OperatorError
 from isvc_operator.text import shortened, visible

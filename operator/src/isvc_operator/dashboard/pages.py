@@ -14,7 +14,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from isvc_operator import limits
-from isvc_operator.dashboard.access import Viewer
+from isvc_operator.dashboard.access import VIEWER, Viewer
 from isvc_operator.dashboard.errors import Refused
 from isvc_operator.dashboard.feed import Feed
 from isvc_operator.dashboard.markup import anchor
@@ -25,7 +25,6 @@ from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
 from isvc_operator.view.source import ServiceSource
 from isvc_operator.view.values import Health, Service
 
-VIEWER = web.RequestKey("viewer", Viewer)
 Parts = dict[str, Markup]  # HTML by the id of the element that it is in
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -12,9 +12,10 @@ from aiohttp import web
 from jinja2 import Environment
 
 from isvc_operator import limits
+from isvc_operator.dashboard.access import VIEWER
 from isvc_operator.dashboard.errors import Refused
 from isvc_operator.dashboard.fields import fields_of, text_of
-from isvc_operator.dashboard.pages import VIEWER, Pages
+from isvc_operator.dashboard.pages import Pages
 from isvc_operator.dashboard.samples import Protocol, sample, target, with_file
 from isvc_operator.errors import OperatorError
 from isvc_operator.inference.timing import HEADER, REST, parts_of, stages_of

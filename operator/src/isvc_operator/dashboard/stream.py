@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
 from isvc_operator import limits
-from isvc_operator.dashboard.access import Access
+from isvc_operator.dashboard.access import VIEWER, Access, Viewer
 from isvc_operator.dashboard.errors import NotSignedIn, Refused
 from isvc_operator.errors import OperatorError
 from isvc_operator.view.source import ServiceSource
@@ -49,18 +49,19 @@ class Streams:
     def __init__(self, access: Access, source: ServiceSource) -> None:
         self._access = access
         self._source = source
-        self._open: set[asyncio.Task[object]] = set()
+        self._open: dict[asyncio.Task[object], Hashable] = {}  # each with whose it is
 
     @asynccontextmanager
     async def begin(self, request: web.Request) -> AsyncIterator[Stream]:
         """Begin to answer with events; raises Refused if too many streams are open."""
+        owner = _owner(request[VIEWER])
         if len(self._open) >= limits.DASHBOARD_STREAMS:
-            raise Refused(
-                503, f"{limits.DASHBOARD_STREAMS} pages are open, and no more are kept up to date; close some"
-            )
+            raise _too_many(f"{limits.DASHBOARD_STREAMS} pages are open")
+        if sum(other == owner for other in self._open.values()) >= limits.DASHBOARD_PERSON_STREAMS:
+            raise _too_many(f"you have {limits.DASHBOARD_PERSON_STREAMS} pages open")
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a handler runs in a task
-        self._open.add(task)
+        self._open[task] = owner
         try:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
             await response.prepare(request)
@@ -76,7 +77,7 @@ class Streams:
                     other.cancel()
                 await asyncio.gather(*looking, return_exceptions=True)
         finally:
-            self._open.discard(task)
+            self._open.pop(task, None)
 
     async def _look_again(self, request: web.Request, stream: asyncio.Task[object]) -> None:
         """End a stream whose viewer has signed out, or may not look any more."""
@@ -107,3 +108,12 @@ class Streams:
         """End all streams, as the dashboard stops."""
         for task in self._open:
             task.cancel()
+
+
+def _owner(viewer: Viewer) -> Hashable:
+    """Return by what a person is known, with any token; an API server may not say it."""
+    return viewer.name or id(viewer.reach)
+
+
+def _too_many(open_: str) -> Refused:
+    return Refused(503, f"{open_}, and no more are kept up to date; close some")
