@@ -139,6 +139,15 @@ async def test_a_body_that_is_no_form_is_refused(
     assert source.requests == []
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_body_that_cannot_be_unpacked_is_refused(
+    viewer: aiohttp.ClientSession, headers: dict[str, str], encoding: str
+) -> None:
+    sent = {**headers, "Content-Type": "application/x-www-form-urlencoded", "Content-Encoding": encoding}
+    async with viewer.post(f"{PATH}/request", headers=sent, data=b"body={}") as response:
+        assert response.status == 400
+
+
 @pytest.mark.parametrize("value", ["\xff", "é", "\ud800"])
 async def test_a_cookie_of_other_bytes_is_not_the_token(url: URL, value: str) -> None:
     cookie = f"isvc-dashboard-{url.port}={value}".encode("utf-8", "surrogatepass").replace(b"\xc3\xbf", b"\xff")

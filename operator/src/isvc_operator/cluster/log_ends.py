@@ -114,5 +114,7 @@ class LogEnds:
                         self.api, key.namespace, end.pod, end.container, previous=end.previous, lines=end.lines
                     )
             except TimeoutError:  # the node is gone, most likely, and the pods of other nodes wait
-                return _Read(end, self.of(key).get((end.pod, end.container), ""), self.clock() + _SILENT_EVERY)
+                known = self._read.get(key, {}).get((end.pod, end.container))
+                text = known.text if known and known.end == end else ""
+                return _Read(end, text, self.clock() + _SILENT_EVERY)
         return _Read(end, text, self.clock() + end.every if end.every else float("inf"))

@@ -15,6 +15,7 @@ from isvc_operator.cluster.ways_in import answer_seconds, service_place
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.requests import ApiRequest, LogOptions
+from isvc_operator.limits import API_RESPONSE_SECONDS
 from isvc_operator.manifests import ServiceKey, name_of
 from isvc_operator.observe.pods import running_instance
 from isvc_operator.view.source import ContainerKey, Request, Response
@@ -67,12 +68,12 @@ class Reach:
             headers=tuple((name, given[name]) for name in _SENT if name in given),
         )
         started = self._clock()
-        passed = await self._api.pass_on(
-            requests.through_service(key.namespace, place.proxied, sent), seconds=answer_seconds(service or {})
-        )
+        # To say which models there are does not take the time of a prediction.
+        seconds = answer_seconds(service or {}) if request.method == "POST" else API_RESPONSE_SECONDS
+        passed = await self._api.pass_on(requests.through_service(key.namespace, place.proxied, sent), seconds=seconds)
         received = {name: value for name, value in passed.headers.items() if name.lower() not in _CONNECTION}
-        seconds = self._clock() - started
-        return Response(status=passed.status, headers=received, body=passed.body, seconds=seconds)
+        took = self._clock() - started
+        return Response(status=passed.status, headers=received, body=passed.body, seconds=took)
 
     def _instance(self, key: ContainerKey) -> Instance | None:
         """Return the instance of a container that runs, as far as is known."""

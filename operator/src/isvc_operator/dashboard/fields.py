@@ -15,7 +15,8 @@ async def fields_of(request: web.Request) -> Fields:
     """Return the fields; raises Refused for a body that is no form."""
     try:
         return await request.post()
-    except (ValueError, LookupError, AssertionError) as error:  # no boundary, no such charset, no text in it
+    except (ValueError, LookupError, AssertionError, web.RequestPayloadError) as error:
+        # Such as no boundary, no such charset, bytes that are no text, or not packed as they claim to be.
         raise Refused(400, "the body of the request is not a form") from error
 
 

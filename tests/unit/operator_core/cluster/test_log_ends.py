@@ -77,3 +77,5 @@ async def test_a_node_that_is_gone_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
     assert await ends.refresh(KEY, [COPYING]) == 30.0
     assert ends.of(KEY) == {(POD, "storage-initializer"): "43 % of it"}
+    assert await ends.refresh(KEY, [a_crashed_pod()]) == 30.0
+    assert ends.of(KEY) == {}  # nothing of another container's log, or of an earlier run
