@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -47,6 +50,33 @@ class _InFlight(Collector):
         return [GaugeMetricFamily("requests_in_flight", text, value=self.requests)]
 
 
+class _Memory(Collector):
+    """The resident memory of this process and of those that it has started, read when it is asked for."""
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        size = sum(map(_resident, _with_children(os.getpid())))
+        text = "Memory of the server and its workers; what they share counts for each of them."
+        return [GaugeMetricFamily("process_resident_memory_bytes", text, value=size)] if size else []
+
+
+def _with_children(process: int) -> Iterator[int]:
+    """Yield a process and all that descend from it; the process alone where the system does not say."""
+    found = [process]
+    for parent in found:
+        yield parent
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, children.read_text().split())
+
+
+def _resident(process: int) -> int:
+    """Return the bytes that a process has in memory; 0 if it has ended, and on systems other than Linux."""
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
 class ServerMetrics:
     """Counts and times requests by route, never by path: a path is the client's to choose."""
 
@@ -57,6 +87,7 @@ class ServerMetrics:
         self.registry.register(self._requests)
         self.in_flight = _InFlight()
         self.registry.register(self.in_flight)
+        self.registry.register(_Memory())
         self._grpc_requests = Counter(
             "grpc_requests", "Calls answered over gRPC.", ["method", "code"], registry=self.registry
         )
