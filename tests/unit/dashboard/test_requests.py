@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from html import unescape
 
 import aiohttp
 import pytest
@@ -106,6 +107,29 @@ async def test_a_large_response_is_shown_in_part(
     assert "x" * size in text
     assert "x" * (size + 1) not in text
     assert "256 KiB more are not shown" in text
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b'{"a":[1.5,"\xc3\xa9 b"]}', '{\n  "a": [\n    1.5,\n    "\u00e9 b"\n  ]\n}'),
+        (b'[1e999]', "[1e999]"),
+        (b'[1.10]', "[1.10]"),
+        (b'{"a":1,"a":2}', '{"a":1,"a":2}'),
+        (b'["\\u00e9"]', '["\\u00e9"]'),
+        (b'[1, 2', "[1, 2"),
+    ],
+    ids=["indented", "infinite", "a zero", "a key twice", "an escape", "no JSON"],
+)  # fmt: skip
+async def test_json_is_indented_only_where_nothing_else_changes(
+    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str], body: bytes, shown: str
+) -> None:
+    source.respond = lambda _: Response(status=200, headers={}, body=body, seconds=0.01)
+    form = {"protocol": "v1", "model": "bert", "body": "{}"}
+    async with viewer.post(f"{PATH}/request", data=form, headers=headers) as response:
+        text = unescape(await response.text())
+
+    assert f">{shown}</pre>" in text
 
 
 async def test_a_service_that_does_not_respond_says_why(

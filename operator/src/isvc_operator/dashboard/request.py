@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ _STAGES = {
     "transport": "to the model and back",
     REST: "the server's HTTP, the ingress and the network",
 }
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]')  # without the space between
 _MODELS = 100  # in the form's list
 
 
@@ -154,12 +156,19 @@ def _json(body: bytes) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _tokens(text: str) -> Sequence[str]:
+    """Return the texts, numbers and marks of JSON as they are written; texts with escapes are not like others."""
+    return _TOKEN.findall(text)
+
+
 def _text(body: bytes) -> tuple[str, int]:
     """Return the beginning of a response, JSON with indents, and how many bytes are left out."""
     shown = body[: limits.DASHBOARD_RESPONSE_BYTES]
     if len(shown) == len(body) and len(body) < limits.DASHBOARD_RESPONSE_BYTES // 4:
         try:
-            return json.dumps(json.loads(body), indent=2, ensure_ascii=False), 0
+            text = body.decode()
+            indented = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+            return (indented if _tokens(indented) == _tokens(text) else text), 0
         except (ValueError, RecursionError):
             pass
     return shown.decode(errors="replace"), len(body) - len(shown)
