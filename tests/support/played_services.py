@@ -6,7 +6,7 @@ Times are seconds after the service was applied; `began` is when that was.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -74,6 +74,33 @@ class Played:
             f"pod {self.pod_name}, container kserve-container exited with code 1: {log}",
             logs={(self.pod_name, "kserve-container"): f"loading model mnist\n{log}"},
         )
+
+    def crashed(self, reason: str, exit_code: int) -> Related:
+        """Its server, which was ready after 34 seconds, ended after 3 days; it has been ready again since."""
+        ended = 3 * 86400
+        last = {"exitCode": exit_code, "reason": reason, "startedAt": self.at(21), "finishedAt": self.at(ended)}
+        server = {
+            **self._container("kserve-container", IMAGE, running=ended + 1),
+            "lastState": {"terminated": last},
+            "restartCount": 1,
+            "ready": True,
+        }
+        return self.rolled_out(self._related([self.ready_pod(server=server, ready=ended + 14)], "True", "", ""))
+
+    def flapped(self) -> Related:
+        """It was ready after 34 seconds; after 3 days it was not for a while, without a restart."""
+        return self.rolled_out(self._related([self.ready_pod(ready=3 * 86400)], "True", "", ""))
+
+    def rolled_out(self, related: Related, seconds: float = 34) -> Related:
+        """Its Deployment says when all of its pods were available first."""
+        done = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
+        children = [
+            {**child, "status": {**child["status"], "conditions": [{**done, "lastUpdateTime": self.at(seconds)}]}}
+            if child["kind"] == "Deployment"
+            else child
+            for child in related.children
+        ]
+        return replace(related, children=children)
 
     # --- its objects ---------------------------------------------------------------------------------------
 

@@ -7,7 +7,9 @@ import pytest
 from isvc_operator.dashboard import markup
 from isvc_operator.dashboard.markup import Place
 from isvc_operator.manifests import ServiceKey
+from isvc_operator.view.service import view_of
 from isvc_operator.view.values import Hop
+from tests.support.played_services import Played
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,22 @@ def test_yaml_leaves_out_what_nobody_wrote_and_hides_secrets() -> None:
     }
 
     assert markup.as_yaml(secret) == "kind: Secret\nmetadata:\n  name: a\ndata:\n  key: (hidden)\n"
+
+
+def test_a_container_that_was_restarted_says_how_it_has_ended() -> None:
+    (pod,) = view_of(Played().crashed("OOMKilled", 137)).components[0].pods
+
+    copied, server = pod.containers
+    assert markup.container_text(server) == "ready"
+    assert markup.container_end(server) == "last ended: OOMKilled, exit code 137"
+    assert markup.container_end(copied) == ""
+
+
+def test_a_crash_loop_says_how_it_has_ended() -> None:
+    (pod,) = view_of(Played().failed()).components[0].pods
+
+    assert markup.container_text(pod.containers[-1]) == "CrashLoopBackOff"
+    assert markup.container_end(pod.containers[-1]) == "last ended: Error, exit code 1"
 
 
 def test_places_that_share_the_requests_are_one_step() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import aiohttp
 import pytest
 
 from data_plane.server.metrics import ServerMetrics
 from isvc_operator import limits
-from isvc_operator.dashboard import scraping, stream
+from isvc_operator.dashboard import pages, scraping, stream
 from isvc_operator.dashboard.errors import DashboardFailed
 from isvc_operator.dashboard.feed import Feed
 from isvc_operator.dashboard.scraping import Scraping
@@ -90,6 +92,42 @@ async def test_of_a_service_only_the_parts_that_change_are_sent(
     assert ('hx-target="#head"' in first, 'hx-target="#overview"' in first) == (True, True)
     assert 'value="60"' in second
     assert "was deleted" in third
+
+
+async def test_a_part_of_a_start_that_goes_on_is_drawn_again(
+    viewer: aiohttp.ClientSession, source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redrawn = {**pages.SIDES, "timeline": replace(pages.SIDES["timeline"], redrawn=0.01)}
+    monkeypatch.setattr(pages, "SIDES", redrawn)
+    source.put(Played(began=datetime.now(UTC)).loading(10))
+    async with viewer.get(f"{PATH}/events", params={"side": "timeline"}) as response:
+        parts = read_events(response)
+        _, first = await anext(parts)
+        _, second = await anext(parts)
+
+    assert 'hx-target="#history"' in first
+    assert 'hx-target="#history"' not in second
+    assert "so far" in second
+
+
+async def test_the_list_of_containers_and_the_yaml_follow_the_service(
+    viewer: aiohttp.ClientSession, source: PlayedSource
+) -> None:
+    source.put(PLAYED.pending())
+    for side, before, after in (
+        ("logs", "storage-initializer", "kserve-container before"),
+        ("yaml", "replicas: 7", ""),
+    ):
+        source.put(PLAYED.pending())
+        async with viewer.get(f"{PATH}/events", params={"side": side}) as response:
+            parts = read_events(response)
+            _, first = await anext(parts)
+            changed = PLAYED.failed()
+            source.put(replace(changed, children=PLAYED.children(replicas=7)))
+            _, second = await anext(parts)
+        assert before not in first
+        assert before in second
+        assert after in second
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -50,11 +51,38 @@ def test_a_pod_without_a_container_waits() -> None:
     assert lanes(PLAYED.pending(), now=9) == [Lane(pod=PLAYED.pod_name, parts=[waits], ready=None)]
 
 
+@pytest.mark.parametrize("related", [PLAYED.crashed("OOMKilled", 137), PLAYED.flapped()], ids=["restart", "flap"])
+def test_what_happens_after_the_first_ready_is_no_part_of_the_start(related: Related) -> None:
+    started = Part(kind=Kind.SERVER, name=SERVER, start=21, seconds=13)
+
+    assert lanes(related, now=4 * 86400) == [
+        Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, PREPARED, started], ready=34)
+    ]
+
+
+def test_a_start_whose_times_are_forgotten_is_not_made_up() -> None:
+    related = PLAYED.crashed("OOMKilled", 137)
+    forgotten = replace(related, children=PLAYED.children())
+
+    assert lanes(forgotten, now=4 * 86400) == [Lane(pod=PLAYED.pod_name, parts=[], ready=None, is_known=False)]
+
+
+def test_of_a_server_that_was_restarted_often_the_start_is_known_by_when_it_ended() -> None:
+    related = PLAYED.crashed("OOMKilled", 137)
+    status = related.pods[0]["status"]["containerStatuses"][0]
+    status["restartCount"] = 2
+    status["lastState"]["terminated"]["startedAt"] = PLAYED.at(2 * 86400)
+    started = Part(kind=Kind.SERVER, name=SERVER, start=20, seconds=14)
+
+    assert lanes(related, now=4 * 86400) == [Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, started], ready=34)]
+
+
 def test_a_container_that_has_ended_with_an_error_has_failed() -> None:
+    restarted = Part(kind=Kind.WAITING, name="kserve-container fails and is restarted", start=20, seconds=1)
     failed = Part(kind=Kind.SERVER, name=SERVER, start=21, seconds=8, failed=True)
 
     assert lanes(PLAYED.failed(), now=60) == [
-        Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, PREPARED, failed], ready=None)
+        Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, restarted, failed], ready=None)
     ]
 
 

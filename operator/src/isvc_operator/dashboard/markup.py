@@ -41,7 +41,7 @@ def templates(*, where: str) -> Environment:
     )
     made.filters.update(
         anchor=anchor, path=path, duration=duration, seconds=seconds, amount=amount, bytes=byte_size, yaml=as_yaml,
-        tone=tone, container_text=container_text, container_tone=container_tone,
+        tone=tone, container_text=container_text, container_tone=container_tone, container_end=container_end,
         condition_tone=condition_tone, steps=steps, clock=clock, after=after,
     )  # fmt: skip
     made.globals["where"] = where
@@ -162,6 +162,15 @@ def container_text(container: Container) -> str:
             return "done" + (f" in {duration(took)}" if took is not None else "")
         return f"ended with exit code {container.exit_code}" if container.exit_code is not None else "ended"
     return container.reason or "waiting"
+
+
+def container_end(container: Container) -> str:
+    """Return how a container that waits or runs again has ended before: its reason and its exit code."""
+    last = container.last
+    if last is None or container.state is ContainerState.ENDED:
+        return ""
+    said = [last.reason, f"exit code {last.exit_code}" if last.exit_code is not None else ""]
+    return f"last ended: {text}" if (text := ", ".join(filter(None, said))) else ""
 
 
 def container_tone(container: Container) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,15 +33,15 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True)
 class Side:
-    """A page about a service: its title, and the part that changes, beside the heading that all have."""
+    """A page about a service: its title, and how often it is drawn again while nothing changes."""
 
     title: str
-    changes: bool = False
+    redrawn: float = HEARTBEAT  # seconds without a change, after which a part may look different
 
 
 SIDES: Mapping[str, Side] = {
-    "": Side("Overview", changes=True),
-    "timeline": Side("Timeline", changes=True),
+    "": Side("Overview"),
+    "timeline": Side("Timeline", redrawn=1.0),
     "logs": Side("Logs"),
     "request": Side("Request"),
     "charts": Side("Charts"),
@@ -140,8 +141,8 @@ class Pages:
         """Return a page about one service."""
         key, service = self.find(request)
         viewer, side = request[VIEWER], request.match_info.get("side", "")
-        parts = self._parts(key, service, side)
-        template, context = f"{side or 'overview'}.html", self._context(viewer, key, side)
+        parts = self._parts(viewer, key, service, side)
+        template, context = f"{side or 'overview'}.html", self._context(side)
         return self._page(
             template, viewer=viewer, key=key, service=service, side=side, sides=SIDES, parts=parts, **context
         )
@@ -154,18 +155,22 @@ class Pages:
             raise Refused(404, "there is no such page")
         async with self._streams.begin(request) as stream:
             with self._feed.watched() as changes, self._scraping.watching([key] if side == "charts" else []):
-                changed, sent, last = frozenset((key,)), Parts(), 0.0
+                changed, sent, last, loop = frozenset((key,)), Parts(), 0.0, asyncio.get_running_loop()
+                beaten = loop.time()
                 while True:
                     if key in changed:
                         await self._send_parts(stream, viewer, key, side, sent)
                         last = await self._send_points(stream, key, last)
                     elif not changed:
-                        await stream.beat()
-                    changed = await changes.wait(HEARTBEAT)
+                        await self._send_parts(stream, viewer, key, side, sent)
+                        if loop.time() - beaten >= HEARTBEAT:
+                            await stream.beat()
+                            beaten = loop.time()
+                    changed = await changes.wait(SIDES[side].redrawn)
 
     async def _send_parts(self, stream: Stream, viewer: Viewer, key: ServiceKey, side: str, sent: Parts) -> None:
         service = self._feed.service(key, viewer.hidden(key)) if viewer.may_see(key) else None
-        parts = self._parts(key, service, side) if service else {"head": self._part("gone", key=key)}
+        parts = self._parts(viewer, key, service, side) if service else {"head": self._part("gone", key=key)}
         different = {name: html for name, html in parts.items() if sent.get(name) != html}
         sent.update(different)
         if different:
@@ -186,30 +191,25 @@ class Pages:
             raise Refused(404, f"there is no service {key.name} in namespace {key.namespace}")
         return key, service
 
-    def _parts(self, key: ServiceKey, service: Service, side: str) -> Parts:
+    def _parts(self, viewer: Viewer, key: ServiceKey, service: Service, side: str) -> Parts:
         parts = {"head": self._part("head", key=key, service=service, sides=SIDES, side=side)}
         if side == "":
             parts["overview"] = self._part("overview", key=key, service=service)
         if side == "timeline":
-            parts["timeline"] = self._part(
-                "timeline",
-                service=service,
-                line=line_of(service, datetime.now(UTC)),
-                history=service.history,
+            line = line_of(service, datetime.now(UTC))
+            parts["start"] = self._part("start", line=line)
+            parts["history"] = self._part("history", line=line, history=service.history)
+        if side == "logs":
+            parts["container"] = self._part("containers", service=service)
+        if side == "yaml" and (found := self._source.related(key)):
+            related = found.without(viewer.hidden(key))
+            parts["yaml"] = self._part(
+                "yaml", service=service, applied=_applied(related.service), children=related.children
             )
         return parts
 
-    def _context(self, viewer: Viewer, key: ServiceKey, side: str) -> dict[str, Any]:
-        if side == "yaml":
-            found = self._source.related(key)
-            related = found.without(viewer.hidden(key)) if found else None
-            return {
-                "applied": _applied(related.service) if related else {},
-                "children": related.children if related else (),
-            }
-        if side == "logs":
-            return {"lines_kept": limits.DASHBOARD_LOG_LINES}
-        return {}
+    def _context(self, side: str) -> dict[str, Any]:
+        return {"lines_kept": limits.DASHBOARD_LOG_LINES} if side == "logs" else {}
 
     # --- templates ------------------------------------------------------------------------------------------
 

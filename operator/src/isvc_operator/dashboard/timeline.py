@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from isvc_operator.dashboard.markup import moment
-from isvc_operator.view.values import Container, ContainerState, Pod, Purpose, Service
+from isvc_operator.view.values import Container, ContainerState, Health, Pod, Purpose, Service
 
 _APPLIED_BEFORE = 600.0  # seconds from apply to the first pod, beyond which the pods are of a later rollout
+_WAITS = "waits for a node, volumes and images"
 _LABELS = {
     Purpose.STORAGE: "copies the model",
     Purpose.SERVER: "starts and loads the model",
@@ -42,11 +43,12 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """The start of a pod: its parts in order, and when it was ready."""
+    """The start of a pod: its parts in order, and when it was ready first; unless known, when that was is forgotten."""
 
     pod: str
     parts: Sequence[Part]
     ready: float | None
+    is_known: bool = True
 
     @property
     def slowest(self) -> Part | None:
@@ -89,40 +91,74 @@ def ticks(length: float) -> Sequence[float]:
 
 
 def _lane(pod: Pod, begins: datetime, now: datetime) -> Lane:
-    ready = _after(begins, pod.ready_at)
-    return Lane(pod=pod.name, parts=list(_parts(pod, begins, now.astimezone(UTC), ready)), ready=ready)
+    ready = _after(begins, pod.first_ready_at)
+    is_known = ready is not None or pod.health is not Health.READY
+    parts = list(_parts(pod, begins, now.astimezone(UTC), ready)) if is_known else []
+    return Lane(pod=pod.name, parts=parts, ready=ready, is_known=is_known)
+
+
+@dataclass(frozen=True)
+class _Instance:
+    """An instance of a container, in seconds since the line begins; ``end`` is None while it runs."""
+
+    container: Container
+    start: float
+    end: float | None
+    failed: bool
+    is_first: bool
+
+
+def _instances(container: Container, begins: datetime) -> Iterator[_Instance]:
+    """Yield those that Kubernetes knows, which are the last two."""
+    last = container.last
+    if last and (start := _after(begins, last.started_at)) is not None:
+        end = _after(begins, last.ended_at)
+        yield _Instance(container, start, start if end is None else end, bool(last.exit_code), container.restarts <= 1)
+    if (start := _after(begins, container.started_at)) is not None:
+        has_failed = bool(container.exit_code) and container.state is not ContainerState.RUNNING
+        yield _Instance(container, start, _after(begins, container.ended_at), has_failed, last is None)
 
 
 def _parts(pod: Pod, begins: datetime, now: datetime, ready: float | None) -> Iterator[Part]:
+    """Yield the parts up to the first time that the pod was ready; what its containers did later is no start."""
     present = (now - begins).total_seconds()
     reached = _after(begins, pod.created_at) or 0.0
-    started = [container for container in pod.containers if container.started_at]
-    for container in sorted(started, key=lambda item: (item.started_at or "", _is_server(item))):
-        start = _after(begins, container.started_at) or 0.0
+    instances = [item for container in pod.containers for item in _instances(container, begins)]
+    started = [item for item in instances if ready is None or item.start <= ready]
+    for instance in sorted(started, key=lambda item: (item.start, _is_server(item.container))):
+        container, start = instance.container, instance.start
         if start - reached >= 1:
-            name = "waits for a node, volumes and images" if container is started[0] else "prepares the next container"
-            yield Part(kind=Kind.WAITING, name=name, start=reached, seconds=start - reached)
-        end = _after(begins, container.ended_at)
-        if end is None and _is_server(container):
-            end = ready
+            yield Part(kind=Kind.WAITING, name=_wait(instance, instances[0]), start=reached, seconds=start - reached)
+        end = instance.end
+        if ready is not None and _is_server(container):
+            end = ready if end is None else min(end, ready)
         stop = max(start, present if end is None else end)
         yield Part(
             kind=_kind(container),
-            name=f"{container.name} {_LABELS[container.purpose]}",
+            name=_name(container),
             start=start,
             seconds=stop - start,
             going=end is None,
-            failed=bool(container.exit_code) and container.state is not ContainerState.RUNNING,
+            failed=instance.failed and end == instance.end,
         )
         reached = max(reached, stop)
-    if not started and ready is None:
-        yield Part(
-            kind=Kind.WAITING,
-            name="waits for a node, volumes and images",
-            start=reached,
-            seconds=max(0.0, present - reached),
-            going=True,
-        )
+    servers = [container for container in pod.containers if container.purpose is Purpose.SERVER]
+    if ready is not None and servers and not any(item.container in servers for item in started):
+        # It has been restarted so often since that the times of its start are forgotten.
+        seconds = max(0.0, ready - reached)
+        yield Part(kind=Kind.SERVER, name=_name(servers[0]), start=reached, seconds=seconds)
+    elif not started and ready is None:
+        yield Part(kind=Kind.WAITING, name=_WAITS, start=reached, seconds=max(0.0, present - reached), going=True)
+
+
+def _wait(before: _Instance, first: _Instance) -> str:
+    if not before.is_first:
+        return f"{before.container.name} fails and is restarted"
+    return _WAITS if before is first else "prepares the next container"
+
+
+def _name(container: Container) -> str:
+    return f"{container.name} {_LABELS[container.purpose]}"
 
 
 def _is_server(container: Container) -> bool:

@@ -19,6 +19,7 @@ from isvc_operator.view.values import Component, Failure, Health
 from isvc_operator.view.way import shares_of
 
 _KINDS = (PREDICTOR, TRANSFORMER, EXPLAINER)
+_ROLLED_OUT = "NewReplicaSetAvailable"
 _HEALTH = {"True": Health.READY, "False": Health.FAILED, "Unknown": Health.STARTING}
 
 
@@ -75,7 +76,7 @@ def _component(related: Related, kind: str, name: str, shares: Mapping[str, int]
         available=counts.get("availableReplicas", 0),
         traffic=shares.get(name),
         url=related.service.get("status", {}).get("components", {}).get(kind, {}).get("url", ""),
-        pods=pods_seen(pods_of(related.pods, kind, name), related),
+        pods=pods_seen(pods_of(related.pods, kind, name), related, rolled_out_at=_rolled_out_at(deployment)),
         failure=_failure(observed, reason or "", message or "") if health is Health.FAILED else None,
     )
 
@@ -99,6 +100,13 @@ def _failure(observed: ComponentObservation, reason: str, message: str) -> Failu
     if observed.failure and observed.failure.reason == reason:
         return seen_failure(observed.failure, observed.log)
     return Failure(reason=reason, cause=message, cure=cure_for(reason))
+
+
+def _rolled_out_at(deployment: Manifest | None) -> str | None:
+    """Return when all pods of the newest template were available first: later ends of one do not change it."""
+    conditions = deployment.get("status", {}).get("conditions", ()) if deployment else ()
+    done = (item for item in conditions if item["type"] == "Progressing" and item["status"] == "True")
+    return next((item.get("lastUpdateTime") for item in done if item.get("reason") == _ROLLED_OUT), None)
 
 
 def _wanted(deployment: Manifest | None, observed: ComponentObservation) -> int:

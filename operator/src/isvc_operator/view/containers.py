@@ -7,7 +7,7 @@ from typing import Any
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER, CONTAINER_MODELCAR, CONTAINER_SERVER, CONTAINER_TRANSFORMER
 from isvc_operator.manifests import Pod
-from isvc_operator.view.values import Container, ContainerState, Purpose
+from isvc_operator.view.values import Container, ContainerState, Ended, Purpose
 
 
 def containers_of(pod: Pod) -> list[Container]:
@@ -47,8 +47,18 @@ def _container(status: Mapping[str, Any], purpose: Purpose) -> Container:
         reason=said.get("reason", ""),
         message=said.get("message") or ended.get("message", ""),
         exit_code=ended.get("exitCode"),
-        started_at=state.get("running", ended).get("startedAt"),
-        ended_at=ended.get("finishedAt"),
+        started_at=(state.get("running") or state.get("terminated", {})).get("startedAt"),
+        ended_at=state.get("terminated", {}).get("finishedAt"),
+        last=_ended(before) if before else None,
+    )
+
+
+def _ended(terminated: Mapping[str, Any]) -> Ended:
+    return Ended(
+        reason=terminated.get("reason", ""),
+        exit_code=terminated.get("exitCode"),
+        started_at=terminated.get("startedAt"),
+        ended_at=terminated.get("finishedAt"),
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER
@@ -22,17 +24,21 @@ from isvc_operator.view.containers import containers_of
 from isvc_operator.view.cures import cure_for
 from isvc_operator.view.progress import progress_in
 from isvc_operator.view.source import Related
-from isvc_operator.view.values import Failure, Health, Progress
+from isvc_operator.view.values import Failure, Health, Progress, Purpose
 from isvc_operator.view.values import Pod as SeenPod
 
 
-def pods_seen(pods: Iterable[Pod], related: Related) -> list[SeenPod]:
-    """Return the pods, those of the newest template first, and of these the newest first."""
+def pods_seen(pods: Iterable[Pod], related: Related, *, rolled_out_at: str | None = None) -> list[SeenPod]:
+    """Return the pods, those of the newest template first, and of these the newest first.
+
+    ``rolled_out_at`` is when all pods of the newest template were ready.
+    """
     every = [*pods]
     newest = newest_revision(every)
     current = {id(pod) for pod in newest}
     others = sorted((pod for pod in every if id(pod) not in current), key=_age, reverse=True)
-    return [_pod(pod, related, current=id(pod) in current) for pod in [*newest, *others][:SEEN_PODS]]
+    seen = [_pod(pod, related, current=id(pod) in current) for pod in [*newest, *others][:SEEN_PODS]]
+    return [replace(pod, first_ready_at=_first_ready_at(pod, rolled_out_at)) for pod in seen]
 
 
 def failure_of(pods: Sequence[Pod], related: Related) -> PodFailure | None:
@@ -104,6 +110,21 @@ def _health(pod: Pod, *, ready: bool, failed: bool) -> Health:
 def _ready_at(pod: Pod) -> str | None:
     conditions: Sequence[Mapping[str, Any]] = pod.get("status", {}).get("conditions", ())
     return next((item.get("lastTransitionTime") for item in conditions if item["type"] == "Ready"), None)
+
+
+def _first_ready_at(pod: SeenPod, rolled_out_at: str | None) -> str | None:
+    """Return when a pod was ready first: its own condition has the time of the last change alone."""
+    rolled_out = rolled_out_at if pod.current and _is_before(pod.created_at, rolled_out_at) else None
+    if any(container.restarts for container in pod.containers if container.purpose is Purpose.SERVER):
+        return rolled_out
+    return pod.ready_at if _is_before(pod.ready_at, rolled_out) or rolled_out is None else rolled_out
+
+
+def _is_before(first: str | None, second: str | None) -> bool:
+    try:
+        return datetime.fromisoformat(first or "") <= datetime.fromisoformat(second or "")
+    except (ValueError, TypeError):
+        return False
 
 
 def _is_preparing(pod: Pod) -> bool:

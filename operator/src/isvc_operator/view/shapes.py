@@ -29,7 +29,15 @@ _METADATA: Final = {
     "managedFields": [{"manager": "", "operation": "", "subresource": str, "time": ""}],
 }
 _CONDITIONS: Final = [
-    {"type": "", "status": "", "severity": str, "reason": str, "message": str, "lastTransitionTime": str}
+    {
+        "type": "",
+        "status": "",
+        "severity": str,
+        "reason": str,
+        "message": str,
+        "lastTransitionTime": str,
+        "lastUpdateTime": str,
+    }
 ]
 _STATE: Final = {
     "waiting": {"reason": str, "message": str},

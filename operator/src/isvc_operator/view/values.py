@@ -64,8 +64,21 @@ class Progress:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How and when an instance of a container has ended."""
+
+    reason: str = ""
+    exit_code: int | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Container:
-    """A container of a pod. ``reason``, ``message`` and ``exit_code`` are those of its last end, or why it waits."""
+    """A container of a pod. ``reason``, ``message`` and ``exit_code`` are those of its last end, or why it waits.
+
+    The times are those of its present instance, None while it waits; ``last`` is the end of the instance before.
+    """
 
     name: str
     purpose: Purpose
@@ -78,13 +91,15 @@ class Container:
     exit_code: int | None = None
     started_at: str | None = None
     ended_at: str | None = None
+    last: Ended | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pod:
     """A pod of a component. ``stage`` is that of its start, as in the reason of a condition; empty if it is ready.
 
-    ``current``: it has the newest template of its component.
+    ``current``: it has the newest template of its component. ``ready_at`` is when it became ready, last;
+    ``first_ready_at`` is when it did so first, None if that is not known.
     """
 
     name: str
@@ -95,6 +110,7 @@ class Pod:
     message: str = ""
     node: str = ""
     ready_at: str | None = None
+    first_ready_at: str | None = None
     progress: Progress | None = None
     failure: Failure | None = None
     containers: Sequence[Container] = ()
