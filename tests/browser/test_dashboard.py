@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -161,7 +162,7 @@ async def test_services_are_opened_by_keys(open_page: Open, source: PlayedSource
 async def test_a_log_of_ten_thousand_lines_is_followed_and_searched(open_page: Open, source: PlayedSource) -> None:
     source.put(PLAYED.ready())
     page = await open_page(f"{PATH}/logs")
-    await expect(page.locator("#log-state")).to_have_text("Reading…")
+    await expect(page.locator("#log-state")).to_have_text("No lines yet.")
 
     for begin in range(0, 10_000, 500):
         lines = (f"line {number}" for number in range(begin, begin + 500))
@@ -173,6 +174,54 @@ async def test_a_log_of_ten_thousand_lines_is_followed_and_searched(open_page: O
     await page.get_by_role("searchbox").fill("line 77")
     await expect(page.locator("#lines div")).to_have_count(111)  # what is not shown is searched as well
     await expect(page.locator("#lines mark").first).to_have_text("line 77")
+
+
+async def test_who_goes_up_in_a_log_by_keys_stays_there_and_follows_again_at_its_end(
+    open_page: Open, source: PlayedSource
+) -> None:
+    source.put(PLAYED.ready())
+    source.write(PLAYED.pod_name, "kserve-container", *(f"line {number}" for number in range(200)))
+    page = await open_page(f"{PATH}/logs")
+    follow, lines = page.get_by_label("Follow"), page.locator("#lines")
+    await expect(lines.locator("div").last).to_contain_text("line 199")
+    await lines.press("PageUp")
+    await expect(follow).not_to_be_checked()
+    source.write(PLAYED.pod_name, "kserve-container", "one more")
+    await expect(lines.locator("div").last).to_contain_text("one more")
+    assert await lines.evaluate("lines => lines.scrollHeight - lines.clientHeight - lines.scrollTop") > 50
+
+    await lines.press("End")
+    await expect(follow).to_be_checked()
+
+
+async def test_the_containers_of_a_log_page_follow_the_service(open_page: Open, source: PlayedSource) -> None:
+    source.put(PLAYED.pending())
+    page = await open_page(f"{PATH}/logs")
+    await expect(page.locator("#log-state")).to_have_text("No container has been started.")
+
+    source.write(PLAYED.pod_name, "kserve-container", "it starts")
+    source.put(PLAYED.starting())
+    await expect(page.get_by_text("it starts")).to_be_visible()
+    source.put(PLAYED.failed())
+    await expect(page.locator("#container option")).to_have_count(3)
+    await expect(page.locator("#container")).to_have_value("kserve-container (exit code 1)")
+    await expect(page.get_by_text("it starts")).to_be_visible()
+
+
+async def test_a_log_that_nobody_sees_is_not_read(open_page: Open, source: PlayedSource) -> None:
+    source.put(PLAYED.ready())
+    source.write(PLAYED.pod_name, "kserve-container", "it starts")
+    page = await open_page(f"{PATH}/logs")
+    await expect(page.get_by_text("it starts")).to_be_visible()
+    for hidden in ("true", "false"):
+        await page.evaluate(
+            f"Object.defineProperty(document, 'hidden', {{value: {hidden}, configurable: true}});"
+            "document.dispatchEvent(new Event('visibilitychange'))"
+        )
+        async with asyncio.timeout(5):
+            while source.log_readers != (hidden == "false"):  # noqa: ASYNC110 - the server's next turns
+                await asyncio.sleep(0.01)
+    await expect(page.locator("#lines div")).to_have_count(1)
 
 
 async def test_lines_are_chosen_by_level_and_by_container(open_page: Open, source: PlayedSource) -> None:

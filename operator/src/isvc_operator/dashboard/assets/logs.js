@@ -11,6 +11,8 @@ let pending = [];
 let stream = null;
 let frame = 0;
 let received = 0;
+let chosen = ""; // the id of the container's option
+let drawnTo = 0; // where the view was scrolled to by the page itself
 let ended = ""; // why no more lines come
 const RANK = { debug: 0, info: 1, warning: 2, error: 3 };
 
@@ -61,8 +63,14 @@ function draw() {
   pending = [];
   lines.append(...added.map(row));
   trim();
-  if (at("follow").checked) lines.scrollTop = lines.scrollHeight;
+  toEnd();
   count();
+}
+
+function toEnd() {
+  if (!at("follow").checked) return;
+  lines.scrollTop = lines.scrollHeight;
+  drawnTo = lines.scrollTop;
 }
 
 function trim() {
@@ -71,7 +79,7 @@ function trim() {
 
 function drawAll() {
   lines.replaceChildren(...kept.filter(matches).slice(-SHOWN).map(row));
-  if (at("follow").checked) lines.scrollTop = lines.scrollHeight;
+  toEnd();
   count();
 }
 
@@ -82,13 +90,15 @@ function open() {
   received = 0;
   ended = "";
   lines.replaceChildren();
-  const chosen = at("container").selectedOptions[0];
-  if (!chosen) return;
-  const { pod, container, previous } = chosen.dataset;
+  const option = at("container").selectedOptions[0];
+  chosen = option?.id ?? "";
+  if (!option) return say("No container has been started.");
+  const { pod, container, previous } = option.dataset;
   const query = new URLSearchParams({ pod, container, ...(previous && { previous }) });
   history.replaceState(null, "", `${location.pathname}?${query}`);
   say("Reading…");
   stream = new EventSource(`${view.dataset.log}?${query}`);
+  stream.addEventListener("open", () => { if (!received) say("No lines yet."); });
   stream.addEventListener("lines", (event) => {
     for (const line of JSON.parse(event.data)) pending.push(line);
     if (pending.length > KEPT) {
@@ -113,17 +123,47 @@ function open() {
   });
 }
 
-const query = new URLSearchParams(location.search);
-const options = [...at("container").options];
-const asked = options.find((option) => option.dataset.pod === query.get("pod") && option.dataset.container === query.get("container") && (option.dataset.previous ?? null) === query.get("previous"));
-const server = options.find((option) => option.dataset.purpose === "server");
-if (asked ?? server) (asked ?? server).selected = true;
+// The container that the address names, else the first server.
+function choose() {
+  const query = new URLSearchParams(location.search);
+  const options = [...at("container").options];
+  const isAsked = ({ dataset }) => dataset.pod === query.get("pod") && dataset.container === query.get("container") && (dataset.previous ?? null) === query.get("previous");
+  const option = options.find(isAsked) ?? options.find((one) => one.dataset.purpose === "server");
+  if (option) option.selected = true;
+}
+
+function leave() {
+  stream?.close();
+  stream = null;
+}
 
 at("container").addEventListener("change", open);
 at("find").addEventListener("input", drawAll);
 at("level").addEventListener("change", drawAll);
 at("follow").addEventListener("change", drawAll);
 at("wrap").addEventListener("change", () => lines.classList.toggle("wrap", at("wrap").checked));
-lines.addEventListener("wheel", (event) => { if (event.deltaY < 0) at("follow").checked = false; }, { passive: true });
+// By wheel, touch, keys or the scroll bar: who goes up reads there, and who comes to the end follows again.
+lines.addEventListener("scroll", () => {
+  const isAtEnd = lines.scrollTop + lines.clientHeight >= lines.scrollHeight - 4;
+  if (lines.scrollTop < drawnTo - 4 && !isAtEnd) at("follow").checked = false;
+  else if (isAtEnd) [at("follow").checked, drawnTo] = [true, lines.scrollTop];
+}, { passive: true });
 view.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
+
+// The list of containers has changed: what is read stays chosen.
+document.addEventListener("htmx:after:swap", () => {
+  const option = chosen && at("container").namedItem(chosen);
+  if (option) option.selected = true;
+  else if (!chosen && at("container").options.length) { choose(); open(); }
+});
+
+// A page that nobody sees gives its connection back: a browser has six of them for a host.
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) leave();
+  else if (!stream && !ended) open();
+});
+
+if (matchMedia("(max-width: 46rem)").matches) at("wrap").checked = true;
+lines.classList.toggle("wrap", at("wrap").checked);
+choose();
 open();
