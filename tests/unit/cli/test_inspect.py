@@ -57,7 +57,7 @@ def test_what_an_archive_says_of_itself_is_inert(tmp_path: Path, output: str, ca
 @pytest.mark.parametrize(
     ("source", "code", "message"),
     [
-        ("gone", 1, "gone: there is no gone in .; nothing is there"),
+        ("gone", 2, "gone does not exist; name an archive, a folder or a URI"),
         ("pvc://claim", 2, "pvc://claim is a claim of a cluster; name a folder with a copy of it"),
         ("ftp://host/x", 2, "ftp:// is not a known scheme"),
     ],

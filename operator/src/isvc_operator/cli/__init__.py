@@ -106,6 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _failures() -> tuple[type[OperatorError], ...]:
     """Return the errors of what was asked for correctly, and has failed."""
+    from isvc_operator.cli.seen.errors import NoSuchService
     from isvc_operator.cluster.errors import NotSeen
     from isvc_operator.dashboard.errors import DashboardFailed
     from isvc_operator.kube.errors import KubeError
@@ -114,7 +115,7 @@ def _failures() -> tuple[type[OperatorError], ...]:
     from isvc_operator.migrate.errors import MigrationFailed
     from isvc_operator.predict.errors import PredictFailed
 
-    return RunFailed, MigrationFailed, PredictFailed, KubeError, OlderState, NotSeen, DashboardFailed
+    return RunFailed, MigrationFailed, PredictFailed, KubeError, OlderState, NotSeen, NoSuchService, DashboardFailed
 
 
 def _fail(message: str, exit_code: int) -> int:

@@ -6,6 +6,7 @@ when a pod or `isvc run` downloads a model.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, Final
 
@@ -31,6 +32,8 @@ def command(*, source: str, output: Output) -> int:
     """
     if source.startswith("pvc://"):
         raise UnusableInput(f"{source} is a claim of a cluster; name a folder with a copy of it")
+    if "://" not in source and not os.path.lexists(source):
+        raise UnusableInput(f"{source} does not exist; name an archive, a folder or a URI")
     found = _look(source)
     if output is Output.TEXT:
         _write(found)

@@ -50,8 +50,9 @@ class ServiceName(click.ParamType[str]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name; fails for any other text."""
         text = str(value)
-        if not (is_name(text) or (self._or_url and "://" in text)):  # longer ones than the operator serves are found, too
-            self.fail(f"{text!r} cannot be the name of a service: {_RULE}", param, ctx)
+        if not (is_name(text) or (self._or_url and "://" in text)):
+            rule = f"{_RULE[:-1]}; begin a URL with http:// or https://." if self._or_url else _RULE
+            self.fail(f"{text!r} cannot be the name of a service: {rule}", param, ctx)
         return text
 
 

@@ -75,7 +75,7 @@ class Caller:
 
     @asynccontextmanager
     async def _exchange(self, method: str, path: str, payload: Payload | None) -> AsyncIterator[aiohttp.ClientResponse]:
-        headers = {"X-Server-Timing": "1"} | ({"Host": self.target.host} if self.target.host else {})
+        headers = {"X-Server-Timing": "1", **self.target.headers()}
         if payload and not payload.files:
             headers["Content-Type"] = payload.content_type
         with self._as_failure():
@@ -116,7 +116,7 @@ async def caller(target: Target, seconds: float, authority: str | None = None) -
     try:
         tls = await asyncio.to_thread(ssl.create_default_context, cafile=authority)
     except OSError as error:
-        raise PredictFailed(f"--cacert {authority}: {error}; give a file with PEM certificates") from error
+        raise UnusableRequest(f"--cacert {authority}: {error}; give a file with PEM certificates") from error
     connector: aiohttp.BaseConnector = (
         aiohttp.UnixConnector(str(target.socket)) if target.socket else aiohttp.TCPConnector(ssl=tls)
     )

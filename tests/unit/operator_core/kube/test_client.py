@@ -87,7 +87,9 @@ async def test_a_log_that_is_not_utf8_is_still_text() -> None:
     assert await api_of(StubSession(body=b"ok \xff")).send(request) == "ok �"
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>Log in</html>", b'{"kind": "Service", "metadata": {"name'])
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>Log in</html>", b'{"kind": "Service", "metadata": {"name', b"{}", b'{"status": "ok"}']
+)
 async def test_a_response_that_is_no_object_is_no_answer(body: bytes) -> None:
     with pytest.raises(KubeError, match=r"^the response of the API server is not an object: ") as caught:
         await api_of(StubSession(body=body)).send(REQUEST)
