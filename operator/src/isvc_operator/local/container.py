@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.extras import PROGRAMS
+from isvc_operator.local import shape
 from isvc_operator.local.addresses import ServiceAddress, localize_addresses
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.objects import text_of
@@ -113,6 +114,7 @@ class Process:
 
 def plan_process(name: str, container: Container, bindings: LocalBindings) -> Process:
     """Return the container as a process; raises UnusableInput if it needs something that only a cluster has."""
+    container = shape.container(container, name)
     env = _environment(name, container, bindings)
     command = [
         _expand(_text(name, item), env) for item in (*_command(name, container, bindings), *container.get("args", ()))
@@ -258,7 +260,7 @@ def _probe(name: str, field: str, container: Container, bindings: LocalBindings)
     probe = container.get(field)
     if probe is None:
         return None
-    action = _action(probe, container, bindings)
+    action = _action(f"the {field} of {name}", probe, container, bindings)
     if action is None:
         raise UnusableInput(f"the {field} of {name} has none of httpGet, tcpSocket, grpc and exec; give it one")
     return Probe(
@@ -272,23 +274,28 @@ def _probe(name: str, field: str, container: Container, bindings: LocalBindings)
 
 
 def _action(
-    probe: Mapping[str, Any], container: Container, bindings: LocalBindings
+    name: str, probe: Mapping[str, Any], container: Container, bindings: LocalBindings
 ) -> HttpGet | TcpSocket | Grpc | Exec | None:
     if exec_ := probe.get("exec"):
-        return Exec(_local_command(exec_.get("command", ()), bindings))
+        return Exec(_local_command(exec_["command"], bindings))
     if get := probe.get("httpGet"):
         headers = tuple((item["name"], item.get("value", "")) for item in get.get("httpHeaders", ()))
         scheme = get.get("scheme", "HTTP").lower()
-        return HttpGet(_port(get["port"], container, bindings), get.get("path") or "/", scheme, headers)
+        return HttpGet(_port(name, get["port"], container, bindings), get.get("path") or "/", scheme, headers)
     if socket := probe.get("tcpSocket"):
-        return TcpSocket(_port(socket["port"], container, bindings))
+        return TcpSocket(_port(name, socket["port"], container, bindings))
     if grpc := probe.get("grpc"):
-        return Grpc(_port(grpc["port"], container, bindings), grpc.get("service") or "")
+        return Grpc(_port(name, grpc["port"], container, bindings), grpc.get("service") or "")
     return None
 
 
-def _port(port: Any, container: Container, bindings: LocalBindings) -> int:
-    """Return the port of this machine for one of the container, which may have a name."""
-    named = {item.get("name"): item["containerPort"] for item in container.get("ports", ())}
+def _port(name: str, port: int | str, container: Container, bindings: LocalBindings) -> int:
+    """Return the port of this machine for one of the container, which may have a name, or be a number in quotes."""
+    named = {item["name"]: item["containerPort"] for item in container.get("ports", ()) if "name" in item}
     number = named.get(port, port)
+    if isinstance(number, str):
+        if not number.isascii() or not number.isdigit() or not 1 <= int(number[:6]) <= 65535:
+            known = ", ".join(named) or "none"
+            raise UnusableInput(f"{name} asks port {number!r}, which the container does not name; it names {known}")
+        number = int(number)
     return bindings.ports.get(number, number)

@@ -119,6 +119,8 @@ class LocalPod:
         for folder in self.plan.folders:
             folder.mkdir(parents=True, exist_ok=True)
         for file, content in self.plan.files.items():
+            if ".." in file.parts or not file.is_relative_to(self.plan.folder):
+                raise OSError(f"{file} is outside of {self.plan.folder}")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
         for link, target in self.plan.links.items():

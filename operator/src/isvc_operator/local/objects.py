@@ -8,16 +8,23 @@ from typing import Any
 
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.errors import ConfigError
+from isvc_operator.local.errors import UnusableInput
+from isvc_operator.local.shape import is_key
 from isvc_operator.manifests import Manifest, Volume
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.text import shortened
 
 
 def as_stored(body: Mapping[str, Any]) -> Manifest:
-    """Return the object as an API server would store it: a secret's ``stringData`` is encoded into ``data``."""
-    plain = body.get("stringData") or {}
-    encoded = {key: base64.b64encode(str(text).encode()).decode() for key, text in plain.items()}
+    """Return the object as an API server would store it: a secret's ``stringData`` is encoded into ``data``.
+
+    Raises UnusableInput for data that it would refuse.
+    """
+    if body["kind"] != "Secret":
+        return body
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in _texts(body, "stringData").items()}
     kept = {name: value for name, value in body.items() if name != "stringData"}
-    return {**kept, "data": {**(body.get("data") or {}), **encoded}} if body["kind"] == "Secret" else kept
+    return {**kept, "data": {**_texts(body, "data"), **encoded}}
 
 
 def configuration_in(objects: Iterable[Manifest]) -> Mapping[str, str]:
@@ -50,7 +57,32 @@ def files_of(volume: Volume, objects: Objects) -> Mapping[str, bytes] | None:
 
 
 def _contents(body: Manifest | None) -> Mapping[str, bytes]:
-    data: Mapping[str, str] = (body or {}).get("data") or {}
-    if body is not None and body["kind"] == "Secret":
-        return {key: base64.b64decode(text) for key, text in data.items()}
-    return {key: text.encode() for key, text in data.items()}
+    if body is None:
+        return {}
+    texts = _texts(body, "data")
+    if body["kind"] == "Secret":
+        return {key: _decoded(body, key, text) for key, text in texts.items()}
+    binary = {key: _decoded(body, key, text) for key, text in _texts(body, "binaryData").items()}
+    return {key: text.encode() for key, text in texts.items()} | binary
+
+
+def _texts(body: Manifest, field: str) -> Mapping[str, str]:
+    """Return the values of a Secret or ConfigMap; raises UnusableInput for what an API server would refuse."""
+    name, data = f"{body['kind']} {body['metadata']['name']}", body.get(field) or {}
+    if not isinstance(data, Mapping):
+        raise UnusableInput(f"{name}: {field} is not a map of keys to texts")
+    for key, text in data.items():
+        if not is_key(key):
+            what = "a key may only have letters, digits, '-', '_' and '.', and does not begin with '..'"
+            raise UnusableInput(f"{name}: {field} has the key {shortened(repr(key), 80)}; {what}")
+        if not isinstance(text, str):
+            raise UnusableInput(f"{name}: the value of key {key} in {field} is not a string; put it in quotes")
+    return data
+
+
+def _decoded(body: Manifest, key: str, text: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        name = f"{body['kind']} {body['metadata']['name']}"
+        raise UnusableInput(f"{name}: the value of key {key} is not Base64; correct it") from None

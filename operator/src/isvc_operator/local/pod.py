@@ -22,6 +22,7 @@ from isvc_operator.api.names import (
     PREDICTOR,
     PVC_MOUNT_ROOT,
 )
+from isvc_operator.local import shape
 from isvc_operator.local.addresses import ServiceAddress
 from isvc_operator.local.container import LocalBindings, Process, plan_process
 from isvc_operator.local.errors import UnusableInput
@@ -70,7 +71,8 @@ class Pod:
 def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
     """Return the pod of a Deployment; raises UnusableInput if it needs something that only a cluster has."""
     template = deployment["spec"]["template"]
-    spec, labels = template["spec"], template["metadata"]["labels"]
+    labels = template["metadata"]["labels"]
+    spec = shape.pod_spec(template["spec"], f"the pod of {_component_name(labels)}")
     volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
     for container in spec.get("initContainers", ()):
         _check_ends(container)
@@ -124,9 +126,12 @@ def _image_needed(image: str) -> UnusableInput:
 
 def _process_name(labels: Mapping[str, str], container: Container) -> str:
     """Return ``SERVICE/CONTAINER``, with the component in between if it is not the predictor."""
+    return f"{_component_name(labels)}/{container['name']}"
+
+
+def _component_name(labels: Mapping[str, str]) -> str:
     component = labels[LABEL_COMPONENT]
-    inside = [] if component == PREDICTOR else [component]
-    return "/".join([labels[LABEL_SERVICE], *inside, container["name"]])
+    return labels[LABEL_SERVICE] if component == PREDICTOR else f"{labels[LABEL_SERVICE]}/{component}"
 
 
 def _bindings(

@@ -1,0 +1,182 @@
+"""A pod's spec that an API server would refuse is refused with the name of the field, whatever is wrong with it."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isvc_operator.local.container import Exec, HttpGet, Probe
+from isvc_operator.local.errors import UnusableInput
+from isvc_operator.local.pod import Machine, Pod, plan_pod
+from isvc_operator.resolve.storage.objects import ObjectReference
+
+SECRET = {"kind": "Secret", "metadata": {"name": "keys"}, "data": {"token": "eA=="}}
+CONFIG = {"kind": "ConfigMap", "metadata": {"name": "words"}, "data": {"a": "b"}}
+WHOLE: dict[str, Any] = {
+    "containers": [
+        {
+            "name": "kserve-container",
+            "image": "server:1",
+            "command": ["python", "server.py"],
+            "args": ["--port=8080"],
+            "workingDir": "/data",
+            "ports": [{"name": "http", "containerPort": 8080}],
+            "env": [
+                {"name": "A", "value": "b"},
+                {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}},
+                {"name": "WORD", "valueFrom": {"configMapKeyRef": {"name": "words", "key": "a"}}},
+            ],
+            "volumeMounts": [
+                {"name": "scratch", "mountPath": "/data", "subPath": "part"},
+                {"name": "models", "mountPath": "/models"},
+                {"name": "keys", "mountPath": "/keys"},
+                {"name": "words", "mountPath": "/words"},
+            ],
+            "readinessProbe": {
+                "httpGet": {"port": "http", "path": "/", "httpHeaders": [{"name": "X", "value": "y"}]},
+                "initialDelaySeconds": 1,
+                "periodSeconds": 2,
+            },
+            "livenessProbe": {"exec": {"command": ["true"]}, "failureThreshold": 3},
+            "startupProbe": {"tcpSocket": {"port": 8080}},
+        }
+    ],
+    "initContainers": [{"name": "first", "command": ["true"], "livenessProbe": {"grpc": {"port": 8081}}}],
+    "volumes": [
+        {"name": "scratch", "emptyDir": {}},
+        {"name": "models", "persistentVolumeClaim": {"claimName": "models"}},
+        {"name": "keys", "secret": {"secretName": "keys"}},
+        {"name": "words", "configMap": {"name": "words"}},
+    ],
+    "terminationGracePeriodSeconds": 5,
+}
+OTHERS: tuple[Any, ...] = (None, "", "nothing", "/", "../../x", -1, 0, 1.5, 70000, True, [], ["x"], [[]], {}, {"x": 1})
+
+
+def plan(spec: Any) -> Pod:
+    labels = {"component": "predictor", "serving.kserve.io/inferenceservice": "first"}
+    ports = iter(range(40001, 50000))
+    machine = Machine(
+        folder=Path("/run/0"),
+        claims={"models": Path("/claims/models")},
+        environment={},
+        python="/venv/bin/python",
+        free_port=lambda: next(ports),
+        objects={ObjectReference("Secret", "keys"): SECRET, ObjectReference("ConfigMap", "words"): CONFIG},
+    )
+    return plan_pod({"spec": {"template": {"metadata": {"labels": labels}, "spec": spec}}}, machine)
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {**WHOLE, "containers": [{**WHOLE["containers"][0], **fields}]}
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to each field and item."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+def changed(path: tuple[Any, ...], *values: Any) -> Any:
+    """The whole spec with another value at a place, or without what was there."""
+    spec = copy.deepcopy(WHOLE)
+    *way, last = path
+    target: Any = spec
+    for key in way:
+        target = target[key]
+    if values:
+        target[last] = values[0]
+    else:
+        del target[last]
+    return spec
+
+
+def test_the_whole_spec_can_be_run() -> None:
+    server = plan(WHOLE).servers[0]
+
+    assert server.readiness == Probe(HttpGet(40001, "/", "http", (("X", "y"),)), initial_delay=1, period=2)
+    assert server.liveness == Probe(Exec(("true",)))
+
+
+def test_nothing_that_is_missing_or_of_another_type_ends_in_another_error() -> None:
+    """Each field and item in turn, without it and with each of the other values."""
+    for path in places(WHOLE):
+        for spec in (changed(path), *(changed(path, value) for value in OTHERS)):
+            is_planned_or_refused(spec)
+
+
+@given(st.randoms(use_true_random=False))
+def test_nor_does_anything_that_is_wrong_in_several_places(chance: random.Random) -> None:
+    spec = copy.deepcopy(WHOLE)
+    for _ in range(3):
+        *way, last = chance.choice(list(places(spec)) or [("containers",)])
+        target: Any = spec
+        for key in way:
+            target = target[key]
+        target[last] = copy.deepcopy(chance.choice(OTHERS))
+    is_planned_or_refused(spec)
+
+
+def is_planned_or_refused(spec: Any) -> None:
+    try:
+        pod = plan(spec)
+    except UnusableInput:
+        return
+    inside = [*pod.folders, *pod.files, *pod.links, *(process.termination_log for process in pod.servers)]
+    assert all(path.is_relative_to(pod.folder) and ".." not in path.parts for path in inside)
+    assert all(isinstance(word, str) for process in pod.servers for word in process.command)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (container(readinessProbe={"httpGet": {"path": "/"}}), r"readinessProbe\.httpGet\.port is missing"),
+        (
+            container(readinessProbe={"httpGet": {"port": 1, "httpHeaders": [{"value": "x"}]}}),
+            r"readinessProbe\.httpGet\.httpHeaders\[0\]\.name is missing",
+        ),
+        (
+            container(livenessProbe={"exec": {"command": []}}),
+            r"livenessProbe\.exec\.command is \[\]; it has to have an",
+        ),
+        (container(livenessProbe={"exec": {"command": [1]}}), r"livenessProbe\.exec\.command\[0\] is 1; .* string"),
+        (container(readinessProbe={"httpGet": {"port": "web"}}), "asks port 'web', which the container does not name"),
+        (
+            container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "keys"}}}]),
+            r"env\[0\]\.valueFrom\.secretKeyRef\.key is missing",
+        ),
+        (
+            container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"key": "token"}}}]),
+            r"env\[0\]\.valueFrom\.secretKeyRef\.name is missing",
+        ),
+        (container(volumeMounts=[{"name": "scratch"}]), r"volumeMounts\[0\]\.mountPath is missing"),
+        (container(workingDir=["/data"]), r"workingDir is \['/data'\]; it has to be a string"),
+        ({**WHOLE, "volumes": [{"emptyDir": {}}]}, r"the pod of first: volumes\[0\]\.name is missing"),
+        (
+            {**WHOLE, "volumes": [{"name": "models", "persistentVolumeClaim": {}}]},
+            r"volumes\[0\]\.persistentVolumeClaim\.claimName is missing",
+        ),
+        ({**WHOLE, "volumes": [{"name": "keys", "secret": {}}]}, r"volumes\[0\]\.secret\.secretName is missing"),
+    ],
+)
+def test_the_field_is_named(spec: Any, message: str) -> None:
+    with pytest.raises(UnusableInput, match=message):
+        plan(spec)
+
+
+@pytest.mark.parametrize("key", ["../../../evil", "..", ".", "a/b", "", "..x", 1, "x" * 254])
+@pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
+def test_a_key_that_would_be_another_path_is_refused(key: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SECRET if kind == "Secret" else CONFIG, "data", {key: "eA=="})
+
+    with pytest.raises(UnusableInput, match=rf"{kind} \w+: data has the key .*; a key may only have"):
+        plan(WHOLE)
