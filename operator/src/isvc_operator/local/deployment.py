@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 
 from isvc_operator.local.clock import now
+from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.kubelet import LocalPod
 from isvc_operator.local.log import Wakeup
 from isvc_operator.local.stored import TEMPLATE_HASH, deployment_status, new_pod, template_hash
@@ -120,6 +121,9 @@ class LocalDeployment:
                 await self._drained(pod)
         except TimeoutError:
             pass  # as on a cluster, what takes longer is cut off
-        await pod.end()
-        self.pods.remove(pod)
-        pod.listener.changed()
+        except Exception as error:  # noqa: BLE001 - its requests are lost, but it must end, and not without a word
+            pod.listener.failed(RunFailed(f"pod {pod.name} is ended with its requests: {error!r}"))
+        finally:
+            await pod.end()
+            self.pods.remove(pod)
+            pod.listener.changed()

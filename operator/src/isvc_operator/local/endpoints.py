@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,15 +11,21 @@ from dataclasses import dataclass, field
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.log import Wakeup
 
+CLOSING = 3.0  # seconds that connections to a pod have before it is asked to end
 _CHUNK = 64 * 1024  # bytes
 
 
 @dataclass
 class Endpoints:
-    """The local ports of the ready pods, and how many requests or connections each of them has."""
+    """The local ports of the ready pods, and how many requests or connections each of them has.
+
+    A connection is no request: it may stay open for ever. It gets a few seconds, like those of a preStop hook. What is
+    open then is for the server to close, which it does when it is asked to end and has answered.
+    """
 
     ports: tuple[int, ...] = ()
-    _busy: dict[int, int] = field(default_factory=dict)
+    _busy: Counter[int] = field(default_factory=Counter)
+    _connected: Counter[int] = field(default_factory=Counter)
     _freed: Wakeup = field(default_factory=Wakeup)
 
     def use(self, ports: Iterable[int]) -> None:
@@ -27,26 +34,41 @@ class Endpoints:
 
     @contextmanager
     def one(self) -> Iterator[int | None]:
-        """Yield the port that has the fewest requests, those in turn that have as many; None if no pod is ready."""
+        """Yield the port for a request: of those with the fewest the next in turn; None if no pod is ready."""
+        with self._counted(self._busy) as port:
+            yield port
+
+    @contextmanager
+    def connection(self) -> Iterator[int | None]:
+        """Yield the port for a connection, like ``one``; it does not keep a pod from ending."""
+        with self._counted(self._connected) as port:
+            yield port
+
+    @contextmanager
+    def _counted(self, counts: Counter[int]) -> Iterator[int | None]:
         if not self.ports:
             yield None
             return
-        port = min(self.ports, key=lambda item: self._busy.get(item, 0))
+        port = min(self.ports, key=lambda item: self._busy[item] + self._connected[item])
         # Last in turn now.
         self.ports = (*(item for item in self.ports if item != port), port)
-        self._busy[port] = self._busy.get(port, 0) + 1
+        counts[port] += 1
         try:
             yield port
         finally:
-            self._busy[port] -= 1
-            if not self._busy[port]:
-                del self._busy[port]
+            counts[port] -= 1
+            if not counts[port]:
+                del counts[port]
                 self._freed.wake()
 
     async def until_free(self, port: int) -> None:
-        """Return when a port has no request."""
+        """Return when a port has no request, and its connections had time to be closed."""
         while port in self._busy:
             await self._freed.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING):
+                while port in self._connected:
+                    await self._freed.wait()
 
 
 @asynccontextmanager
@@ -71,7 +93,7 @@ async def forwarding(endpoints: Endpoints) -> AsyncIterator[int]:
 
 async def _forward(endpoints: Endpoints, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
-        with endpoints.one() as port:
+        with endpoints.connection() as port:
             if port is None:
                 writer.transport.abort()  # refused, as by a Service without a ready pod
                 return

@@ -242,9 +242,11 @@ class LocalService:
         return LocalPod(manifest, plan, self._host.group, self._host.session, self._listener)
 
     async def _drained(self, pod: LocalPod) -> None:
+        """Return when the ingress has no request for a pod; a pod of an older spec may lack a port of the newest."""
         for port, (endpoints, _) in self._ports.items():
-            if port.selects(pod.manifest["metadata"]["labels"]):
-                await endpoints.until_free(pod.plan.ports[port.target])
+            local = pod.plan.ports.get(port.target)
+            if local is not None and port.selects(labels_of(pod.manifest)):
+                await endpoints.until_free(local)
 
     def _changed(self) -> None:
         """Send requests to the pods that are ready now, and let the Deployments look at their pods."""
