@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
+import pytest
+from kserve.protocol.grpc import grpc_predict_v2_pb2 as pb
+from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import GRPCInferenceServiceStub
+
 from tests.support.isvc_process import Sandbox, is_running, read_until, stop
 from tests.support.local_services import runtime, service, write_yaml
+from tests.support.model_folder import manifest, write_mar
 from tests.support.waiting import eventually
 
 HOST = "first.default.example.com"
 PREDICT = "/v1/models/fake:predict"
 TRANSFORMER = Path(__file__).parents[2] / "support" / "fake_transformer.py"
+TORCHLESS = Path(__file__).parents[2] / "support" / "torchless"
+HANDLER = b"import os\n\n\ndef handle(data, context):\n    return data and [str(os.getppid()) for _ in data]\n"
 
 
 @contextmanager
@@ -89,6 +100,140 @@ def test_changes_reach_the_pods_and_no_request_is_lost(sandbox: Sandbox) -> None
     assert f"{file} has changed" in log
     assert process.returncode == 0
     assert list(sandbox.temporary.iterdir()) == []
+
+
+def test_a_server_on_another_port_takes_over_and_the_old_one_ends(sandbox: Sandbox) -> None:
+    other = runtime(
+        args=["--http-port=9090", "--model-dir=/mnt/models"],
+        ports=[{"containerPort": 9090}],
+        readinessProbe={"httpGet": {"path": "/v2/health/ready", "port": 9090}},
+    )
+    file = write_yaml(sandbox.folder / "services.yaml", with_variable("1"), runtime())
+    with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch") as process:
+        read_until(process.stdout, "Ctrl-C stops it.")
+        with asking(sandbox, clients=2) as answers:
+            _, first = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+            write_yaml(file, with_variable("1"), other)
+            eventually(lambda: replaced(answers, first["pid"]), "another pod answers")
+            eventually(lambda: not is_running(first["pid"]), "the old one ends")
+        _, log = stop(process)
+
+    assert Counter(status for status, _ in answers) == {200: len(answers)}
+    assert "Traceback" not in log
+    assert process.returncode == 0
+
+
+def test_an_edit_that_no_api_server_would_accept_changes_nothing(sandbox: Sandbox) -> None:
+    """Whatever is wrong with it: a field that is missing, one of another type, and a name that nothing has."""
+    wrong: dict[str, dict[str, Any]] = {
+        "readinessProbe.httpGet.port is missing": {"readinessProbe": {"httpGet": {"path": "/"}}},
+        "livenessProbe.exec.command is []": {"livenessProbe": {"exec": {"command": []}}},
+        "asks port 'web', which the container does not name": {"readinessProbe": {"httpGet": {"port": "web"}}},
+        "workingDir is ['/data']": {"workingDir": ["/data"]},
+    }
+    file = write_yaml(sandbox.folder / "services.yaml", service(), runtime())
+    with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch") as process:
+        read_until(process.stdout, "Ctrl-C stops it.")
+        _, first = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        for words, fields in wrong.items():
+            write_yaml(file, service(), runtime(**fields))
+            assert words in read_until(process.stderr, "the services run on as they are")
+        _, last = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        _, log = stop(process)
+
+    assert last["pid"] == first["pid"]
+    assert "Traceback" not in log
+    assert process.returncode == 0
+
+
+def test_another_model_rolls_once_and_an_edit_during_the_start_is_seen(sandbox: Sandbox) -> None:
+    for name in ("a", "b"):
+        (sandbox.folder / "models" / name).mkdir()
+        (sandbox.folder / "models" / name / "weights").write_text(name)
+    file = write_yaml(sandbox.folder / "services.yaml", service(uri="pvc://models"), runtime())
+    with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch") as process:
+        read_until(process.stdout, "The dashboard is at")
+        write_yaml(file, service(uri="pvc://models/a"), runtime())
+        read_until(process.stderr, f"{file} has changed")
+        eventually(lambda: has(sandbox) == ["a"], "the edited one is served")
+        write_yaml(file, service(uri="pvc://models/b"), runtime())
+        eventually(lambda: has(sandbox) == ["b"], "the next one is served")
+        time.sleep(2)  # for what must not come
+        _, log = stop(process)
+
+    assert "are replaced" not in log
+
+
+def has(sandbox: Sandbox) -> list[str] | None:
+    answer: dict[str, list[str]] = sandbox.ask(HOST, PREDICT, {"instances": [1]})[1]
+    return answer.get("has")
+
+
+@pytest.mark.slow
+def test_calls_of_grpc_outlive_a_roll(sandbox: Sandbox) -> None:
+    """They share one connection, which the old server closes when it has answered; none of them is lost."""
+    archive = write_mar(sandbox.folder / "models/model-store/m.mar", manifest(modelName="m"), {"handler.py": HANDLER})
+    assert archive.is_file()
+    (sandbox.folder / "models/weights").unlink()
+    models = {"m": {"1.0": {"marName": "m.mar", "minWorkers": 1, "maxWorkers": 1}}}
+    (sandbox.folder / "models/config").mkdir()
+    (sandbox.folder / "models/config/config.properties").write_text(
+        f"model_store=/mnt/models/model-store\nmodels={json.dumps(models)}\n"
+    )
+
+    def served(value: str) -> dict[str, Any]:
+        body = with_variable(value)
+        body["spec"]["predictor"]["model"] |= {"modelFormat": {"name": "pytorch"}, "runtime": "isvc-mar"}
+        return body
+
+    file = write_yaml(sandbox.folder / "services.yaml", served("1"))
+    environment = {"PYTHONPATH": str(TORCHLESS)}
+    with sandbox.running(
+        file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch", environment=environment
+    ) as process:
+        announced = read_until(process.stdout, "Ctrl-C stops it.")
+        address = re.search(r"gRPC: (\S+)", announced)
+        assert address
+        with calling(address[1]) as answers:
+            eventually(lambda: len(answers) > 20, "the old one answers")
+            began = time.monotonic()
+            write_yaml(file, served("2"))
+            eventually(lambda: len(set(answers)) == 2 and len(set(answers[-10:])) == 1, "the new one answers")
+            took = time.monotonic() - began
+        _, log = stop(process)
+
+    assert all(answer.isdigit() for answer in answers), (Counter(answers), log)
+    assert took < 25, "the connection was kept on the old pod"
+
+
+@contextmanager
+def calling(address: str) -> Iterator[list[str]]:
+    """Clients that ask on one connection; the answers, or the status of what has failed."""
+    answers: list[str] = []
+    ended = threading.Event()
+    tensor = pb.ModelInferRequest.InferInputTensor(
+        name="x", datatype="BYTES", shape=[1], contents=pb.InferTensorContents(bytes_contents=[b"hello"])
+    )
+
+    def ask(stub: GRPCInferenceServiceStub) -> None:
+        while not ended.is_set():
+            try:
+                response = stub.ModelInfer(pb.ModelInferRequest(model_name="m", inputs=[tensor]), timeout=30)
+                answers.append(response.outputs[0].contents.bytes_contents[0].decode())
+            except grpc.RpcError as error:
+                answers.append(f"{error.code()}: {error.details()}")
+
+    with grpc.insecure_channel(address) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        threads = [threading.Thread(target=ask, args=[stub]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield answers
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
 
 
 def test_a_component_that_comes_or_goes_takes_over_without_losing_a_request(sandbox: Sandbox) -> None:

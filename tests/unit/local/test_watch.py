@@ -9,7 +9,7 @@ import pytest
 from isvc_operator.local import watch
 from isvc_operator.local.container import Process
 from isvc_operator.local.pod import Pod
-from isvc_operator.local.watch import files_of, snapshot
+from isvc_operator.local.watch import Root, files_of, roots_of, snapshot, snapshots
 
 
 def pod(folder: Path, *commands: tuple[str, ...], init: tuple[str, ...] = (), **links: Path) -> Pod:
@@ -30,8 +30,9 @@ def pod(folder: Path, *commands: tuple[str, ...], init: tuple[str, ...] = (), **
 def test_the_part_of_a_claim_that_is_copied_is_watched_or_all_of_one_that_is_mounted(tmp_path: Path) -> None:
     claim = tmp_path / "claim"
 
-    assert list(files_of(pod(tmp_path, init=("python", "pvc://models/bert", "/own"), models=claim))) == [claim / "bert"]
-    assert list(files_of(pod(tmp_path, models=claim))) == [claim]
+    part = roots_of(pod(tmp_path, init=("python", "pvc://models/bert", "/own"), models=claim))
+    assert list(part) == [Root(claim / "bert")]
+    assert list(roots_of(pod(tmp_path, models=claim))) == [Root(claim)]
 
 
 def test_a_program_is_watched_with_the_modules_beside_it(tmp_path: Path) -> None:
@@ -40,7 +41,9 @@ def test_a_program_is_watched_with_the_modules_beside_it(tmp_path: Path) -> None
         (tmp_path / name).touch()
 
     def names(*command: str) -> list[str]:
-        return sorted(str(path.relative_to(tmp_path)) for path in files_of(pod(tmp_path, command)))
+        return sorted(
+            str(path.relative_to(tmp_path)) for root in roots_of(pod(tmp_path, command)) for path in files_of(root)
+        )
 
     assert names("python", "model.py", "--port=1") == ["model.py", "text.py"]
     assert names("python", "-m", "package") == ["package/__init__.py", "package/part.py"]
@@ -67,3 +70,23 @@ def test_files_beyond_the_limit_are_not_seen(tmp_path: Path, monkeypatch: pytest
         (tmp_path / str(number)).touch()
 
     assert len(snapshot([tmp_path])) == 3
+    assert sum(map(len, snapshots([Root(tmp_path), Root(tmp_path, "*")]).values())) == 3
+
+
+def test_a_link_to_a_folder_that_leads_elsewhere_is_a_change_and_a_circle_has_an_end(tmp_path: Path) -> None:
+    for name in ("v1", "v2"):
+        (tmp_path / "versions" / name).mkdir(parents=True)
+        (tmp_path / "versions" / name / "weights").write_text("the same")
+    claim = tmp_path / "claim"
+    claim.mkdir()
+    (claim / "current").symlink_to(tmp_path / "versions/v1")
+    (claim / "itself").symlink_to(claim)
+    first = snapshot([claim])
+
+    assert snapshot([claim]) == first
+    (claim / "next").symlink_to(tmp_path / "versions/v2")
+    (claim / "next").replace(claim / "current")
+    assert snapshot([claim]) != first
+    second = snapshot([claim])
+    (tmp_path / "versions/v2/weights").write_text("others")
+    assert snapshot([claim]) != second

@@ -70,7 +70,7 @@ def command(
     from isvc_operator.local.output import new_output
     from isvc_operator.local.run import serve, until_signal
     from isvc_operator.local.service import Settings
-    from isvc_operator.local.watch import Inputs
+    from isvc_operator.local.watch import Inputs, snapshot
 
     def read() -> Sequence[Rendered]:
         # Processes call each other by loopback, for which no certificate of a cluster is.
@@ -79,6 +79,8 @@ def command(
             raise UnusableInput(f"{file} contains no InferenceService to serve")
         return services
 
+    given = [path for path in (file, flags.runtimes, flags.config_dir) if path]
+    first = snapshot(given) if watch else {}  # before they are read: what changes afterwards is a change
     services = read()
     settings = Settings(_claims(pvc), http_port, os.environ, _images(image))
     if request and watch:
@@ -89,8 +91,7 @@ def command(
         if request:
             _one_request(request, expect, services, settings, output)
         else:
-            given = [path for path in (file, flags.runtimes, flags.config_dir) if path]
-            inputs = Inputs(given, read) if watch else None
+            inputs = Inputs(given, read, first) if watch else None
             work = serve(
                 services,
                 settings,
