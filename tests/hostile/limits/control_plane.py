@@ -282,6 +282,13 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/cli/test_usage.py::test_a_command_line_that_is_wrong_is_one_line_and_exit_code_2",
     ),
     Bound(
+        what="`isvc predict`: a request, with all its files",
+        constant="isvc_operator.limits:PREDICT_BODY_BYTES",
+        unit=Unit.BYTES,
+        beyond="exit code 2",
+        test="tests/unit/cli/test_predict.py::test_a_request_without_an_end_is_refused",
+    ),
+    Bound(
         what="`isvc predict`: an answer",
         constant="isvc_operator.limits:ANSWER_BYTES",
         unit=Unit.BYTES,

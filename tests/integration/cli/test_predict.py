@@ -112,7 +112,7 @@ def test_the_address_of_the_ingress_the_host_and_the_model_are_found(
         ("/v1/models/bert:predict", f"{HOST}:{model.port}", "application/json", b'{"instances": [1]}')
     ]
     printed = capsys.readouterr()
-    assert printed.out == '{"predictions": [4]}\n'
+    assert printed.out == '{"predictions": [4]}'
     assert "ms: queue 0.001 ms, batch 0.002 ms, model 0.003 ms, transport 0.004 ms, network " in printed.err
 
 
@@ -167,7 +167,7 @@ def test_a_pod_is_reached_through_the_api_server(
 
         assert main(["predict", "torchserve", "-d", '{"instances": [1]}', "--port-forward", *flags]) == 0
 
-    assert capsys.readouterr().out.encode() == model.answer + b"\n"
+    assert capsys.readouterr().out.encode() == model.answer
     assert [host for _, host, *_ in model.requests] == [f"torchserve-predictor.{team.name}.svc"]
     assert asked
     assert all(path.startswith(f"/portForward/{team.name}/torchserve-predictor-1") for path in asked)

@@ -39,6 +39,7 @@ def test_an_answer_is_plain_values() -> None:
         "status": 200,
         "contentType": "application/json",
         "answer": {"predictions": [4]},
+        "answerBase64": None,
         "milliseconds": 10.0,
         "stages": [],
     }

@@ -83,3 +83,20 @@ def test_a_models_name_is_quoted_in_each_path() -> None:
         "/v2/models/a%2Fb%20c/infer",
         "/predictions/a%2Fb%20c",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "declared", "protocol"),
+    [
+        ({"inputs": [{"name": "data"}]}, Protocol.V2, Protocol.V2),
+        ({"inputs": [{"name": "data"}]}, Protocol.V1, Protocol.V1),
+        ({"inputs": [TENSOR]}, Protocol.V1, Protocol.V2),
+        ({"instances": [1]}, Protocol.V2, Protocol.V1),
+        ([1], Protocol.V2, Protocol.V1),
+    ],
+    ids=["inputs for v2", "inputs for v1", "tensors", "instances", "a list"],
+)
+def test_what_the_service_declares_decides_where_both_protocols_have_the_shape(
+    value: object, declared: Protocol, protocol: Protocol
+) -> None:
+    assert of_json(json.dumps(value).encode(), None, declared).protocol is protocol

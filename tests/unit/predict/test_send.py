@@ -8,7 +8,7 @@ import json
 import pytest
 
 from isvc_operator.predict import send
-from isvc_operator.predict.errors import PredictFailed
+from isvc_operator.predict.errors import PredictFailed, UnusableRequest
 from isvc_operator.predict.payload import of_json
 from isvc_operator.predict.send import caller
 from isvc_operator.predict.target import Target
@@ -80,6 +80,6 @@ async def test_no_answer_in_time_is_said_so() -> None:
 
 
 async def test_a_file_of_certificates_that_is_none_is_named() -> None:
-    with pytest.raises(PredictFailed, match="--cacert /absent"):
+    with pytest.raises(UnusableRequest, match="--cacert /absent"):
         async with caller(Target("https://a"), 1, "/absent"):
             pass

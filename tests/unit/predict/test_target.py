@@ -8,6 +8,7 @@ import pytest
 
 from isvc_operator.predict import target
 from isvc_operator.predict.errors import PredictFailed, UnusableRequest
+from isvc_operator.predict.payload import Protocol
 from isvc_operator.predict.target import Target
 
 HOST = "bert.models.example.com"
@@ -112,3 +113,30 @@ def test_a_pod_that_is_being_deleted_is_not_ready() -> None:
 def test_a_transformer_gets_the_requests() -> None:
     assert target.entry_of(service(predictor={}, transformer={"containers": []})) == "transformer"
     assert target.entry_of(service(predictor={})) == "predictor"
+
+
+@pytest.mark.parametrize(
+    ("spec", "protocol"),
+    [
+        ({"predictor": {"model": {"protocolVersion": "v2"}}}, Protocol.V2),
+        ({"predictor": {"pytorch": {"protocolVersion": "v1"}}}, Protocol.V1),
+        ({"predictor": {"model": {}}}, None),
+        ({"predictor": {"model": {"protocolVersion": "grpc-v2"}}, "transformer": {"containers": []}}, None),
+        ({"predictor": {"containers": [{"ports": [{"name": "http1"}, {"name": "grpc"}]}]}}, None),
+    ],
+    ids=["v2", "of the old form", "none", "behind a transformer", "both"],
+)
+def test_a_service_declares_its_protocol(spec: dict[str, Any], protocol: Protocol | None) -> None:
+    assert target.declared_protocol(service(**spec)) is protocol
+
+
+@pytest.mark.parametrize(
+    "predictor",
+    [{"model": {"protocolVersion": "grpc-v2"}}, {"containers": [{"ports": [{"name": "h2c"}]}]}],
+    ids=["protocolVersion", "ports"],
+)
+def test_a_service_of_grpc_alone_is_said_so(predictor: dict[str, Any]) -> None:
+    with pytest.raises(
+        PredictFailed, match="InferenceService bert is served by gRPC, which this command does not speak"
+    ):
+        target.declared_protocol(service(predictor=predictor))

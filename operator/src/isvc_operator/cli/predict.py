@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from isvc_operator.cli.body import read_body, read_stream
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.exit_codes import EXIT_FAILED
 from isvc_operator.cli.names import ServiceName
-from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line
-from isvc_operator.cli.values import WholeNumber
-from isvc_operator.limits import PREDICT_SECONDS
+from isvc_operator.cli.output import Output, Style, Styled, output_flag, stderr_note, write_data, write_line
+from isvc_operator.cli.values import Text, WholeNumber, refuse
+from isvc_operator.limits import PREDICT_BODY_BYTES, PREDICT_SECONDS
 from isvc_operator.predict.errors import UnusableRequest
 
 if TYPE_CHECKING:
     from isvc_operator.predict.answer import Answer
-    from isvc_operator.predict.payload import Payload
+    from isvc_operator.predict.payload import File, Payload, Protocol
     from isvc_operator.predict.target import Target
 
 _STANDARD_INPUT = "-"
@@ -53,16 +54,20 @@ class _Flags:
     metavar="[NAME=]FILE",
     help="file to send, such as an image; may be repeated",
 )
-@click.option("--model", metavar="NAME", help="model (default: the service's only one)")
+@click.option("--model", type=Text(), metavar="NAME", help="model (default: the service's only one)")
 @click.option(
     "--protocol",
     type=click.Choice(("v1", "v2", "torchserve")),
-    help="protocol (default: that of the data's shape; for files torchserve, which is /predictions)",
+    help="protocol (default: what the data shows, else the service declares; of files torchserve's /predictions)",
 )
-@click.option("--address", metavar="HOST[:PORT]", help="address of the ingress (default: what it has published)")
+@click.option(
+    "--address", type=Text(), metavar="HOST[:PORT]", help="address of the ingress (default: what it has published)"
+)
 @click.option("--port-forward", is_flag=True, help="reach a pod through the API server; needs no ingress")
-@click.option("--url", metavar="URL", help="use no cluster, but this ingress (isvc run's) or service")
-@click.option("--host", metavar="HOST", help="with --url: the host to ask for (default: NAME.NAMESPACE.example.com)")
+@click.option("--url", type=Text(), metavar="URL", help="use no cluster, but this ingress (isvc run's) or service")
+@click.option(
+    "--host", type=Text(), metavar="HOST", help="with --url: the host to ask for (default: NAME.NAMESPACE.example.com)"
+)
 @click.option("--cacert", metavar="FILE", help="certificates to trust (default: those of the system)")
 @click.option(
     "--timeout",
@@ -86,52 +91,71 @@ def command(*, data: str | None, files: tuple[str, ...], protocol: str | None, o
     """
     import asyncio
 
-    payload = _payload(data, files, protocol)
-    answer = asyncio.run(_predict(_Flags(**flags), payload))
-    return _write(answer, output)
+    given = _Flags(**flags)
+    _check(given)
+    make = _payload(data, files, protocol)
+    return _write(asyncio.run(_predict(given, make, has_protocol=bool(protocol or files))), output)
 
 
-def _payload(data: str | None, files: tuple[str, ...], protocol: str | None) -> Payload:
+def _check(given: _Flags) -> None:
+    """Raise UsageError for flags of which one would have no effect."""
+    if given.url:
+        why = "is a way into a cluster: leave it out, or --url."
+        refuse(why, address=given.address, port_forward=given.port_forward)
+    else:
+        refuse("is of the service at --url: leave it out, or add --url.", host=given.host)
+    if given.port_forward:
+        refuse("is another way than --port-forward: leave out one of them.", address=given.address)
+
+
+def _payload(data: str | None, files: tuple[str, ...], protocol: str | None) -> Callable[[Protocol | None], Payload]:
+    """Read what is sent; return what makes it a request for a service that declares a protocol."""
     from isvc_operator.predict.payload import Protocol, of_files, of_json
 
     wanted = Protocol(protocol) if protocol else None
     if (data is None) == (not files):
         raise UnusableRequest("give the request with --data or with --file, such as --data @request.json")
-    return of_files([_file(flag) for flag in files], wanted) if data is None else of_json(_content(data), wanted)
+    if data is None:
+        form = of_files(_files(files), wanted)
+        return lambda _: form
+    content = _content(data)
+    of_json(content, wanted)  # what is no request is said before a cluster is asked
+    return lambda declared: of_json(content, wanted, declared)
 
 
 def _content(data: str) -> bytes:
     if data == _STANDARD_INPUT:
-        return sys.stdin.buffer.read()
-    return _read(data[1:]) if data.startswith("@") else data.encode()
+        return read_stream(sys.stdin.buffer, "the standard input", PREDICT_BODY_BYTES)
+    return read_body(data[1:], PREDICT_BODY_BYTES) if data.startswith("@") else data.encode()
 
 
-def _file(flag: str) -> Any:
+def _files(flags: Sequence[str]) -> list[File]:
     from isvc_operator.predict.payload import File
 
-    name, equals, path = flag.partition("=")
-    if not equals or Path(flag).is_file():
-        name, path = "", flag
-    return File(name, Path(path).name, _read(path))
+    found, left = [], PREDICT_BODY_BYTES
+    for flag in flags:
+        name, equals, path = flag.partition("=")
+        if not equals or Path(flag).is_file():
+            name, path = "", flag
+        found.append(File(name, Path(path).name, read_body(path, left)))
+        left -= len(found[-1].content)
+    return found
 
 
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise UnusableRequest(f"{path} cannot be read: {error.strerror}") from error
-
-
-async def _predict(flags: _Flags, payload: Payload) -> Answer:
+async def _predict(flags: _Flags, make: Callable[[Protocol | None], Payload], *, has_protocol: bool) -> Answer:
     from isvc_operator.predict.send import caller
 
-    async with _target(flags) as target, caller(target, flags.timeout, flags.cacert) as service:
+    async with (
+        _target(flags, has_protocol=has_protocol) as target,
+        caller(target, flags.timeout, flags.cacert) as service,
+    ):
+        payload = make(target.protocol)
         return await service.predict(flags.model or await service.model(flags.name), payload)
 
 
 @asynccontextmanager
-async def _target(flags: _Flags) -> AsyncIterator[Target]:
-    from isvc_operator.predict.target import of_url
+async def _target(flags: _Flags, *, has_protocol: bool) -> AsyncIterator[Target]:
+    from isvc_operator.predict.target import declared_protocol, of_url
 
     if flags.url:
         yield of_url(flags.url, flags.name, flags.cluster.namespace or "default", flags.host)
@@ -141,11 +165,12 @@ async def _target(flags: _Flags) -> AsyncIterator[Target]:
 
     async with flags.cluster.connect() as (api, namespace):
         service = await find_service(api, namespace, flags.name)
+        protocol = None if has_protocol else declared_protocol(service)
         if flags.port_forward:
             async with forwarded_target(api, service) as target:
-                yield target
+                yield replace(target, protocol=protocol)
         else:
-            yield await find_target(api, service, flags.address)
+            yield replace(await find_target(api, service, flags.address), protocol=protocol)
 
 
 def _write(answer: Answer, output: Output) -> int:
@@ -153,7 +178,7 @@ def _write(answer: Answer, output: Output) -> int:
     if output is not Output.TEXT:
         write_data(answer.as_data(), output)
     elif answer.succeeded:
-        _write_body(answer.body)
+        _write_body(answer)
     if answer.succeeded:
         write_line(Styled(answer.timing(), Style.FAINT), stream=sys.stderr)
         return 0
@@ -161,12 +186,17 @@ def _write(answer: Answer, output: Output) -> int:
     return EXIT_FAILED
 
 
-def _write_body(body: bytes) -> None:
-    """Print the body: as it is to a file or a pipe, on a terminal without what controls it."""
-    from isvc_operator.text import visible
+def _write_body(answer: Answer) -> None:
+    """Print the body: as it is to a file or a pipe, on a terminal only text, without what controls it."""
+    from isvc_operator.text import one_line, visible
 
-    if sys.stdout.isatty():
-        sys.stdout.write(f"{visible(body.decode(errors='replace')).rstrip()}\n")
-    else:
-        sys.stdout.buffer.write(body if body.endswith(b"\n") else body + b"\n")
+    if not sys.stdout.isatty():
+        sys.stdout.buffer.write(answer.body)
         sys.stdout.buffer.flush()
+    elif (text := answer.text()) is not None:
+        sys.stdout.write(f"{visible(text).rstrip()}\n")
+    else:
+        kind = one_line(answer.content_type)
+        stderr_note(
+            f"the answer is {len(answer.body):,} bytes of {kind}, and no text; send it to a file: isvc … > FILE"
+        )

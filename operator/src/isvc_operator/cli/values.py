@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -22,6 +23,45 @@ class WholeNumber(click.ParamType[int]):
         if not (text.isascii() and text.isdigit() and len(text) < 20 and self._least <= int(text) <= self._most):
             self.fail(f"{text!r} is not a whole number from {self._least} to {self._most}.", param, ctx)
         return int(text)
+
+
+class PositiveNumber(click.ParamType[float]):
+    """A finite number above 0 and at most ``most``. Click's own range lets NaN through, which compares with nothing."""
+
+    name = "number"
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number; fails for any other text."""
+        text = str(value)
+        try:
+            number = float(text)
+        except ValueError:
+            number = 0.0
+        if not (isfinite(number) and 0 < number <= self._most):
+            self.fail(f"{text!r} is not a number above 0 and at most {self._most:g}.", param, ctx)
+        return number
+
+
+class Text(click.ParamType[str]):
+    """A text that is not empty: an empty one, as of a variable that is not set, would be as if it were not given."""
+
+    name = "text"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text; fails for an empty one."""
+        if not value:
+            self.fail("it is empty; give a value, or leave the option out.", param, ctx)
+        return str(value)
+
+
+def refuse(why: str, **flags: object) -> None:
+    """Raise a usage error for the first of the flags that is given; ``why`` is what people read after its name."""
+    for name, given in flags.items():
+        if given:
+            raise click.UsageError(f"--{name.replace('_', '-')} {why}")
 
 
 _PORTS: Final = {"http": 80, "https": 443}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from isvc_operator.inference.timing import parts_of
@@ -30,11 +32,17 @@ class Answer:
         return 200 <= self.status <= 299
 
     def value(self) -> Any:
-        """Return the JSON of the body; its text if it is none, and None for bytes that are no text."""
+        """Return the JSON of the body; its text if it is none, and None for bytes that are no text.
+
+        Numbers that JSON does not have, such as a model's NaN, are the texts "NaN", "Infinity" and "-Infinity".
+        """
         try:
-            return json.loads(self.body)
+            return json.loads(self.body, parse_constant=str, parse_float=_number)
         except (ValueError, RecursionError):
-            pass
+            return self.text()
+
+    def text(self) -> str | None:
+        """Return the body as text; None for bytes that are none."""
         try:
             return self.body.decode()
         except UnicodeDecodeError:
@@ -60,9 +68,16 @@ class Answer:
             "status": self.status,
             "contentType": self.content_type,
             "answer": self.value(),
+            "answerBase64": base64.b64encode(self.body).decode() if self.text() is None else None,
             "milliseconds": round(self.milliseconds, 3),
             "stages": [
                 {"name": name, "milliseconds": round(duration, 3)}
                 for name, duration in parts_of(self.stages, self.milliseconds)
             ],
         }
+
+
+def _number(text: str) -> float | str:
+    """Return a number; one that is too large for a program's floats as the text that JSON's readers know."""
+    number = float(text)
+    return number if isfinite(number) else str(number).replace("inf", "Infinity")

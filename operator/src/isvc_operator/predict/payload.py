@@ -58,8 +58,10 @@ class Payload:
     files: tuple[File, ...] = ()
 
 
-def of_json(content: bytes, protocol: Protocol | None) -> Payload:
-    """Return the payload for JSON; without ``protocol`` its shape decides. A lone list becomes v1's instances.
+def of_json(content: bytes, protocol: Protocol | None, declared: Protocol | None = None) -> Payload:
+    """Return the payload for JSON; without ``protocol`` its shape decides, or if that fits both the ``declared`` one.
+
+    A lone list becomes v1's instances.
 
     Raises UnusableRequest for what is no JSON, or has the shape of no protocol.
     """
@@ -71,7 +73,7 @@ def of_json(content: bytes, protocol: Protocol | None) -> Payload:
         raise UnusableRequest(f"the data is not JSON: {error}; send a file as it is with --file") from error
     if isinstance(value, list) and protocol is not Protocol.V2:
         return Payload(Protocol.V1, b'{"instances": ' + content + b"}")
-    if found := protocol or _protocol_of(value):
+    if found := protocol or _protocol_of(value, declared):
         return Payload(found, content)
     raise UnusableRequest(
         'the data has neither "instances" (v1) nor "inputs" with name, shape and datatype (v2); add one of them, or '
@@ -79,13 +81,12 @@ def of_json(content: bytes, protocol: Protocol | None) -> Payload:
     )
 
 
-def _protocol_of(value: Any) -> Protocol | None:
-    if not isinstance(value, dict):
-        return None
-    inputs = value.get("inputs")
-    if isinstance(inputs, list) and inputs and all(isinstance(item, dict) and "datatype" in item for item in inputs):
-        return Protocol.V2
-    return Protocol.V1 if "instances" in value or "inputs" in value else None
+def _protocol_of(value: Any, declared: Protocol | None) -> Protocol | None:
+    inputs = value.get("inputs") if isinstance(value, dict) else None
+    if isinstance(inputs, list) and inputs and all(isinstance(item, dict) for item in inputs):
+        # Both protocols may have a list of objects here, but only v2's say their data type.
+        return Protocol.V2 if all("datatype" in item for item in inputs) else declared or Protocol.V1
+    return Protocol.V1 if isinstance(value, dict) and ("instances" in value or "inputs" in value) else None
 
 
 def of_files(files: Sequence[File], protocol: Protocol | None) -> Payload:

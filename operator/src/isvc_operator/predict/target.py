@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 from isvc_operator.api.names import PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest
 from isvc_operator.predict.errors import PredictFailed, UnusableRequest
+from isvc_operator.predict.fields import is_field, without_user
+from isvc_operator.predict.payload import Protocol
+from isvc_operator.resolve.containers import is_grpc
 
 _PORTS = {"http": 80, "https": 443}
 _DEFAULT_DOMAIN = "example.com"  # of hosts, where the configuration names no other
@@ -25,25 +28,38 @@ class Target:
     url: str
     host: str | None = None
     socket: Path | None = None
+    authorization: str = ""
+    """The user and the password of the URL that somebody gave, as the header has them."""
+    protocol: Protocol | None = None
+    """That the service declares."""
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that each request there needs."""
+        found = {"Host": self.host or "", "Authorization": self.authorization}
+        return {name: value for name, value in found.items() if value}
 
 
 def of_url(url: str, name: str, namespace: str, host: str | None) -> Target:
     """Return the target for a URL that somebody gave: an ingress, or with a path the service itself.
 
     An address without a path is an ingress, such as that of ``isvc run``, which knows services by their hosts.
-    Raises UnusableRequest for what is no URL.
+    Raises UnusableRequest for what is no URL or no host.
     """
+    shown = "URL"  # until it is known what of it is a password
     try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        invalid = parts.scheme not in _PORTS or not parts.hostname or (parts.port or 1) < 1
+        shown, authorization = without_user(url if "://" in url else f"http://{url}")
+        parts = urlsplit(shown)
+        invalid = parts.scheme not in _PORTS or not parts.hostname or (parts.port or 1) < 1 or parts.query
     except ValueError:
         invalid = True
-    if invalid:
-        raise UnusableRequest(f"--url {url}: this is no URL such as http://127.0.0.1:8080")
+    if invalid or not shown.isprintable() or " " in shown:
+        raise UnusableRequest(f"--url {shown}: this is no URL such as http://127.0.0.1:8080")
+    if host and not is_field("Host", host):
+        raise UnusableRequest(f"--host {host!r} cannot be a host; write NAME or NAME:PORT")
     path = parts.path.rstrip("/")
     if not host and not path and _is_address(parts.hostname or ""):
         host = f"{name}.{namespace}.{_DEFAULT_DOMAIN}"
-    return Target(f"{parts.scheme}://{parts.netloc}{path}", host)
+    return Target(f"{parts.scheme}://{parts.netloc}{path}", host, authorization=authorization)
 
 
 def _is_address(host: str) -> bool:
@@ -67,6 +83,26 @@ def of_service(service: Manifest, address: str | None) -> Target:
     if not address:
         return Target(f"{parts.scheme}://{parts.netloc}{path}")
     return Target(f"{parts.scheme}://{_with_port(address, parts.port or _PORTS[parts.scheme])}{path}", parts.netloc)
+
+
+def declared_protocol(service: Manifest) -> Protocol | None:
+    """Return the protocol of HTTP that the service's spec declares, if it does.
+
+    Raises PredictFailed for a service whose first port is gRPC's: by its ``protocolVersion``, or by its port's name.
+    """
+    if entry_of(service) == TRANSFORMER:  # speaks what it likes, whatever the predictor behind it speaks
+        return None
+    predictor = service.get("spec", {}).get("predictor") or {}
+    models = [part for part in predictor.values() if isinstance(part, dict) and "protocolVersion" in part]
+    version = str(models[0]["protocolVersion"]) if models else ""
+    container: Manifest = next(iter(predictor.get("containers") or ()), {})
+    names = [str(port.get("name", "")) for port in container.get("ports") or ()]
+    if version.startswith("grpc") or (names and all(map(is_grpc, names))):
+        raise PredictFailed(
+            f"{_named(service)} is served by gRPC, which this command does not speak; use a client of gRPC such as "
+            "grpcurl"
+        )
+    return Protocol(version) if version in ("v1", "v2") else None
 
 
 def published_url(service: Manifest) -> str:

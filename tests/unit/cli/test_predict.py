@@ -1,0 +1,127 @@
+"""`isvc predict`: flags that do not go together, what it reads, and how it prints an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from isvc_operator.cli import main
+from tests.support.scripted_server import ScriptedServer, Visitor, scripted
+
+Captured = pytest.CaptureFixture[str]
+BINARY = b"\x89PNG\r\n\x1a\n\xff"
+
+
+async def predicted(answer: bytes, *arguments: str, user: str = "") -> tuple[int, ScriptedServer]:
+    async def model(visitor: Visitor) -> None:
+        while True:
+            request = await visitor.request()
+            content = answer if request.startswith(b"POST") else b'{"models": ["bert"]}'
+            await visitor.say(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(content), content))
+
+    async with scripted(model) as server:
+        flags = ["predict", "bert", "-d", "[1]", "--url", f"http://{user}{server.host}", *arguments]
+        return await asyncio.to_thread(main, flags), server
+
+
+@pytest.mark.parametrize("answer", [BINARY, b"[4]", b"[4]\n", b""], ids=["no text", "text", "a line", "nothing"])
+async def test_to_a_file_an_answer_is_written_as_it_is(
+    answer: bytes, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert (await predicted(answer))[0] == 0
+
+    assert capfdbinary.readouterr().out == answer
+
+
+async def test_a_terminal_gets_no_bytes_that_are_no_text(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+
+    assert (await predicted(BINARY))[0] == 0
+
+    assert terminal.getvalue() == ""
+    assert (
+        "the answer is 9 bytes of application/octet-stream, and no text; send it to a file" in capsys.readouterr().err
+    )
+
+
+async def test_as_json_an_answer_that_is_no_text_keeps_its_bytes(capsys: Captured) -> None:
+    await predicted(BINARY, "-o", "json")
+
+    found = json.loads(capsys.readouterr().out)
+    assert (found["answer"], base64.b64decode(found["answerBase64"])) == (None, BINARY)
+
+
+async def test_as_json_numbers_that_json_does_not_have_are_texts(capsys: Captured) -> None:
+    await predicted(b'{"predictions": [NaN, Infinity, -Infinity, 1e999, -1e999, 1.5]}', "-o", "json")
+
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    expected = ["NaN", "Infinity", "-Infinity", "Infinity", "-Infinity", 1.5]
+    assert (found["answer"]["predictions"], found["answerBase64"]) == (expected, None)
+
+
+async def test_a_user_in_the_url_is_sent_and_not_shown(capsys: Captured) -> None:
+    code, server = await predicted(b"[4]", "-o", "json", user="user:p%40ss@")
+
+    assert code == 0
+    assert all(b"Authorization: Basic dXNlcjpwQHNz\r\n" in request for request in server.requests)
+    printed = capsys.readouterr()
+    assert "p%40ss" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--url=http://h", "--port-forward"], "--port-forward is a way into a cluster: leave it out, or --url."),
+        (["--url=http://h", "--address=a"], "--address is a way into a cluster: leave it out, or --url."),
+        (["--host=h"], "--host is of the service at --url: leave it out, or add --url."),
+        (["--port-forward", "--address=a"], "--address is another way than --port-forward: leave out one of them."),
+        (["--url="], "Invalid value for '--url': it is empty; give a value, or leave the option out."),
+        (["--model="], "Invalid value for '--model': it is empty; give a value, or leave the option out."),
+    ],
+    ids=" ".join,
+)
+def test_a_flag_that_would_have_no_effect_is_refused(arguments: list[str], words: str, capsys: Captured) -> None:
+    assert main(["predict", "bert", "-d", "[1]", *arguments]) == 2
+
+    assert capsys.readouterr() == ("", f"isvc: {words} See: isvc predict --help\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--url=http://h", "--host=a\r\nX: y"], r"--host 'a\r\nX: y' cannot be a host; write NAME or NAME:PORT"),
+        (["--url=http://a:secret@h:99999"], "--url http://h:99999: this is no URL such as http://127.0.0.1:8080"),
+        (["--url=http://a\tb"], "--url "),
+    ],
+    ids=["host", "port", "tab"],
+)
+def test_what_would_change_the_request_is_refused(flags: list[str], words: str, capsys: Captured) -> None:
+    assert main(["predict", "bert", "-d", "[1]", *flags]) == 2
+
+    assert capsys.readouterr().err.startswith(f"isvc: {words}")
+
+
+@pytest.mark.parametrize(
+    "flags", [["-d", "@/dev/zero"], ["-f", "/dev/zero"], ["-f", "a=one", "-f", "b=one"]], ids=" ".join
+)
+def test_a_request_without_an_end_is_refused(
+    flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr("isvc_operator.cli.predict.PREDICT_BODY_BYTES", 1000)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one").write_bytes(bytes(600))
+
+    assert main(["predict", "bert", *flags, "--url=http://h"]) == 2
+
+    assert capsys.readouterr().err.endswith(" bytes; send less\n")
