@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from isvc_operator.bench.errors import Unreachable
-from isvc_operator.bench.load import run
+from isvc_operator.bench.load import load, run
 from isvc_operator.bench.plan import Plan, Seen, target
 from tests.support.ports import free_port
 from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, scripted
@@ -103,6 +103,50 @@ async def test_requests_that_are_under_way_at_the_end_get_their_time() -> None:
     assert (seen.answered, seen.errors) == (0, Counter({"no response in 0.2 s": 2}))
 
 
+async def test_of_head_only_the_heads_of_responses_are_read() -> None:
+    head, _, _ = OK.partition(b"{")
+    async with scripted(answers(head)) as server:
+        sent = target(f"http://{server.host}/", method="HEAD", headers={}, body=b"")
+        seen = await asyncio.to_thread(run, sent, PLAN)
+
+    assert (seen.answered, seen.failed, seen.received) == (20, 0, 20 * len(head))
+
+
+@pytest.mark.parametrize("rate", [0, 100], ids=["a closed loop", "at a rate"])
+async def test_what_was_measured_until_an_interrupt_counts_and_what_was_under_way_does_not(rate: float) -> None:
+    asked = asyncio.Event()
+
+    async def first_ones_only(visitor: Visitor) -> None:
+        for _ in range(5):
+            await visitor.request()
+            await visitor.say(OK)
+        await visitor.request()
+        asked.set()
+        await visitor.request()
+
+    async with scripted(first_ones_only) as server:
+        sent = target(f"http://{server.host}/", method="GET", headers={}, body=b"")
+        running = asyncio.create_task(load(sent, replace(PLAN, connections=1, rate=rate)))
+        await asked.wait()
+        running.cancel()
+        seen = await running
+
+    assert (seen.interrupted, seen.answered, seen.failed) == (True, 5, 0)
+
+
+async def test_a_server_that_does_not_take_connections_in_time_is_named_with_that_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def late(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("asyncio.base_events.BaseEventLoop.create_connection", late)
+    sent = target("http://127.0.0.1:9", method="GET", headers={}, body=b"")
+
+    with pytest.raises(Unreachable, match=r"^cannot connect to 127\.0\.0\.1:9: no answer in 0\.05 s$"):
+        await load(sent, replace(PLAN, timeout=0.05))
+
+
 async def test_a_server_that_is_not_there_is_an_error() -> None:
     port = free_port()
 
@@ -118,6 +162,15 @@ async def test_at_a_rate_so_many_are_due_in_the_time() -> None:
 
     assert (seen.answered, seen.failed, len(seen.late)) == (50, 0, 50)
     assert server.visits <= 3
+
+
+async def test_at_a_rate_the_time_of_the_last_request_counts() -> None:
+    by_time, _ = await loaded(answers(OK), replace(PLAN, seconds=0.3, rate=0.5))
+    by_count, _ = await loaded(answers(OK), replace(PLAN, seconds=30, requests=2, rate=10))
+
+    assert (by_time.answered, by_count.answered) == (1, 2)
+    assert 0.3 <= by_time.seconds < 2
+    assert 0.2 <= by_count.seconds < 2
 
 
 async def test_a_request_that_waits_for_a_slow_server_counts_from_when_it_was_due() -> None:

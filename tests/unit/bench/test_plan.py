@@ -15,6 +15,7 @@ def test_a_request_without_a_body() -> None:
         True,
         "models.example",
         b"GET /v1/models HTTP/1.1\r\nHost: models.example\r\nUser-Agent: isvc-bench\r\nAccept: */*\r\n\r\n",
+        url="https://models.example/v1/models",
     )
 
 

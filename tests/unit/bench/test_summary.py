@@ -53,6 +53,7 @@ def test_the_document_says_everything() -> None:
         "responsesPerSecond": 2.0,
         "statuses": {"200": 3, "503": 1},
         "errors": {"no response in 30 s": 1},
+        "interrupted": False,
         "unsent": 2,
         "receivedBytes": 100,
         "latencyMs": {

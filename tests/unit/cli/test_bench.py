@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import ssl
+import subprocess
+import sys
+import time
+from array import array
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from isvc_operator import limits
+from isvc_operator.bench.plan import Seen
 from isvc_operator.cli import main
 from tests.support.object_stores import tls
 from tests.support.ports import free_port
 from tests.support.scripted_server import OK, ScriptedServer, Visitor, scripted
 
 Captured = pytest.CaptureFixture[str]
+RULE = "cannot be the name of a service: names have lower-case letters, digits and '-'; begin a URL with http:// or https://."
+PROGRAM = "from isvc_operator.console import main; main()"
 
 
 async def answering(visitor: Visitor) -> None:
@@ -168,11 +177,16 @@ def test_a_server_that_is_not_there_is_exit_code_1(capsys: Captured) -> None:
     ("arguments", "message"),
     [
         (["ftp://h"], "'ftp://h' is not a URL of a server; write http://HOST[:PORT]/PATH, or https://…"),
-        (["http://h/", "-d@gone"], "--data @gone: gone: No such file or directory"),
+        (["http://h/", "-d@gone"], "gone cannot be read: No such file or directory"),
         (["http://h/", "-XGE T"], "'GE T' is not a method of HTTP"),
+        (["http://h/", "-Hfoo"], "'foo' cannot be a header; write NAME: VALUE"),
+        (
+            ["http://user:secret@h:0/"],
+            "'http://h:0/' is not a URL of a server; write http://HOST[:PORT]/PATH, or https://…",
+        ),
         (["http://h/", "-H\nX: 1\r\nY: 2"], r"'X: 1\r\nY: 2' cannot be a header; write NAME: VALUE"),
     ],
-    ids=["url", "file", "method", "header"],
+    ids=["url", "file", "method", "no colon", "password", "header"],
 )
 def test_what_cannot_be_sent_is_exit_code_2(arguments: list[str], message: str, capsys: Captured) -> None:
     assert main(["bench", *arguments]) == 2
@@ -191,7 +205,17 @@ def test_what_cannot_be_sent_is_exit_code_2(arguments: list[str], message: str, 
     ],
 )
 def test_what_is_beyond_a_bound_is_refused(option: str, bound: int, capsys: Captured) -> None:
-    assert main(["bench", "http://127.0.0.1/", option, str(bound + 1)]) == 2
+    refused(option, str(bound + 1), capsys)
+
+
+@pytest.mark.parametrize("option", ["--time", "--timeout", "--rate"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "0", "-1", "1e999", "x", ""])
+def test_what_is_no_finite_number_is_refused(option: str, value: str, capsys: Captured) -> None:
+    refused(option, value, capsys)
+
+
+def refused(option: str, value: str, capsys: Captured) -> None:
+    assert main(["bench", "http://127.0.0.1/", f"{option}={value}"]) == 2
 
     refusal = re.match(r"isvc: Invalid value for (?:'-\w' / )?'(\S+)': ", capsys.readouterr().err)
     assert refusal
@@ -204,4 +228,71 @@ def test_a_body_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
 
     assert main(["bench", "http://127.0.0.1/", "-d", f"@{tmp_path}/body"]) == 2
 
-    assert capsys.readouterr().err.endswith(": the file has more than 10 bytes; use a smaller one\n")
+    assert capsys.readouterr().err.endswith("body has more than 10 bytes; send less\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["127.0.0.1:80"], f"Invalid value for 'URL|NAME': '127.0.0.1:80' {RULE}"),
+        (["127.0.0.1"], "'127.0.0.1' is no service's name; begin a URL with http:// or https://."),
+        (["localhost/v1"], f"Invalid value for 'URL|NAME': 'localhost/v1' {RULE}"),
+        (["http://h", "--model=m"], "--model is of a service: leave it out, or give a NAME."),
+        (["http://h", "--address=a"], "--address is of a service: leave it out, or give a NAME."),
+        (["http://h", "--url=http://g"], "--url is of a service: leave it out, or give a NAME."),
+        (["name", "-XPUT"], "--method is for a URL: a service is asked by POST. Leave it out."),
+        (["name", "-k"], "--insecure is for a URL: leave it out, or name the service's authority with --cacert."),
+        (["name", "--url=http://g", "--address=a"], "--address is of a service in a cluster: leave it out, or --url."),
+        (["name", "--url="], "Invalid value for '--url': it is empty; give a value, or leave the option out."),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_flag_that_would_have_no_effect_is_refused(arguments: list[str], words: str, capsys: Captured) -> None:
+    assert main(["bench", *arguments]) == 2
+
+    assert capsys.readouterr() == ("", f"isvc: {words} See: isvc bench --help\n")
+
+
+async def test_a_user_in_the_url_is_sent_and_not_shown(capsys: Captured) -> None:
+    async with scripted(answering) as server:
+        url = f"http://user:p%40ss@{server.host}/"
+        code = await asyncio.to_thread(main, ["bench", url, "--requests=1", "-ojson"])
+
+    assert code == 0
+    assert b"Authorization: Basic dXNlcjpwQHNz\r\n" in server.requests[0]
+    assert json.loads(capsys.readouterr().out)["url"] == f"http://{server.host}/"
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_an_interrupted_run_shows_what_was_measured(
+    output: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    seen = Seen(latencies=array("d", [0.01]), statuses=Counter({200: 1}), seconds=1, interrupted=True)
+    monkeypatch.setattr("isvc_operator.bench.load.run", lambda *_, **__: seen)
+
+    assert main(["bench", "http://h/", "-o", output]) == 130
+
+    printed = capsys.readouterr().out
+    if output == "json":
+        assert json.loads(printed)["interrupted"]
+    else:
+        assert "1 responses in 1.0 s, 1.0 a second\ninterrupted: this is what was measured until then\n" in printed
+
+
+@pytest.mark.process
+def test_ctrl_c_ends_a_run_in_order() -> None:
+    async def interrupted_bench() -> int:
+        async with scripted(answering) as server:
+            return await asyncio.to_thread(_interrupted, server)
+
+    def _interrupted(server: ScriptedServer) -> int:
+        command = [sys.executable, "-P", "-c", PROGRAM, "bench", f"http://{server.host}/", "-ojson"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            while not server.requests and process.poll() is None:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            printed, _ = process.communicate(timeout=60)
+        assert json.loads(printed)["interrupted"]
+        return process.returncode
+
+    assert asyncio.run(interrupted_bench()) == 130

@@ -29,8 +29,9 @@ class Connection(asyncio.BufferedProtocol):
     is_busy = False
     is_open = False
 
-    def __init__(self, user: User) -> None:
+    def __init__(self, user: User, *, is_head: bool = False) -> None:
         self._user = user
+        self._is_head = is_head
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self.reason = "the server closed the connection"
 
@@ -60,8 +61,18 @@ class Connection(asyncio.BufferedProtocol):
         except httptools.HttpParserError as error:
             self.abort(f"the response is not HTTP ({error})")
 
+    def on_headers_complete(self) -> None:
+        """Called by the parser, which cannot know that the response to HEAD ends here."""
+        if self._is_head:
+            self._complete()
+            self._parser = httptools.HttpResponseParser(self)
+
     def on_message_complete(self) -> None:
         """Called by the parser."""
+        if not self._is_head:
+            self._complete()
+
+    def _complete(self) -> None:
         if not self.is_busy:
             raise httptools.HttpParserError("there is more than was asked for")
         self.is_busy = False

@@ -27,7 +27,12 @@ _RETRY_S = 0.1
 def run(target: Target, plan: Plan, *, tls: ssl.SSLContext | None = None) -> Seen:
     """Send all requests and return what came back; raise Unreachable if no first connection can be opened."""
     with asyncio.Runner(loop_factory=_precise_loop if plan.rate else _fast_loop()) as runner:
-        return runner.run(_Load(target, plan, tls).run())
+        return runner.run(load(target, plan, tls))
+
+
+async def load(target: Target, plan: Plan, tls: ssl.SSLContext | None = None) -> Seen:
+    """Send all requests, or those until it is cancelled, which Ctrl-C does; return what came back until then."""
+    return await _Load(target, plan, tls).run()
 
 
 class _Load:
@@ -52,7 +57,8 @@ class _Load:
         try:
             self._free.append(await self._connect())
         except OSError as error:
-            raise Unreachable(f"cannot connect to {self._target.host}:{self._target.port}: {error}") from error
+            where = f"{self._target.host}:{self._target.port}"
+            raise Unreachable(f"cannot connect to {where}: {self._reason(error)}") from error
         if not self._plan.rate:
             await self._open_all()
         cpu, started = _cpu_seconds(), perf_counter()
@@ -60,6 +66,8 @@ class _Load:
         sweep = asyncio.create_task(self._sweep())
         try:
             await (self._at_rate(started) if self._plan.rate else self._in_turns())
+        except asyncio.CancelledError:
+            self._seen.interrupted = True
         finally:
             sweep.cancel()
         self._seen.seconds, self._seen.cpu_seconds = perf_counter() - started, _cpu_seconds() - cpu
@@ -90,6 +98,9 @@ class _Load:
             else:
                 self._waiting.append(due)
                 self._open_one_more()
+        # The time of the last request belongs to the run: without it, few requests would look like a higher rate.
+        ends = min(self._ends, started + self._plan.requests / self._plan.rate)
+        await asyncio.sleep(max(0.0, ends - perf_counter()))
         self._is_ending = True
         if self._under_way or self._waiting:
             await self._wait(self._plan.timeout)
@@ -156,12 +167,13 @@ class _Load:
                 connection.abort(f"no response in {self._plan.timeout:g} s")
 
     def _end(self) -> None:
-        self._seen.unsent = len(self._waiting)
+        self._seen.unsent = 0 if self._seen.interrupted else len(self._waiting)
         self._waiting.clear()
         self._left, self._is_ending = 0, True
         for task in self._opening:
             task.cancel()
         for connection in [*self._connections]:
+            connection.is_busy = connection.is_busy and not self._seen.interrupted
             connection.abort(f"no response in {self._plan.timeout:g} s")
             self.lost(connection, connection.reason)
 
@@ -174,7 +186,7 @@ class _Load:
             if isinstance(one, Connection):
                 self._free.append(one)
             else:
-                self._seen.errors[f"cannot connect: {one}"] += 1
+                self._seen.errors[f"cannot connect: {self._reason(one)}"] += 1
 
     def _open_one_more(self) -> None:
         if len(self._connections) + len(self._opening) < self._plan.connections:
@@ -189,15 +201,23 @@ class _Load:
                 self._take(await self._connect())
                 return
             except OSError as error:
-                self._seen.errors[f"cannot connect: {error}"] += 1
+                self._seen.errors[f"cannot connect: {self._reason(error)}"] += 1
                 await asyncio.sleep(_RETRY_S)
+
+    def _reason(self, error: BaseException) -> str:
+        """Return why no connection was made; the error of our own timeout has no text."""
+        return str(error) or f"no answer in {self._plan.timeout:g} s"
 
     async def _connect(self) -> Connection:
         """Raise OSError, of which a timeout is one."""
         name = self._target.server_name if self._target.is_tls else None
         async with asyncio.timeout(self._plan.timeout):
             _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: Connection(self), self._target.host, self._target.port, ssl=self._tls, server_hostname=name
+                lambda: Connection(self, is_head=self._target.is_head),
+                self._target.host,
+                self._target.port,
+                ssl=self._tls,
+                server_hostname=name,
             )
         self._connections.add(connection)
         return connection

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping
@@ -10,9 +9,9 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.predict.fields import is_field, without_user
 
 _PORTS = {"http": 80, "https": 443}
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,10 @@ class Target:
     """Whose certificate is wanted, with TLS: the host that is asked for, be it behind another address."""
     message: bytes
     """The whole request, as it is sent."""
+    is_head: bool = False
+    """Its response has no body, whatever the length that it names."""
+    url: str = ""
+    """Without a user and a password, so that it can be shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,8 @@ class Seen:
     """At a rate: requests that were due, and had found no free connection by the end."""
     received: int = 0
     """Bytes."""
+    interrupted: bool = False
+    """By Ctrl-C. What was under way then counts as nothing."""
     seconds: float = 0
     cpu_seconds: float = 0
     """Of this process."""
@@ -72,21 +77,32 @@ class Seen:
 
 
 def target(url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> Target:
-    """Return what is sent to a URL; raise InvalidSpec for one that names no server, and for an invalid header."""
+    """Return what is sent to a URL; raise InvalidSpec for one that names no server, and for an invalid header.
+
+    A user and a password in the URL are sent as Basic credentials.
+    """
+    try:
+        url, authorization = without_user(url)
+    except ValueError:
+        raise InvalidSpec("this is not a URL; write http://HOST[:PORT]/PATH, or https://…") from None
     parts = _parts(url)
     for name, value in headers.items():
-        if not _HEADER.fullmatch(f"{name}:{value}"):
+        if not is_field(name, value):
             raise InvalidSpec(f"{f'{name}: {value}'!r} cannot be a header; write NAME: VALUE")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     lengths = {"Content-Length": str(len(body))} if body or method in ("POST", "PUT", "PATCH") else {}
-    fields = {"Host": parts.netloc.rpartition("@")[2], "User-Agent": "isvc-bench", "Accept": "*/*", **lengths}
+    fields = {"Host": parts.netloc, "User-Agent": "isvc-bench", "Accept": "*/*", **lengths}
+    fields |= {"Authorization": authorization} if authorization else {}
     given = {name.lower() for name in headers}
     fields = {name: value for name, value in fields.items() if name.lower() not in given} | dict(headers)
     head = "".join([f"{method} {path} HTTP/1.1\r\n", *(f"{name}: {value}\r\n" for name, value in fields.items())])
     port = parts.port or _PORTS[parts.scheme]
     host = next((value for name, value in fields.items() if name.lower() == "host"), "")
     wanted = _parts(f"{parts.scheme}://{host}").hostname or ""
-    return Target(str(parts.hostname), port, parts.scheme == "https", wanted, head.encode("latin-1") + b"\r\n" + body)
+    message = head.encode("latin-1") + b"\r\n" + body
+    return Target(
+        str(parts.hostname), port, parts.scheme == "https", wanted, message, is_head=method == "HEAD", url=url
+    )
 
 
 def _parts(url: str) -> SplitResult:

@@ -87,6 +87,7 @@ def document(url: str, plan: Plan, seen: Seen) -> dict[str, object]:
         "statuses": {str(status): count for status, count in sorted(seen.statuses.items())},
         "errors": dict(sorted(seen.errors.items())),
         "unsent": seen.unsent,
+        "interrupted": seen.interrupted,
         "receivedBytes": seen.received,
         "latencyMs": {
             "mean": round(summary.mean, 3),

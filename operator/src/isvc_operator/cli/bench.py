@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from isvc_operator.bench.errors import Unreachable
+from isvc_operator.cli.body import read_body
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
-from isvc_operator.cli.exit_codes import EXIT_FAILED
+from isvc_operator.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
+from isvc_operator.cli.names import ServiceName
 from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line, write_table
-from isvc_operator.cli.values import WholeNumber
+from isvc_operator.cli.values import PositiveNumber, Text, WholeNumber, refuse
 from isvc_operator.limits import BENCH_BODY_BYTES, BENCH_CONNECTIONS, BENCH_RATE, BENCH_REQUESTS, BENCH_SECONDS
 from isvc_operator.local.errors import RunFailed, UnusableInput
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from isvc_operator.bench.plan import Plan, Seen, Target
 
+_ADDRESS = re.compile(r"[0-9.]+|localhost")
 _BAR = 40
 _BUSY = 0.9  # of a core: more than that of a client, which has one, and it was probably the slower side
 _WAITED_MS = 1.0
@@ -45,7 +48,7 @@ class _Flags:
 
 
 @click.command(short_help="measure how fast a server or a service responds")
-@click.argument("target", metavar="URL|NAME")
+@click.argument("target", type=ServiceName(or_url=True), metavar="URL|NAME")
 @click.option(
     "-c",
     "--connections",
@@ -57,17 +60,17 @@ class _Flags:
     "-t",
     "--time",
     "seconds",
-    type=click.FloatRange(0, BENCH_SECONDS, min_open=True),
+    type=PositiveNumber(BENCH_SECONDS),
     default=10,
     metavar="SECONDS",
-    help="for how long requests are sent (default: 10)",
+    help=f"for how long requests are sent, at most {BENCH_SECONDS} (default: 10)",
 )
 @click.option(
     "-r",
     "--rate",
-    type=click.FloatRange(0, BENCH_RATE, min_open=True),
+    type=PositiveNumber(BENCH_RATE),
     metavar="N",
-    help="requests a second, sent whatever comes back (default: a closed loop)",
+    help=f"requests a second, at most {BENCH_RATE}, sent whatever comes back (default: a closed loop)",
 )
 @click.option(
     "--requests",
@@ -78,17 +81,21 @@ class _Flags:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, BENCH_SECONDS, min_open=True),
+    type=PositiveNumber(BENCH_SECONDS),
     default=30,
     metavar="SECONDS",
     help="time until a request counts as failed (default: 30)",
 )
 @click.option("-d", "--data", metavar="TEXT|@FILE", help="body of each request; @FILE reads a file")
-@click.option("-X", "--method", metavar="METHOD", help="with URL (default: POST with a body, else GET)")
+@click.option("-X", "--method", type=Text(), metavar="METHOD", help="with URL (default: POST with a body, else GET)")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME:VALUE", help="may be repeated; Host as well")
-@click.option("--model", metavar="NAME", help="with NAME: model (default: the service's only one)")
-@click.option("--address", metavar="HOST[:PORT]", help="with NAME: ingress (default: the address it has published)")
-@click.option("--url", metavar="URL", help="with NAME: use no cluster, but this ingress (isvc run's) or service")
+@click.option("--model", type=Text(), metavar="NAME", help="with NAME: model (default: the service's only one)")
+@click.option(
+    "--address", type=Text(), metavar="HOST[:PORT]", help="with NAME: ingress (default: the address it has published)"
+)
+@click.option(
+    "--url", type=Text(), metavar="URL", help="with NAME: use no cluster, but this ingress (isvc run's) or service"
+)
 @click.option("--cacert", metavar="FILE", help="certificates to trust (default: those of the system)")
 @click.option("-k", "--insecure", is_flag=True, help="with URL and https: accept any certificate")
 @cluster_flags
@@ -111,6 +118,8 @@ def command(
     Without --rate, each connection sends its next request when it has its response. With --rate, requests are sent when
     they are due, and the time of a request counts from then, so a server that stalls is not spared (no coordinated
     omission). The exit code is 1 if a request failed.
+
+    Ctrl-C ends the run, and prints what was measured until then.
     """
     import asyncio
 
@@ -119,7 +128,8 @@ def command(
     from isvc_operator.bench.summary import document
 
     given = _Flags(**flags)
-    request = _of_url(target, given) if "://" in target else asyncio.run(_of_service(target, given))
+    _check(target, given)
+    request = _of_url(target, given) if _is_url(target) else asyncio.run(_of_service(target, given))
     plan = Plan(
         connections=connections or (256 if rate else 16),
         seconds=seconds,
@@ -135,10 +145,31 @@ def command(
     except Unreachable as error:
         raise RunFailed(str(error)) from error
     if output is Output.TEXT:
-        _write(f"{request.method} {request.url}", plan, seen)
+        _write(f"{request.method} {sent.url}", plan, seen)
     else:
-        write_data(document(request.url, plan, seen), output)
+        write_data(document(sent.url, plan, seen), output)
+    if seen.interrupted:
+        return EXIT_INTERRUPTED
     return EXIT_FAILED if seen.failed or not seen.answered else 0
+
+
+def _is_url(target: str) -> bool:
+    return "://" in target
+
+
+def _check(target: str, given: _Flags) -> None:
+    """Raise UsageError for flags that would have no effect, and for a URL that does not begin like one."""
+    if _is_url(target):
+        refuse(
+            "is of a service: leave it out, or give a NAME.", model=given.model, address=given.address, url=given.url
+        )
+        return
+    if _ADDRESS.fullmatch(target):
+        raise click.UsageError(f"{target!r} is no service's name; begin a URL with http:// or https://.")
+    refuse("is for a URL: a service is asked by POST. Leave it out.", method=given.method)
+    refuse("is for a URL: leave it out, or name the service's authority with --cacert.", insecure=given.insecure)
+    if given.url:
+        refuse("is of a service in a cluster: leave it out, or --url.", address=given.address)
 
 
 @dataclass(frozen=True)
@@ -169,17 +200,21 @@ async def _of_service(name: str, flags: _Flags) -> _Request:
     from isvc_operator.predict.cluster import find_service, find_target
     from isvc_operator.predict.payload import of_json
     from isvc_operator.predict.send import caller
-    from isvc_operator.predict.target import of_url
+    from isvc_operator.predict.target import declared_protocol, of_url
 
     if flags.url:
         found = of_url(flags.url, name, flags.cluster.namespace or "default", None)
     else:
         async with flags.cluster.connect() as (api, namespace):
-            found = await find_target(api, await find_service(api, namespace, name), flags.address)
+            manifest = await find_service(api, namespace, name)
+            protocol = declared_protocol(manifest)
+            found = replace(await find_target(api, manifest, flags.address), protocol=protocol)
     async with caller(found, flags.timeout, flags.cacert) as service:
         model = flags.model or await service.model(name)
-        payload = await service.sample(model) if flags.data is None else of_json(_body(flags.data), None)
-    headers = {"Content-Type": payload.content_type} | ({"Host": found.host} if found.host else {})
+        payload = (
+            await service.sample(model) if flags.data is None else of_json(_body(flags.data), None, found.protocol)
+        )
+    headers = {"Content-Type": payload.content_type, **found.headers()}
     return _Request(f"{found.url}{payload.protocol.path(model)}", "POST", _with(headers, flags.headers), payload.body)
 
 
@@ -193,19 +228,13 @@ def _with(headers: Mapping[str, str], given: Sequence[str]) -> dict[str, str]:
 def _body(data: str | None) -> bytes:
     if data is None or not data.startswith("@"):
         return (data or "").encode()
-    path = Path(data[1:])
-    try:
-        with path.open("rb") as stream:
-            body = stream.read(BENCH_BODY_BYTES + 1)
-    except OSError as error:
-        raise UnusableInput(f"--data {data}: {path}: {error.strerror}") from error
-    if len(body) > BENCH_BODY_BYTES:
-        raise UnusableInput(f"--data {data}: the file has more than {BENCH_BODY_BYTES:,} bytes; use a smaller one")
-    return body
+    return read_body(data[1:], BENCH_BODY_BYTES)
 
 
 def _header(text: str) -> tuple[str, str]:
-    name, _, value = text.partition(":")
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise UnusableInput(f"{text!r} cannot be a header; write NAME: VALUE")
     return name.strip(), value.strip()
 
 
@@ -237,6 +266,8 @@ def _write(title: str, plan: Plan, seen: Seen) -> None:
     for what, count in failures.items():
         if count:
             write_line(Styled(f"{count:,} failed:", Style.ERROR), what)
+    if seen.interrupted:
+        write_line(Styled("interrupted: this is what was measured until then", Style.WARNING))
     if not found.answered:
         return
     write_line("")
