@@ -88,8 +88,11 @@ async def test_a_service_that_comes_or_goes_is_listed_or_not(open_page: Open, so
     page = await open_page()
     await expect(page.get_by_role("status").first).to_have_text("Live")
 
+    for name in ("zeta", "alpha", "beta"):
+        source.services[ServiceKey("models", name)] = Played(name=name).ready()
     source.put(Played(name="mnist").pending())
     await expect(page.get_by_role("link", name="mnist")).to_be_visible()
+    await expect(page.locator("#rows a")).to_have_text(["alpha", "beta", "mnist", "torchserve", "zeta"])
     source.remove(ServiceKey("models", "mnist"))
     await expect(page.get_by_role("link", name="mnist")).to_have_count(0)
 

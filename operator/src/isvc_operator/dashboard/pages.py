@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -86,41 +86,29 @@ class Pages:
         )
 
     async def services_events(self, request: web.Request) -> web.StreamResponse:
-        """Send the rows that change; all of them if a service has come or gone."""
-        viewer, sent = request[VIEWER], dict[ServiceKey, str]()
+        """Send all rows, then those that change, come or go."""
+        viewer = request[VIEWER]
         async with self._streams.begin(request) as stream:
             with self._feed.watched() as changes:
+                visible = dict(self._visible(viewer))
+                sent = {key: self._row(key, service) for key, service in visible.items()}
+                await stream.send(_partials({"rows": "".join(sent.values()), "summary": self._summary(viewer)}))
                 while True:
-                    visible = list(self._visible(viewer))
-                    with self._scraping.watching([key for key, _ in visible]):
-                        sent = await self._send_all(stream, viewer, visible)
+                    with self._scraping.watching([*sent]):
                         while True:
                             changed = await changes.wait(HEARTBEAT)
-                            if [key for key, _ in self._visible(viewer)] != [*sent]:
-                                break
-                            if changed:
-                                await self._send_rows(stream, viewer, changed, sent)
-                            else:
+                            visible = dict(self._visible(viewer))
+                            rows = {
+                                key: self._row(key, service) if key in changed or key not in sent else sent[key]
+                                for key, service in visible.items()
+                            }
+                            if different := "".join(_row_changes(rows, sent)):
+                                await stream.send(different + _partials({"summary": self._summary(viewer)}))
+                            elif not changed:
                                 await stream.beat()
-
-    async def _send_all(
-        self, stream: Stream, viewer: Viewer, visible: Sequence[tuple[ServiceKey, Service]]
-    ) -> dict[ServiceKey, str]:
-        rows = {key: self._row(key, service) for key, service in visible}
-        await stream.send(_partials({"rows": "".join(rows.values()), "summary": self._summary(viewer)}))
-        return rows
-
-    async def _send_rows(
-        self, stream: Stream, viewer: Viewer, changed: frozenset[ServiceKey], sent: dict[ServiceKey, str]
-    ) -> None:
-        different = []
-        for key in changed & sent.keys():
-            service = self._feed.service(key, viewer.hidden(key))
-            if service is not None and (row := self._row(key, service)) != sent[key]:
-                sent[key] = row
-                different.append(f'<hx-partial hx-target="#{anchor(key)}" hx-swap="outerMorph">{row}</hx-partial>')
-        if different:
-            await stream.send("".join(different) + _partials({"summary": self._summary(viewer)}))
+                            is_other, sent = rows.keys() != sent.keys(), rows
+                            if is_other:
+                                break
 
     def _visible(self, viewer: Viewer) -> Sequence[tuple[ServiceKey, Service]]:
         keys = [key for key in self._source.keys() if viewer.may_see(key)]  # noqa: SIM118 - not a dict
@@ -226,6 +214,29 @@ def _partials(parts: Mapping[str, str]) -> str:
     return "".join(
         f'<hx-partial hx-target="#{name}" hx-swap="innerMorph">{html}</hx-partial>' for name, html in parts.items()
     )
+
+
+def _row_changes(rows: Mapping[ServiceKey, str], sent: Mapping[ServiceKey, str]) -> Iterator[str]:
+    """Yield HTML by which htmx makes the rows that were sent these; both are in one order."""
+    for key in sent.keys() - rows.keys():
+        yield _partial(f"#{anchor(key)}", "delete", "")
+    for key, row in rows.items():
+        if row != sent.get(key, row):
+            yield _partial(f"#{anchor(key)}", "outerMorph", row)
+    new, target = "", ("#rows", "afterbegin")
+    for key, row in rows.items():  # those that are new side by side are added at once, after one that is there
+        if key not in sent:
+            new += row
+            continue
+        if new:
+            yield _partial(*target, new)
+        new, target = "", (f"#{anchor(key)}", "afterend")
+    if new:
+        yield _partial(*target, new)
+
+
+def _partial(target: str, swap: str, html: str) -> str:
+    return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{html}</hx-partial>'
 
 
 def _applied(service: Manifest) -> Manifest:
