@@ -67,6 +67,8 @@ def test_a_cluster_that_has_everything_is_ok_in_each_line(server: ApiServer, cap
         "ok      configuration: every setting of inferenceservice-config is used",
         "ok      ingress: the default IngressClass is contour of projectcontour.io/contour",
         "ok      runtimes: isvc-mar, kserve-torchserve",
+        "ok      storage secret: storage-config does not exist in namespace team; only services with `storage.key` "
+        "need it",
         "ok      services: 1 in namespace team; each can be served",
     ]
     verbs = {call.verb for call in server.calls("isvc", since) if call.resource != "selfsubjectaccessreviews"}
@@ -152,6 +154,42 @@ def test_who_may_read_little_is_told_what_could_not_be_read(
         "services": "unknown",
     }
     assert "get pods/log (isvc logs)" in found["rights"][1]
+
+
+def test_a_namespace_that_does_not_exist_is_said(server: ApiServer, capsys: Captured) -> None:
+    assert main(["doctor", f"--kubeconfig={server.kubeconfig}", "-n", "nosuchns"]) == 1
+
+    lines = capsys.readouterr().out.splitlines()
+    assert "problem namespace: nosuchns does not exist; create it, or name another one with --namespace" in lines
+    assert [line for line in lines if "rights:" in line or "services:" in line] == []
+
+
+def test_the_keys_of_the_storage_secret_are_named(server: ApiServer, capsys: Captured) -> None:
+    server.kubectl(f"-n={TEAM}", "create", "secret", "generic", "storage-config", "--from-literal=store={}")
+    try:
+        assert main(["doctor", f"--kubeconfig={server.kubeconfig}", "-n", TEAM]) == 0
+    finally:
+        server.kubectl(f"-n={TEAM}", "delete", "secret", "storage-config")
+
+    assert "ok      storage secret: storage-config has the keys store" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(("minor", "creates"), [("34", False), ("35+", True)])
+def test_the_right_to_forward_ports_is_that_of_the_version(
+    minor: str, creates: bool, server: ApiServer, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client sends GET; since 1.35 the API server asks for `create`, too."""
+
+    async def version(_: object) -> dict[str, str]:
+        return {"major": "1", "minor": minor}
+
+    monkeypatch.setattr("isvc_operator.doctor.examine.server_version", version)
+    since = server.position()
+
+    doctor(server, capsys)
+
+    reviews = [call for call in server.calls("isvc", since) if call.resource == "selfsubjectaccessreviews"]
+    assert len(reviews) == 9 + creates
 
 
 def test_a_server_that_does_not_answer_ends_it(tmp_path: Path, capsys: Captured) -> None:

@@ -24,7 +24,9 @@ from isvc_operator.doctor.judge import (
     judge_rights,
     judge_runtimes,
     judge_settings,
+    judge_storage_secret,
     judge_version,
+    minor_version,
 )
 from isvc_operator.errors import ConfigError, InvalidSpec
 from isvc_operator.ignored_settings import ignored_settings
@@ -51,11 +53,17 @@ _RIGHTS: Final = (
     Right("list", GROUP, "inferenceservices", "isvc status"),
     Right("create", GROUP, "inferenceservices", "kubectl apply"),
     Right("patch", GROUP, "inferenceservices", "kubectl apply, isvc diff"),
+    Right("watch", GROUP, "inferenceservices", "isvc status -w"),
     Right("list", "", "pods", "isvc status, isvc diagnose"),
+    Right("watch", "", "pods", "isvc status -w"),
     Right("get", "", "pods/log", "isvc logs"),
     Right("list", "", "events", "isvc diagnose"),
-    Right("create", "", "pods/portforward", "isvc predict --port-forward"),
+    Right("get", "", "pods/portforward", "isvc predict --port-forward"),
 )
+_NOT_FOUND: Final = 404
+# Since this version the API server asks for `create` of those who open a websocket, too.
+_CREATES_SINCE: Final = 35
+_CREATES: Final = Right("create", "", "pods/portforward", "isvc predict --port-forward")
 
 
 @dataclass(frozen=True)
@@ -80,12 +88,16 @@ class Examination:
             yield check
         operator = await self._operator()
         yield operator[0]
-        yield await self._rights()
+        is_there = await self._namespace()
+        yield is_there or await self._rights(version)
         config, checks = await self._configuration(operator[1])
         for check in checks:
             yield check
         yield await self._ingress(config)
         yield await self._runtimes()
+        if is_there:
+            return
+        yield await self._storage_secret(config)
         async for check in self._services(config):
             yield check
 
@@ -110,12 +122,36 @@ class Examination:
         found = list(listed.get("items") or ())
         return judge_operator(found, __version__), found[0]["metadata"]["namespace"] if found else _HOME
 
-    async def _rights(self) -> Check:
+    async def _namespace(self) -> Check | None:
+        """Return that the namespace does not exist; who may not read it can still have rights in it."""
         try:
-            allowed = await asyncio.gather(*map(self._may, _RIGHTS))
+            await self._read(f"/api/v1/namespaces/{self.namespace}")
+        except KubeError as error:
+            if error.status != _NOT_FOUND:
+                return None
+        else:
+            return None
+        message = f"{self.namespace} does not exist; create it, or name another one with --namespace"
+        return Check("namespace", Verdict.PROBLEM, message)
+
+    async def _rights(self, version: Manifest | None) -> Check:
+        rights = (*_RIGHTS, *([_CREATES] if minor_version(version or {}) >= _CREATES_SINCE else []))
+        try:
+            allowed = await asyncio.gather(*map(self._may, rights))
         except KubeError as error:
             return _unknown("rights", error)
-        return judge_rights([right for right, may in zip(_RIGHTS, allowed, strict=True) if not may], self.namespace)
+        return judge_rights([right for right, may in zip(rights, allowed, strict=True) if not may], self.namespace)
+
+    async def _storage_secret(self, config: OperatorConfig) -> Check:
+        name = config.credentials.storage_spec_secret_name
+        try:
+            found = await self._read_if_any(requests.path_of("Secret", self.namespace, name))
+        except RequestRefused:  # few may read secrets, and few services need this one
+            message = f"you may not read {name}; only services with `storage.key` need it"
+            return Check("storage secret", Verdict.OK, message)
+        except KubeError as error:
+            return _unknown("storage secret", error)
+        return judge_storage_secret(name, self.namespace, found)
 
     async def _may(self, right: Right) -> bool:
         review = requests.review_own_access(right.verb, right.group, right.resource, self.namespace)

@@ -10,6 +10,7 @@ from typing import Any
 
 from isvc_operator.api.crd import CustomResource, build_crd
 from isvc_operator.config import IngressConfig
+from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.plan.covers import covers
 from isvc_operator.text import one_line
@@ -59,11 +60,27 @@ def worst(checks: Iterable[Check]) -> Verdict:
     return max((check.verdict for check in checks), key=order.index, default=Verdict.OK)
 
 
+def minor_version(version: Mapping[str, Any]) -> int:
+    """Return the minor version of the API server, which some write as ``30+``; 0 if it is unknown."""
+    minor = re.match(r"\d+", str(version.get("minor", "")))
+    return int(minor[0]) if minor else 0
+
+
+def judge_storage_secret(name: str, namespace: str, found: Manifest | None) -> Check:
+    """Judge the secret with the places that ``storage.key`` names; most services need none."""
+    subject = "storage secret"
+    if found is None:
+        message = f"{name} does not exist in namespace {namespace}; only services with `storage.key` need it"
+        return Check(subject, Verdict.OK, message)
+    keys = [one_line(key) for key in sorted(found.get("data") or {})]
+    listed = ", ".join(keys[:NAMED]) + (f" and {len(keys) - NAMED} more" if len(keys) > NAMED else "")
+    return Check(subject, Verdict.OK, f"{name} has the keys {listed}" if keys else f"{name} is empty")
+
+
 def judge_version(version: Mapping[str, Any], server: str) -> Check:
     """Judge the version of the API server."""
     name = str(version.get("gitVersion", "of an unknown version"))
-    minor = re.match(r"\d+", str(version.get("minor", "")))
-    if version.get("major") == "1" and minor and int(minor[0]) >= _OLDEST:
+    if version.get("major") == "1" and minor_version(version) >= _OLDEST:
         return Check("cluster", Verdict.OK, f"Kubernetes {name} at {server}")
     return Check("cluster", Verdict.PROBLEM, f"Kubernetes {name} is older than 1.{_OLDEST}; upgrade the cluster")
 
