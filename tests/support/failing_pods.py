@@ -6,6 +6,7 @@ from typing import Any
 
 from isvc_operator.observe.pods import PodFailure
 from tests.support.builders import a_container, a_crashed_pod, a_pod, an_initializer, ended, running, waiting
+from tests.support.related import an_event
 
 POD = "torchserve-predictor-1-a"
 AS_ROOT = "container has runAsNonRoot and image will run as root"
@@ -239,6 +240,24 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             attempt="containerd://big",
         ),
     ),
+    "a server that a signal has ended": (
+        a_pod(
+            phase="Running",
+            initializer=an_initializer(),
+            containers=[a_container(state=waiting("CrashLoopBackOff"), before=ended(137, "GET / 200", instance="two"))],
+        ),
+        PodFailure(
+            reason="ServerFailed",
+            pod=POD,
+            cause="SIGKILL ended it: GET / 200",
+            cure=f"see whether its liveness or startup probe failed: kubectl describe pod {POD}",
+            container="kserve-container",
+            exit_code=137,
+            has_log=True,
+            previous=True,
+            attempt="containerd://two",
+        ),
+    ),
     "a node without enough memory": (
         a_pod(
             phase="Failed",
@@ -252,5 +271,82 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
     "an unknown end of the pod": (
         a_pod(phase="Failed"),
         PodFailure(reason="PodFailed", pod=POD, cause="the pod has failed"),
+    ),
+}
+
+
+STARTED, ENDED = "2026-01-01T11:30:00Z", "2026-01-01T11:31:00Z"
+LIFETIME = (STARTED, ENDED)
+RESPOND = (
+    "see in its last log lines why it did not respond, or raise timeoutSeconds or failureThreshold of its livenessProbe"
+)
+START = (
+    "see in its last log lines why it did not start, or raise failureThreshold of its startupProbe if it needs longer"
+)
+
+
+def ended_between(started: str, finished: str, exit_code: int, message: str | None = None) -> dict[str, Any]:
+    state = ended(exit_code, message, instance="two")
+    return {"terminated": {**state["terminated"], "startedAt": started, "finishedAt": finished}}
+
+
+def a_killed_pod(exit_code: int, message: str | None = None) -> dict[str, Any]:
+    """A pod whose server runs again after the one before it has ended."""
+    server = a_container(before=ended_between(STARTED, ENDED, exit_code, message))
+    return a_pod(phase="Running", initializer=an_initializer(), containers=[server])
+
+
+def of_the_kubelet(
+    reason: str, message: str, *, first: str = STARTED, last: str = "2026-01-01T11:30:50Z", of: str = "kserve-container"
+) -> dict[str, Any]:
+    """An Event on a container of the pod."""
+    event = an_event(reason, message, type_="Normal" if reason == "Killing" else "Warning", at=last)
+    involved = {**event["involvedObject"], "fieldPath": f"spec.containers{{{of}}}"}
+    return {**event, "involvedObject": involved, "firstTimestamp": first}
+
+
+def by_a_probe(exit_code: int, cause: str, cure: str) -> PodFailure:
+    return PodFailure(
+        reason="ServerFailed",
+        pod=POD,
+        cause=cause,
+        cure=cure,
+        container="kserve-container",
+        exit_code=exit_code,
+        has_log=True,
+        previous=True,
+        attempt="containerd://two",
+        lifetime=LIFETIME,
+    )
+
+
+# Those whose cause only the Events of the pod have.
+PODS_OF_EVENTS: dict[str, tuple[dict[str, Any], list[dict[str, Any]], PodFailure]] = {
+    "a server that a liveness probe has ended": (
+        a_killed_pod(143, "INFO: GET /v1/models 200"),
+        [
+            of_the_kubelet("Unhealthy", "Readiness probe failed: connection refused", last=ENDED),
+            {
+                **of_the_kubelet("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 503"),
+                "metadata": {"name": "liveness", "namespace": "models"},
+            },
+        ],
+        by_a_probe(
+            143, "it was killed after its liveness probe failed: HTTP probe failed with statuscode: 503", RESPOND
+        ),
+    ),
+    "a server that a startup probe has ended": (
+        a_killed_pod(137),
+        [of_the_kubelet("Unhealthy", "Startup probe failed: dial tcp 10.0.0.1:8080: connect: connection refused")],
+        by_a_probe(
+            137,
+            "it was killed after its startup probe failed: dial tcp 10.0.0.1:8080: connect: connection refused",
+            START,
+        ),
+    ),
+    "a server that a liveness probe has ended, and that exits by itself then": (
+        a_killed_pod(0),
+        [of_the_kubelet("Killing", "Container kserve-container failed liveness probe, will be restarted")],
+        by_a_probe(0, "it was killed after its liveness probe failed", RESPOND),
     ),
 }

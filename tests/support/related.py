@@ -8,6 +8,7 @@ from typing import Any
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.errors import Problem
 from isvc_operator.observe.pods import first_failure, newest_revision, stage
+from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import derive_status
 from isvc_operator.view.source import Related
@@ -38,7 +39,7 @@ def a_related(
     found = pods or (a_ready_pod(),)
     serving = not pods
     deployment = deployment or a_deployment(available=int(serving))
-    predictor = _observed(found, deployment, logs or {})
+    predictor = _observed(found, deployment, logs or {}, events)
     status = derive_status(an_observation(**predictor, **observed), NOW).as_dict()
     body = a_service_body(status=status)
     body["metadata"]["creationTimestamp"] = EARLIER
@@ -80,9 +81,16 @@ def a_problem_of(reason: str, message: str) -> Related:
     return Related(service=a_service_body(status=status), runtimes=[a_runtime_body()])
 
 
-def _observed(pods: Sequence[Manifest], deployment: Manifest, logs: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+def _observed(
+    pods: Sequence[Manifest],
+    deployment: Manifest,
+    logs: Mapping[tuple[str, str], str],
+    events: Sequence[Manifest],
+) -> dict[str, Any]:
     newest = newest_revision(pods)
     failure = first_failure(newest)
+    if failure:
+        failure = with_probe(failure, (event for event in events if event["involvedObject"]["name"] == failure.pod))
     return {
         "rollout": rollout_of(deployment),
         "pods": newest,

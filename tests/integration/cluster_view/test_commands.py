@@ -22,7 +22,7 @@ from isvc_operator.cli import main
 from isvc_operator.cli.exit_codes import EXIT_INTERRUPTED
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended, running
-from tests.support.failing_pods import FAILING_PODS, POD
+from tests.support.failing_pods import FAILING_PODS, POD, PODS_OF_EVENTS
 from tests.support.readers import SERVICES, a_reader
 from tests.support.related import a_problem_of, a_related
 from tests.support.stored import store
@@ -84,13 +84,15 @@ def test_every_failing_pod_is_diagnosed(
     apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
 ) -> None:
     """The kubelet's part is played for each of them in turn; no operator runs, so the status is written with it."""
-    for pod, failure in FAILING_PODS.values():
-        store(apiserver, namespace, a_related(pod))
+    of_status = ((pod, [], failure) for pod, failure in FAILING_PODS.values())
+    for pod, events, failure in (*of_status, *PODS_OF_EVENTS.values()):
+        store(apiserver, namespace, a_related(pod, events=events))
         assert main(["diagnose", "torchserve", *here, "-o", "json"]) == 1
         first = json.loads(capsys.readouterr().out)["findings"][0]
         assert (first["reason"], first["cause"], first["location"]) == (failure.reason, failure.cause, failure.location)
         assert first["cure"]
         apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/pods/{POD}?gracePeriodSeconds=0")
+        apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/events")
 
 
 def test_a_diagnosis_for_people(apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured) -> None:

@@ -76,9 +76,10 @@ class Observer:
         component = observe_component(key.kind, resolved, labelled, stopped=stopped)
         starting = None if stopped or component.failure else furthest(component.pods)
         detail = await self.details.of_starting(key, starting)
+        failure = await self.details.explained(key, component.failure, component.pods)
         component = replace(
             component,
-            failure=component.failure or detail.failure,
+            failure=failure or detail.failure,
             log=await self.details.log_of(key, component.failure) or detail.log,
             progress=detail.progress,
         )

@@ -1,6 +1,7 @@
 """Details of pods that no watch reports, requested rarely.
 
 - why a container has failed: its last log lines, once for each of its instances
+- which probe has ended a container, if one may have: the pod's Events, once for each of its instances
 - the progress of the download: the last line of the storage-initializer's log, every two seconds
 - why a pod's volumes are not mounted: its Events, after a delay and then regularly
 - why a running server is not ready: its last log lines, after a delay and then regularly
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -22,8 +23,9 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.pod_logs import end_of_log
-from isvc_operator.manifests import Pod, ServiceKey
+from isvc_operator.manifests import Event, Pod, ServiceKey, name_of
 from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, PodFailure, stage_of, waiting_container
+from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.volumes import mount_failure
 
 log = logging.getLogger(__name__)
@@ -82,12 +84,14 @@ class PodDetails:
     _readings: dict[ComponentKey, _PodReading] = field(default_factory=dict)
     _in_stage: Counter[str] = field(default_factory=Counter)  # how many of these readings
     _logs: dict[ComponentKey, tuple[str, str]] = field(default_factory=dict)
+    _ends: dict[ComponentKey, PodFailure] = field(default_factory=dict)  # by probes, and those that may be
 
     def forget(self, service: ServiceKey) -> None:
         """Forget a service."""
         for kind in (PREDICTOR, TRANSFORMER, EXPLAINER):
             self._keep(ComponentKey(service, kind), None)
             self._logs.pop(ComponentKey(service, kind), None)
+            self._ends.pop(ComponentKey(service, kind), None)
 
     async def of_starting(self, key: ComponentKey, pod: Pod | None) -> PodDetail:
         """Return why ``pod`` is not ready, or its progress; nothing if no pod is starting."""
@@ -121,6 +125,17 @@ class PodDetails:
             )
             self._logs[key] = (failure.attempt, text)
         return text
+
+    async def explained(self, key: ComponentKey, failure: PodFailure | None, pods: Sequence[Pod]) -> PodFailure | None:
+        """Return the failure, its cause the probe that ended the container; Events are read once for each instance."""
+        if failure is None or failure.lifetime is None:
+            self._ends.pop(key, None)
+            return failure
+        known = self._ends.get(key)
+        if known is None or (known.pod, known.attempt) != (failure.pod, failure.attempt):
+            pod = next(pod for pod in pods if name_of(pod) == failure.pod)
+            known = self._ends[key] = with_probe(failure, await self._events(pod))
+        return replace(failure, cause=known.cause, cure=known.cure)
 
     def _spaced(self, stage: str, interval: float) -> float:
         """Return the interval, which is longer if many pods are in that stage."""
@@ -157,10 +172,15 @@ class PodDetails:
         )
 
     async def _mounting(self, pod: Pod) -> PodDetail:
+        return PodDetail(failure=mount_failure(pod, await self._events(pod)))
+
+    async def _events(self, pod: Pod) -> Sequence[Event]:
+        """Return the pod's Events; none if they cannot be read."""
         metadata = pod["metadata"]
         try:
             response = await self.api.send(requests.pod_events(metadata["namespace"], metadata["uid"]))
         except KubeError as error:
             log.info("%s/%s: its Events cannot be read: %s", metadata["namespace"], metadata["name"], error)
-            return PodDetail()
-        return PodDetail(failure=mount_failure(pod, decode(response)["items"]))
+            return []
+        events: Sequence[Event] = decode(response)["items"]
+        return events

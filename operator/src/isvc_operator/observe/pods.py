@@ -29,6 +29,8 @@ _STAGES = (SCHEDULING, PREPARING, LOADING, STARTING)
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
 _TEMPLATE_HASH = "pod-template-hash"
 _PULL_FAILURES = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+_OUT_OF_MEMORY = "OOMKilled"
+_SIGNALS = {137: "SIGKILL", 143: "SIGTERM"}  # by the exit code of a container that they end
 _CONFIG_FAILURES = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
 
@@ -38,6 +40,7 @@ class PodFailure:
 
     ``cause`` is the message of Kubernetes or of the container; ``cure`` is what to do about it. ``previous``: the log
     to read is that of the instance before the last restart. ``attempt`` identifies the instance of the container.
+    ``lifetime`` has its start and its end where a probe may have ended it, which only Events say (``observe.probes``).
     """
 
     reason: str
@@ -49,6 +52,7 @@ class PodFailure:
     has_log: bool = False
     previous: bool = False
     attempt: str = ""
+    lifetime: tuple[str, str] | None = None
 
     @property
     def location(self) -> str:
@@ -198,19 +202,8 @@ def _config_cure(waiting: Mapping[str, Any]) -> str:
 
 
 def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool) -> PodFailure:
-    initializer = container == CONTAINER_INITIALIZER
-    brings_model = initializer or container.startswith(CONTAINER_MODELCAR)
-    message = (ended.get("message") or "").strip()
-    cause, cure = message or "it left no message", ""
-    if ended.get("reason") == "OOMKilled":
-        cause, cure = "the container used more memory than its limit", "raise resources.limits.memory"
-        if initializer:
-            cure = (
-                f"raise limits.memory in the service's annotation {ANNOTATION_STORAGE_RESOURCES}, "
-                "or memoryLimit of storageInitializer in the ConfigMap inferenceservice-config"
-            )
-    elif ended.get("exitCode", 0) == 0:
-        cause = message or "the server has exited, but should keep running"
+    brings_model = container == CONTAINER_INITIALIZER or container.startswith(CONTAINER_MODELCAR)
+    cause, cure = _cause_of_end(pod, container, ended)
     return PodFailure(
         reason="StorageInitializerFailed" if brings_model else "ServerFailed",
         pod=pod,
@@ -221,7 +214,34 @@ def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool
         has_log=True,
         previous=previous,
         attempt=str(ended.get("containerID", "")),
+        lifetime=None if brings_model else _lifetime(ended),
     )
+
+
+def _cause_of_end(pod: str, container: str, ended: Mapping[str, Any]) -> tuple[str, str]:
+    """Return why a container has ended, and what to do if its message does not say it."""
+    message, code = (ended.get("message") or "").strip(), ended.get("exitCode", 0)
+    initializer = container == CONTAINER_INITIALIZER
+    if ended.get("reason") == _OUT_OF_MEMORY:
+        cure = "raise resources.limits.memory"
+        if initializer:
+            cure = (
+                f"raise limits.memory in the service's annotation {ANNOTATION_STORAGE_RESOURCES}, "
+                "or memoryLimit of storageInitializer in the ConfigMap inferenceservice-config"
+            )
+        return "the container used more memory than its limit", cure
+    if code in _SIGNALS and not initializer:
+        cure = f"see whether its liveness or startup probe failed: kubectl describe pod {pod}"
+        return f"{_SIGNALS[code]} ended it" + (f": {message}" if message else ""), cure
+    return message or ("it left no message" if code else "the server has exited, but should keep running"), ""
+
+
+def _lifetime(ended: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the start and the end of a server that a signal may have ended: one that handles it may exit with 0."""
+    times = ended.get("startedAt"), ended.get("finishedAt")
+    if ended.get("reason") == _OUT_OF_MEMORY or ended.get("exitCode", 0) not in (0, *_SIGNALS) or not all(times):
+        return None
+    return str(times[0]), str(times[1])
 
 
 def _unschedulable(pod: str, message: str) -> PodFailure:

@@ -19,6 +19,7 @@ from isvc_operator.observe.pods import (
     newest_revision,
     stage_of,
 )
+from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.volumes import mount_failure
 from isvc_operator.view.containers import containers_of
 from isvc_operator.view.cures import cure_for
@@ -42,9 +43,10 @@ def pods_seen(pods: Iterable[Pod], related: Related, *, rolled_out_at: str | Non
 
 
 def failure_of(pods: Sequence[Pod], related: Related) -> PodFailure | None:
-    """Return the failure of the first of these pods that has one, also of its volumes."""
+    """Return the failure of the first of these pods that has one, also of its volumes and of its probes."""
     if failure := first_failure(pods):
-        return failure
+        failed = next(pod for pod in pods if name_of(pod) == failure.pod)
+        return with_probe(failure, _events_of(failed, related.events))
     unmounted = (mount_failure(pod, _events_of(pod, related.events)) for pod in pods if _is_preparing(pod))
     return next((failure for failure in unmounted if failure), None)
 

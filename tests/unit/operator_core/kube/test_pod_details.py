@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -22,11 +22,13 @@ from isvc_operator.kube.pod_details import (
 from isvc_operator.kube.requests import path_of
 from isvc_operator.limits import LOG_BYTES
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.observe.pods import PodFailure
-from tests.support.builders import NAMESPACE, a_container, a_pod, an_initializer, running, waiting
+from isvc_operator.observe.pods import PodFailure, first_failure
+from tests.support.builders import NAMESPACE, a_container, a_crashed_pod, a_pod, an_initializer, running, waiting
+from tests.support.failing_pods import PODS_OF_EVENTS, a_killed_pod
 from tests.support.fakes import FakeKubeApi, Seconds
 
 KEY, POD = ServiceKey(NAMESPACE, "torchserve"), "torchserve-predictor-1-a"
+PREDICTOR = ComponentKey(KEY, "predictor")
 LOADING = a_pod(POD, initializer=an_initializer(running()))
 PREPARING = a_pod(POD, initializer=an_initializer(waiting("PodInitializing")))
 STARTING = a_pod(POD, initializer=an_initializer(), containers=[a_container()])
@@ -237,3 +239,39 @@ async def test_a_line_that_is_too_long_does_not_hide_the_one_after_it(asking: As
 
     assert await asking.details.log_of(ComponentKey(KEY, "predictor"), failure) == "ValueError: the cause"
     assert len(asking.api.calls) == 2
+
+
+# --- which probe has ended a container ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("pod", "events", "failure"), PODS_OF_EVENTS.values(), ids=PODS_OF_EVENTS.keys())
+async def test_the_events_of_a_pod_that_a_probe_may_have_ended_are_read_once_for_each_instance(
+    asking: Asking, pod: dict[str, Any], events: list[dict[str, Any]], failure: PodFailure
+) -> None:
+    asking.api.recorded.extend(events)
+    found = first_failure([pod])
+    assert found
+
+    for _ in range(2):
+        assert await asking.details.explained(PREDICTOR, found, [pod]) == failure
+    assert len(asking.api.calls) == 1
+
+    await asking.details.explained(PREDICTOR, replace(found, attempt="containerd://three"), [pod])
+    assert len(asking.api.calls) == 2
+
+
+async def test_no_events_are_read_of_a_server_that_has_ended_by_itself(asking: Asking) -> None:
+    pod = a_crashed_pod(POD)
+    found = first_failure([pod])
+
+    assert await asking.details.explained(PREDICTOR, found, [pod]) == found
+    assert await asking.details.explained(PREDICTOR, None, []) is None
+    assert asking.api.calls == []
+
+
+async def test_a_failure_whose_events_cannot_be_read_stays_as_it_is(asking: Asking) -> None:
+    asking.api.failing["GET", path_of("Event", NAMESPACE)] = KubeError(503, "overloaded")
+    pod = a_killed_pod(143)
+    found = first_failure([pod])
+
+    assert await asking.details.explained(PREDICTOR, found, [pod]) == found

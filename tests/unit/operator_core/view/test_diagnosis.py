@@ -25,7 +25,7 @@ from tests.support.builders import (
     ended,
     waiting,
 )
-from tests.support.failing_pods import FAILING_PODS, POD
+from tests.support.failing_pods import FAILING_PODS, POD, PODS_OF_EVENTS
 from tests.support.related import a_problem_of, a_related, an_event
 
 
@@ -41,6 +41,17 @@ def test_the_first_cause_is_that_of_the_pod(pod: dict[str, Any], failure: PodFai
     assert (first.reason, first.cause, first.location) == (failure.reason, failure.cause, failure.location)
     assert first.cure
     assert (diagnosis.healthy, others) == (False, [])
+
+
+@pytest.mark.parametrize(("pod", "events", "failure"), PODS_OF_EVENTS.values(), ids=PODS_OF_EVENTS.keys())
+def test_the_first_cause_is_that_of_the_pods_events(
+    pod: dict[str, Any], events: list[dict[str, Any]], failure: PodFailure
+) -> None:
+    related = a_related(pod, deployment=a_deployment(available=0), events=events)
+
+    (first,) = found(related)
+    assert (first.reason, first.cause, first.cure) == (failure.reason, failure.cause, failure.cure)
+    assert any(failure.cause in item.get("message", "") for item in related.service["status"]["conditions"])
 
 
 @pytest.mark.parametrize(

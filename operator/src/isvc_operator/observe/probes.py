@@ -1,0 +1,82 @@
+"""Which probe has ended a container: the kubelet reports it in Events, the pod's status has only an exit code. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from isvc_operator.limits import LINE_BYTES
+from isvc_operator.manifests import Event
+from isvc_operator.observe.pods import PodFailure
+from isvc_operator.text import one_line
+
+# An Unhealthy Event is of one failed check, a Killing Event of the end that enough of them lead to.
+_SAID: Final = {
+    "Unhealthy": re.compile(r"(Liveness|Startup) probe (?:failed|errored)[^:]*: (?P<detail>.*)", re.DOTALL),
+    "Killing": re.compile(r"Container \S+ failed (liveness|startup) probe"),
+}
+_CONTAINER: Final = re.compile(r"spec\.\w+\{(.+)\}")
+_CURES: Final = {
+    "liveness": (
+        "see in its last log lines why it did not respond, or raise timeoutSeconds or failureThreshold of its "
+        "livenessProbe"
+    ),
+    "startup": (
+        "see in its last log lines why it did not start, or raise failureThreshold of its startupProbe if it needs "
+        "longer"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A probe that failed, from the first to the last time that its Event reports; ``detail`` is None if it killed."""
+
+    probe: str
+    first: datetime
+    last: datetime
+    detail: str | None
+
+
+def with_probe(failure: PodFailure, events: Iterable[Event]) -> PodFailure:
+    """Return the failure with the probe that ended its container as the cause; as it is if the Events name none.
+
+    ``events`` are those of the failure's pod.
+    """
+    started, ended = (_time(text) for text in failure.lifetime or ("", ""))
+    if started is None or ended is None:
+        return failure
+    # An Event that is repeated has the time of its last repetition, which may concern the next instance.
+    checks = [item for event in events for item in _checks(event, failure.container) if item.first <= ended]
+    # The kubelet reports no more of a pod with many Events: what it killed before, it has killed again.
+    ends = [item for item in checks if item.detail is None or item.last > started]
+    if not ends:
+        return failure
+    probe = max(ends, key=lambda item: (item.last, item.detail is None)).probe
+    details = [item for item in checks if item.probe == probe and item.detail]
+    detail = max(details, key=lambda item: item.last).detail if details else ""
+    cause = f"it was killed after its {probe} probe failed" + (f": {detail}" if detail else "")
+    return replace(failure, cause=cause, cure=_CURES[probe])
+
+
+def _checks(event: Event, container: str | None) -> Iterable[_Check]:
+    """Yield what an Event says of the container; one that names no container is of any."""
+    named = _CONTAINER.fullmatch(str(event.get("involvedObject", {}).get("fieldPath") or ""))
+    said = _SAID.get(str(event.get("reason")))
+    found = said.match(str(event.get("message") or "")) if said else None
+    last = _time(event.get("lastTimestamp") or event.get("eventTime"))
+    first = _time(event.get("firstTimestamp")) or last
+    if found and first and last and (named is None or named[1] == container):
+        detail = found.groupdict().get("detail")
+        yield _Check(found[1].lower(), first, last, None if detail is None else one_line(detail, LINE_BYTES))
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(str(text or ""))
+    except ValueError:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
