@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+import ast
+import warnings
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from model_archive.archive import open_archive
 from model_archive.compression import Packed
 from model_archive.errors import InvalidArchive
-from model_archive.limits import MAX_MANIFEST, MAX_REQUIREMENTS
+from model_archive.limits import MAX_CHECKED, MAX_MANIFEST, MAX_REQUIREMENTS
 from model_archive.manifest import (
     MANIFEST,
     RUNTIMES,
@@ -35,20 +37,26 @@ class Inspected:
     problems: tuple[str, ...] = ()
 
 
-def inspect_archive(file: Packed, name: str) -> Inspected:
+SettingsCheck = Callable[[bytes], str | None]
+"""Says why an archive's own settings cannot be read. It needs a reader of YAML, which this package does without."""
+
+
+def inspect_archive(file: Packed, name: str, check: SettingsCheck) -> Inspected:
     """Return what is in a ``.mar`` or ``.tar.gz``; what is wrong with it is among its problems. Raise OSError."""
     try:
-        sizes, text = _read(file, MANIFEST, name, MAX_MANIFEST + 1)
-        if text is None:
+        sizes, found = _read(file, {MANIFEST}, name, MAX_MANIFEST + 1)
+        if MANIFEST not in found:
             raise missing_manifest(name)
-        manifest = parse_manifest(text, name)
+        manifest = parse_manifest(found[MANIFEST], name)
         problems = tuple(problems_of(manifest, sizes, name))
         # A tar is read from its beginning for each file: which one is wanted is known only now.
-        wanted = manifest.requirements_file
-        requirements = _read(file, wanted, name, MAX_REQUIREMENTS)[1] if wanted else None
+        wanted = {path for path in checked_files(manifest) if PurePosixPath(path) in sizes}
+        contents = _read(file, wanted, name, MAX_CHECKED + 1)[1] if wanted else {}
     except InvalidArchive as error:
         return Inspected(problems=(str(error),))
-    return Inspected(manifest, len(sizes), sum(sizes.values()), requirement_lines(requirements or b""), problems)
+    problems += tuple(problems_in(manifest, contents.get, name, check))
+    lines = requirement_lines(contents.get(manifest.requirements_file or "", b"")[:MAX_REQUIREMENTS])
+    return Inspected(manifest, len(sizes), sum(sizes.values()), lines, problems)
 
 
 def requirement_lines(content: bytes) -> tuple[str, ...]:
@@ -57,18 +65,66 @@ def requirement_lines(content: bytes) -> tuple[str, ...]:
     return tuple(filter(None, lines))
 
 
-def _read(file: Packed, wanted: str, name: str, limit: int) -> tuple[Mapping[PurePosixPath, int], bytes | None]:
-    """Return the sizes of all files, and the beginning of the one that is wanted."""
+def _read(
+    file: Packed, wanted: Collection[str], name: str, limit: int
+) -> tuple[Mapping[PurePosixPath, int], Mapping[str, bytes]]:
+    """Return the sizes of all files, and the beginnings of those that are wanted."""
     sizes: dict[PurePosixPath, int] = {}
-    content = None
+    contents: dict[str, bytes] = {}
+    names = {PurePosixPath(path): path for path in wanted}
     with open_archive(file, name) as members:
         for member in members:
             if member.open:
                 sizes[member.path] = member.size
-                if member.path == PurePosixPath(wanted):
+                if member.path in names:
                     with member.open() as stream:
-                        content = stream.read(limit)
-    return sizes, content
+                        contents[names[member.path]] = stream.read(limit)
+    return sizes, contents
+
+
+def checked_files(manifest: Manifest) -> Iterator[str]:
+    """Return the files that are looked into: the handler, the settings and the requirements."""
+    if handler := handler_file(manifest.handler):
+        yield PurePosixPath(handler).name
+    yield from filter(None, (manifest.config_file, manifest.requirements_file))
+
+
+def problems_in(
+    manifest: Manifest, content_of: Callable[[str], bytes | None], name: str, check: SettingsCheck
+) -> Iterator[str]:
+    """Return what is wrong with the contents of the files that are looked into. Nothing of them is run."""
+    handler = handler_file(manifest.handler)
+    if handler and (why := _handler_problem(content_of(PurePosixPath(handler).name) or b"")):
+        yield f"{name}: its handler {quoted(handler)} is no Python that compiles: {why}; correct it, and pack it again"
+    config = manifest.config_file
+    if config and (why := check((content_of(config) or b"")[: MAX_CHECKED + 1])):
+        yield f"{name}: its settings, {quoted(config)}, are {why}; correct them, and pack it again"
+    file = manifest.requirements_file
+    content = (content_of(file) or b"")[:MAX_REQUIREMENTS] if file else b""
+    if file and not _is_text(content):
+        yield f"{name}: its requirements, {quoted(file)}, are no text; write a line for each package, and pack it again"
+
+
+def _handler_problem(content: bytes) -> str | None:
+    if len(content) > MAX_CHECKED:
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            ast.parse(content)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
+    except (ValueError, RecursionError, MemoryError):
+        return "it has null bytes, or is nested too deep"
+    return None
+
+
+def _is_text(content: bytes) -> bool:
+    """Whether the beginning of a file is UTF-8; its end may be in the middle of a character."""
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        return error.end == len(content) == MAX_REQUIREMENTS
+    return b"\0" not in content
 
 
 def problems_of(manifest: Manifest, files: Container[PurePosixPath], name: str) -> Iterator[str]:

@@ -20,5 +20,7 @@ MAX_XZ_MEMORY = 128 << 20
 """Bytes of memory that a .tar.xz may require; ``xz -9`` requires 65 MiB."""
 MAX_MANIFEST = 1 << 20
 """Bytes of MAR-INF/MANIFEST.json."""
+MAX_CHECKED = 1 << 20
+"""Bytes of a handler or a file of settings that is checked before it is served; a longer one is not."""
 MAX_REQUIREMENTS = 64 << 10
 """Bytes of an archive's requirements file that are shown."""

@@ -13,7 +13,7 @@ from model_archive.text import format_size
 
 FOLDER = "MAR-INF"
 MANIFEST = f"{FOLDER}/MANIFEST.json"
-REPACK = "make it again with torch-model-archiver"
+REPACK = "make it again with isvc pack"
 RUNTIMES = ("python", "python3", "LSP")
 STOCK_HANDLERS: Mapping[str, bool] = {
     "base_handler": True,

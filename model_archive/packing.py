@@ -33,6 +33,7 @@ WEIGHTS = (".pt", ".pth", ".pt2", ".onnx")
 DEFAULT_HANDLER = "base_handler"
 """TorchServe's own that loads weights and turns lists of numbers into a tensor, and back."""
 _VERSION_OF_FORMAT = "0.12.0"
+_VERSION = re.compile(r"[^\s/]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LEFT_OUT = ("__MACOSX", "__pycache__")
 
@@ -131,6 +132,11 @@ def _with_defaults(sources: Sources) -> Sources:
     if runtime not in RUNTIMES[:2]:
         raise CannotPack(f"{quoted(runtime)} is not a runtime that serves it; use {' or '.join(RUNTIMES[:2])}")
     has_weights = sources.serialized_file or sources.model_file
+    if sources.version and not (_VERSION.fullmatch(sources.version) and sources.version.isprintable()):
+        raise CannotPack(
+            f"{quoted(sources.version)} cannot be a version: it is a part of URLs; with --version, give one without "
+            "spaces, line breaks and '/', such as 1.0"
+        )
     handler = sources.handler or (DEFAULT_HANDLER if has_weights else "")
     return replace(sources, version=sources.version or "1.0", runtime=runtime, handler=handler)
 
@@ -235,12 +241,21 @@ def _matching(pattern: str) -> list[Path]:
 
 
 def _walk(folder: Path, left_out: list[Path]) -> Iterator[Path]:
-    """Return a folder's files; hidden ones, and what macOS and Python leave behind, are left out."""
+    """Return a folder's files; hidden ones, and what macOS and Python leave behind, are left out.
+
+    Raises CannotPack for a link that leads out of the folder, as the storage-initializer does: what it leads to is
+    perhaps not meant for those who get the archive.
+    """
+    real = folder.resolve()
     for count, (place, folders, files) in enumerate(os.walk(folder, followlinks=True)):
         if count == MAX_ENTRIES:
             raise CannotPack(f"{folder} holds {MAX_ENTRIES} folders or more; remove links that lead back into it")
         hidden = [name for name in (*folders, *files) if name.startswith(".") or name in _LEFT_OUT]
         left_out += [Path(place, name) for name in sorted(hidden)]
+        for name in sorted({*folders, *files} - set(hidden)):
+            path = Path(place, name)
+            if path.is_symlink() and not path.resolve().is_relative_to(real):
+                raise CannotPack(f"{path} is a link that leads out of {folder}; copy what it leads to into the folder")
         folders[:] = sorted(name for name in folders if name not in hidden)
         yield from (Path(place, name) for name in sorted(files) if name not in hidden)
 

@@ -24,8 +24,15 @@ from typing import IO, Any, Literal, cast
 from model_archive.archive import ENDINGS
 from model_archive.configuration import CONFIG, STORES, Reference, select
 from model_archive.errors import InvalidArchive
-from model_archive.inspection import Inspected, inspect_archive, problems_of, requirement_lines
-from model_archive.limits import MAX_MANIFEST, MAX_REQUIREMENTS
+from model_archive.inspection import (
+    Inspected,
+    checked_files,
+    inspect_archive,
+    problems_in,
+    problems_of,
+    requirement_lines,
+)
+from model_archive.limits import MAX_CHECKED, MAX_MANIFEST, MAX_REQUIREMENTS
 from model_archive.manifest import MANIFEST, parse_manifest
 from storage_initializer.errors import InitializerError, LayoutError, UnexpectedResponseError
 from storage_initializer.layout import parse_settings, requested, store_below
@@ -107,16 +114,24 @@ class Inspection:
 
     def _archive(self, path: PurePosixPath, files: Mapping[PurePosixPath, SourceFile]) -> Inspected:
         if path in files:
-            return inspect_archive(self._packed(files[path]), str(path))
+            return inspect_archive(self._packed(files[path]), str(path), _settings_problem)
         inside = {each.relative_to(path): file for each, file in files.items() if each.is_relative_to(path)}
         try:
             manifest = parse_manifest(self._beginning(inside[PurePosixPath(MANIFEST)], MAX_MANIFEST + 1), str(path))
         except InvalidArchive as error:
             return Inspected(problems=(str(error),))
-        requirements = inside.get(PurePosixPath(manifest.requirements_file or "."))
-        lines = requirement_lines(self._beginning(requirements, MAX_REQUIREMENTS)) if requirements else ()
+        contents = {
+            name: self._beginning(inside[PurePosixPath(name)], MAX_CHECKED + 1)
+            for name in checked_files(manifest)
+            if PurePosixPath(name) in inside
+        }
+        lines = requirement_lines(contents.get(manifest.requirements_file or "", b"")[:MAX_REQUIREMENTS])
         size = sum(file.size for file in inside.values())
-        return Inspected(manifest, len(inside), size, lines, tuple(problems_of(manifest, inside, str(path))))
+        problems = (
+            *problems_of(manifest, inside, str(path)),
+            *problems_in(manifest, contents.get, str(path), _settings_problem),
+        )
+        return Inspected(manifest, len(inside), size, lines, problems)
 
     def _configuration(self, files: Mapping[PurePosixPath, SourceFile]) -> tuple[dict[str, str] | None, list[str]]:
         """Return the settings of config.properties, None without one, and what is wrong with them."""
@@ -260,6 +275,22 @@ def _not_there(reference: Reference, store: PurePosixPath, there: Mapping[str, P
         f"{CONFIG} names {reference.archive} ({reference.named_by}), but {store} does not hold it; "
         f"{suggestion(reference.archive, there)}"
     )
+
+
+def _settings_problem(content: bytes) -> str | None:
+    """Return why an archive's settings cannot be read; None if they can."""
+    import yaml  # is where archives are looked into, and not where they are only copied
+
+    if len(content) > MAX_CHECKED:
+        return None
+    try:
+        settings = yaml.safe_load(content)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        return f"no YAML (line {mark.line + 1}: {error.problem})" if mark else f"no YAML ({error.problem})"
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return "no YAML"
+    return None if settings is None or isinstance(settings, dict) else "no mapping of names to values"
 
 
 def _fields(found: Inspected) -> Document:

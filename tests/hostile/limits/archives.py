@@ -50,6 +50,13 @@ BOUNDS = (
         test=_ARCHIVES,
     ),
     Bound(
+        what="a handler or settings in an archive that `isvc inspect` checks",
+        constant=f"{_LIMITS}:MAX_CHECKED",
+        unit=Unit.BYTES,
+        beyond="it is not checked",
+        test="tests/unit/storage_initializer/test_inspection.py::test_what_is_too_long_is_not_checked",
+    ),
+    Bound(
         what="requirements of an archive that `isvc inspect` shows",
         constant=f"{_LIMITS}:MAX_REQUIREMENTS",
         unit=Unit.BYTES,

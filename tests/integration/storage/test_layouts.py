@@ -233,7 +233,7 @@ def test_where_all_are_loaded_all_are_checked(initialize: Initialize, tmp_path: 
     assert outcome.log[-1] == "checked model-store/bert-model.mar (all are loaded; model bert-model, version 1.0)"
     assert (outcome.exit_code, outcome.reason) == (
         14,
-        f"{source}: model-store/broken has no MAR-INF/MANIFEST.json; make it again with torch-model-archiver",
+        f"{source}: model-store/broken has no MAR-INF/MANIFEST.json; make it again with isvc pack",
     )
 
 

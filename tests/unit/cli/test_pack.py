@@ -18,6 +18,10 @@ from tests.support.kept import ROOT
 from tests.support.model_folder import write_files, write_mar
 
 Captured = pytest.CaptureFixture[str]
+VERSION = (
+    "'a\\nb' cannot be a version: it is a part of URLs; with --version, give one without spaces, line breaks and '/', "
+    "such as 1.0"
+)
 NAME_IT = "with --model-name, give it one of letters, digits, '_', '-' and '.' that begins with a letter or a digit"
 
 
@@ -122,6 +126,7 @@ def test_another_time_is_refused(seconds: str, monkeypatch: pytest.MonkeyPatch, 
         (["bert", "--export-path=gone"], "gone is not a folder; create it, or name another one with --export-path"),
         (["bert", "--model-name=a b"], f"'a b' cannot be a model's name; {NAME_IT}"),
         (["bert", "--runtime=LSP"], "'LSP' is not a runtime that serves it; use python or python3"),
+        (["bert", "--version=a\nb"], VERSION),
         (["--handler=bert/handler.py"], f"the model has no name; {NAME_IT}"),
     ],
     ids=lambda given: given[-1] if isinstance(given, list) else "",
@@ -130,6 +135,28 @@ def test_what_cannot_be_packed_is_exit_code_2(arguments: list[str], message: str
     assert main(["pack", *arguments]) == 2
 
     assert capsys.readouterr() == ("", f"isvc: {message}\n")
+
+
+@pytest.mark.parametrize("target", ["secrets", "secrets/key"])
+def test_a_link_out_of_the_folder_is_refused(folder: Path, target: str, capsys: Captured) -> None:
+    write_files(folder.parent, {"secrets/key": b"1"})
+    (folder / "link").symlink_to(folder.parent / target)
+
+    assert main(["pack", "bert"]) == 2
+
+    message = "link is a link that leads out of "
+    assert message in capsys.readouterr().err
+    assert not Path("bert.mar").exists()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_link_within_the_folder_is_packed(folder: Path) -> None:
+    (folder / "again.pt.txt").symlink_to("weights.pt")
+
+    assert main(["pack", "bert"]) == 0
+
+    with ZipFile("bert.mar") as archive:
+        assert archive.read("again.pt.txt") == bytes(2048)
 
 
 @pytest.mark.usefixtures("folder")

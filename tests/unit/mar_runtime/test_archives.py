@@ -20,7 +20,7 @@ from model_archive import contents
 from model_archive.manifest import Manifest
 from tests.support.model_folder import manifest, read_tree, write_mar, write_tar
 
-REPACK = "make it again with torch-model-archiver"
+REPACK = "make it again with isvc pack"
 CODE = b"def handle(data, context): return data\n"
 MIB = 2**20
 

@@ -17,7 +17,7 @@ from model_archive.errors import InvalidArchive
 from model_archive.manifest import Manifest
 from tests.support.model_folder import manifest, write_mar, write_tar
 
-REPACK = "make it again with torch-model-archiver"
+REPACK = "make it again with isvc pack"
 MANIFEST = "MAR-INF/MANIFEST.json"
 
 

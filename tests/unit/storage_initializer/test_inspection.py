@@ -14,7 +14,7 @@ from zipfile import ZIP_STORED, ZipFile
 import pytest
 
 from model_archive import contents
-from model_archive.limits import MAX_REQUIREMENTS
+from model_archive.limits import MAX_CHECKED, MAX_REQUIREMENTS
 from model_archive.manifest import MANIFEST
 from storage_initializer.inspection import Inspection, main
 from storage_initializer.limits import MAX_INSPECTED
@@ -253,3 +253,49 @@ def test_long_requirements_are_cut(tmp_path: Path) -> None:
     unpacked = inspected({MANIFEST: json.dumps(content).encode(), "handler.py": b"", "r.txt": lines})["archives"]
 
     assert [len(archive["requirements"]) for archive in (*packed, *unpacked)] == [MAX_REQUIREMENTS // 4] * 2
+
+
+# --- what is in its files --------------------------------------------------------------------------------
+
+_HANDLER = b"def handle(data, context): return data\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("handler.py", b"def handle(:\n", "its handler 'handler.py' is no Python that compiles: line 1: "),
+        ("handler.py", b"x = '\xff'\n", "its handler 'handler.py' is no Python that compiles: "),
+        ("handler.py", b"(" * 100_000, "its handler 'handler.py' is no Python that compiles: "),
+        ("c.yaml", b"a: [1", "its settings, 'c.yaml', are no YAML (line 1: "),
+        ("c.yaml", b"- 1", "its settings, 'c.yaml', are no mapping of names to values; "),
+        ("c.yaml", b"\x00", "its settings, 'c.yaml', are no YAML; "),
+        ("c.yaml", b"[" * 10_000, "its settings, 'c.yaml', are no YAML"),
+        ("r.txt", b"\x89PNG\xff", "its requirements, 'r.txt', are no text; "),
+        ("r.txt", b"six\0", "its requirements, 'r.txt', are no text; "),
+    ],
+    ids=["syntax", "encoding", "nesting", "yaml", "list", "control", "deep", "binary", "null"],
+)
+def test_what_a_server_could_not_read_is_a_problem_packed_or_not(
+    tmp_path: Path, file: str, content: bytes, words: str
+) -> None:
+    files = {"handler.py": _HANDLER, "c.yaml": b"minWorkers: 1", "r.txt": b"six\n", file: content}
+    model = manifest(configFile="c.yaml", requirementsFile="r.txt")
+    packed = mar(tmp_path, model, files)
+    unpacked = {f"a/{name}": data for name, data in {**files, MANIFEST: json.dumps(model).encode()}.items()}
+
+    for found, name in ((inspected({"a.mar": packed}), "a.mar"), (inspected(unpacked), "a")):
+        (problem,) = found["problems"]
+        assert problem.startswith(f"{name}: {words}")
+
+
+def test_what_is_too_long_is_not_checked(tmp_path: Path) -> None:
+    files = {"handler.py": b"(" * (MAX_CHECKED + 1), "c.yaml": b"[" * (MAX_CHECKED + 1)}
+
+    assert inspected({"a.mar": mar(tmp_path, manifest(configFile="c.yaml"), files)})["problems"] == []
+
+
+def test_a_handler_is_not_run_and_its_warnings_are_not_shown(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    handler = b"import sys\nsys.exit('ran')\nx = '\\d'\n"
+
+    assert inspected({"a.mar": mar(tmp_path, None, {"handler.py": handler})})["problems"] == []
+    assert not recwarn.list
