@@ -38,6 +38,12 @@ COMMANDS = [
     ["isvc"],
 ]
 CLEAN = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+SERVICE = """
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: largest}
+spec: {predictor: {model: {modelFormat: {name: pytorch}, storageUri: "pvc://models"}}}
+"""
 TEST_PACKAGES = ("pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis")
 FOUND = """
 import importlib.util
@@ -190,9 +196,15 @@ def test_the_first_five_minutes_are_as_the_page_says(installed: Path, source: Pa
     page = (source / "docs/first-five-minutes.md").read_text()
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
     commands = commands.replace("isvc run ", f"isvc run --http-port={free_port()} ")
-    environment = {**CLEAN, "PATH": f"{installed.parent}{os.pathsep}{CLEAN['PATH']}"}
+    # As `uv tool install` leaves it: isvc alone is on PATH, and not the Python beside it.
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/isvc-operator").symlink_to(installed.parents[1])
+    (tmp_path / "bin").mkdir()
+    for program in (installed.with_name("isvc"), Path(UV)):
+        (tmp_path / "bin" / program.name).symlink_to(program)
+    tools = {"UV_TOOL_DIR": str(tmp_path / "tools"), "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
 
-    printed = run(["bash", "-euo", "pipefail", "-c", commands], tmp_path, environment)
+    printed = run(["bash", "-euo", "pipefail", "-c", commands], tmp_path, {**CLEAN, **tools})
 
     assert '{"predictions":[1,0]}' in page
     assert printed.splitlines()[-1] == '{"predictions":[1,0]}'
@@ -220,6 +232,35 @@ def test_a_light_installation_does_everything_but_serve(wheels: list[Path], sour
     assert all(printed[number] for number in (0, 2, 4))
     assert list(tmp_path.glob("tools/*/lib/*/site-packages/isvc_operator"))
     assert not list(tmp_path.glob("tools/*/lib/*/site-packages/torch"))
+
+
+# What a command needs beyond the extra, and where that is.
+LACKS: dict[str, dict[str, str | None]] = {
+    "": {"--help": "cli", "validate service.yaml": "cli", "inspect .": "cli"},
+    "operator": {"--help": None, "validate service.yaml": "validate", "bench http://127.0.0.1:1/": "cli"},
+    "cli": {
+        "validate service.yaml": None,
+        "run service.yaml --pvc models=.": "local",
+        "inspect hf://a/b": "cli,storage",
+    },
+}
+
+
+@pytest.mark.parametrize("extra", LACKS)
+def test_a_command_names_the_extra_that_it_lacks(extra: str, wheels: list[Path], source: Path, tmp_path: Path) -> None:
+    (wheel,) = (str(one) for one in wheels if "isvc_operator" in one.name)
+    (tmp_path / "environment").mkdir()
+    python = environment_with([f"{wheel}[{extra}]" if extra else wheel], source, tmp_path / "environment")
+    (tmp_path / "service.yaml").write_text(SERVICE)
+
+    for command, lacking in LACKS[extra].items():
+        isvc = [str(python.with_name("isvc")), *command.split()]
+        done = subprocess.run(isvc, cwd=tmp_path, env=CLEAN, capture_output=True, text=True, check=False)
+        if lacking is None:
+            assert done.returncode == 0, (command, done.stderr)
+        else:
+            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), (command, done.stderr)
+            assert done.stderr.endswith(f"run: pip install 'isvc-operator[{lacking}]'\n"), (command, done.stderr)
 
 
 def test_the_bill_names_what_is_installed(installed: Path, dist: Path, tmp_path: Path) -> None:
