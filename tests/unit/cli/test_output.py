@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
-from isvc_operator.cli.output import Output, Style, Styled, write_data, write_line, write_table
+from isvc_operator.cli.output import Output, Style, Styled, write_data, write_line, write_record, write_table
 
 HOSTILE = "[red]x[/red] :smile: \x1b[2J\x1b]8;;http://a\x07 \u202e"
 SHOWN = r"[red]x[/red] :smile: \x1b[2J\x1b]8;;http://a\x07 \u202e"
@@ -84,3 +84,13 @@ def test_data_comes_back_as_it_was(output: Output, parse: object) -> None:
 
     assert callable(parse)
     assert parse(stream.getvalue()) == data
+
+
+def test_a_record_is_one_line_that_no_terminal_obeys() -> None:
+    stream = io.StringIO()
+
+    write_record({"text": f"{HOSTILE}\n\x7f"}, stream)
+
+    (line,) = stream.getvalue().splitlines()
+    assert line.isprintable()
+    assert json.loads(line) == {"text": f"{HOSTILE}\n\x7f"}

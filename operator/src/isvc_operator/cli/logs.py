@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.names import ServiceName
-from isvc_operator.cli.output import Style, Styled, write_line
+from isvc_operator.cli.output import Style, Styled, write_line, write_record
 from isvc_operator.cli.values import Seconds, WholeNumber
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ _MOST = 100_000  # lines of a container
     help="lines of each container, from its end (default: 100)",
 )
 @click.option("--timestamps", is_flag=True, help="print the time of each line")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="text for people, or a JSON object in each line: at, pod, container, text (default: text)",
+)
 @cluster_flags
 def command(
     *,
@@ -45,6 +53,7 @@ def command(
     since: int | None,
     tail: int,
     timestamps: bool,
+    output: str,
     cluster: ClusterFlags,
 ) -> None:
     """Print the logs of all containers of a service in the order of their times, each line with its pod and container.
@@ -57,11 +66,22 @@ def command(
 
     if follow and previous:
         raise click.UsageError("a previous instance has ended: leave out --follow, or --previous.")
+    if since == 0:
+        raise click.BadParameter("no line is that new; give a time of a second or more.", param_hint="'--since'")
     wanted = Wanted(component=component, container=container, previous=previous, lines=tail, since_seconds=since)
-    asyncio.run(_logs(cluster, name, wanted, goes_on=follow, timestamps=timestamps))
+
+    def write(line: LogLine) -> None:
+        if output == "json":
+            write_record({"at": line.at, "pod": line.pod, "container": line.container, "text": line.text})
+        else:
+            _write(line, timestamps=timestamps)
+
+    asyncio.run(_logs(cluster, name, wanted, write, goes_on=follow))
 
 
-async def _logs(cluster: ClusterFlags, name: str, wanted: Wanted, *, goes_on: bool, timestamps: bool) -> None:
+async def _logs(
+    cluster: ClusterFlags, name: str, wanted: Wanted, write: Callable[[LogLine], None], *, goes_on: bool
+) -> None:
     from isvc_operator.cli.seen.follow import follow, past_lines
     from isvc_operator.cli.seen.reading import seen, services_of
     from isvc_operator.manifests import ServiceKey
@@ -71,9 +91,9 @@ async def _logs(cluster: ClusterFlags, name: str, wanted: Wanted, *, goes_on: bo
         seen(source, key)  # which says that there is none
         if not goes_on:
             for line in await past_lines(source, key, wanted):
-                _write(line, timestamps=timestamps)
+                write(line)
             return
-        await follow(source, key, wanted, lambda line: _write(line, timestamps=timestamps))
+        await follow(source, key, wanted, write)
 
 
 def _write(line: LogLine, *, timestamps: bool) -> None:

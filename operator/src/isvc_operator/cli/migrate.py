@@ -13,6 +13,7 @@ import click
 from isvc_operator.cli.cluster import ClusterFlags, credential_flags
 from isvc_operator.cli.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
 from isvc_operator.cli.names import Namespace
+from isvc_operator.cli.output import Output, output_flag, write_data
 from isvc_operator.cli.values import WholeNumber
 
 if TYPE_CHECKING:
@@ -59,11 +60,12 @@ def command() -> None:
 @command.command(short_help="print what changes for each service; writes nothing")
 @credential_flags
 @_scope
-def plan(*, cluster: ClusterFlags, namespace: tuple[str, ...], manifests: tuple[Path, ...]) -> int:
+@output_flag
+def plan(*, cluster: ClusterFlags, namespace: tuple[str, ...], manifests: tuple[Path, ...], output: Output) -> int:
     """Print what changes for each service; writes nothing."""
     import asyncio
 
-    return asyncio.run(_plan_or_apply(cluster, namespace, manifests, parallel=0, timeout=_LONGEST))
+    return asyncio.run(_plan_or_apply(cluster, namespace, manifests, parallel=0, timeout=_LONGEST, output=output))
 
 
 @command.command(short_help="change services over while they serve")
@@ -97,7 +99,13 @@ def back(*, cluster: ClusterFlags, timeout: int) -> None:
 
 
 async def _plan_or_apply(
-    cluster: ClusterFlags, namespaces: tuple[str, ...], manifests: tuple[Path, ...], *, parallel: int, timeout: int
+    cluster: ClusterFlags,
+    namespaces: tuple[str, ...],
+    manifests: tuple[Path, ...],
+    *,
+    parallel: int,
+    timeout: int,
+    output: Output = Output.TEXT,
 ) -> int:
     """Print the plan if ``parallel`` is 0 or something is blocking, else carry it out; return the exit code."""
     import time
@@ -112,7 +120,9 @@ async def _plan_or_apply(
         objects = Objects(api)
         found = await make_plan(objects, scope, time.monotonic)
         if not parallel or found.worst is Level.BLOCKING:
-            for line in found.lines():
+            if output is not Output.TEXT:
+                write_data(found.as_data(), output)
+            for line in found.lines() if output is Output.TEXT else ():
                 sys.stdout.write(f"{line}\n")
             return {Level.BLOCKING: EXIT_INVALID, Level.WARNING: EXIT_NO_EFFECT, Level.OK: 0}[found.worst]
         await changeover.apply(_session(objects, timeout), scope, parallel)

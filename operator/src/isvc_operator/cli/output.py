@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
@@ -54,6 +54,7 @@ class Styled:
 
 
 Cell = str | Styled
+_DELETE: Final = "\\u007f"
 
 
 def output_flag(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,6 +76,14 @@ def write_data(data: Plain, output: Output, stream: TextIO | None = None) -> Non
     if not text.replace("\n", "").isprintable():
         text = _document(data, output, is_ascii=True).replace("\x7f", "\\u007f")
     stream.write(text)
+    stream.flush()
+
+
+def write_record(data: Plain, stream: TextIO | None = None) -> None:
+    """Print data as one line of JSON, for output that goes on; characters that a terminal would obey are escaped."""
+    stream = stream or sys.stdout
+    text = json.dumps(data, ensure_ascii=False)
+    stream.write(f"{text if text.isprintable() else json.dumps(data).replace(chr(127), _DELETE)}\n")
     stream.flush()
 
 

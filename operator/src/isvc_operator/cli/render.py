@@ -10,6 +10,7 @@ import click
 
 from isvc_operator.cli.exit_codes import EXIT_NO_EFFECT
 from isvc_operator.cli.files import FileFlags, file_flags, files_argument, usable
+from isvc_operator.cli.output import Output, write_data
 
 if TYPE_CHECKING:
     from isvc_operator.manifests import Manifest
@@ -18,7 +19,14 @@ if TYPE_CHECKING:
 @click.command(short_help="print the objects that the operator would create")
 @files_argument
 @file_flags
-def command(*, files: tuple[Path, ...], flags: FileFlags) -> int:
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    help="documents for kubectl, or one List of them (default: yaml)",
+)
+def command(*, files: tuple[Path, ...], flags: FileFlags, output: str) -> int:
     """Print the objects that the operator would create for the services in FILE, without a cluster.
 
     FILE is YAML with services and what they are made from; a folder of such files, or - for the standard input.
@@ -28,8 +36,11 @@ def command(*, files: tuple[Path, ...], flags: FileFlags) -> int:
     from isvc_operator.local.check import Severity
 
     checked = usable(files, flags)
-    for rendered in checked.rendered:
-        yaml.safe_dump_all(map(_without_owner, rendered.children), sys.stdout, explicit_start=True, sort_keys=False)
+    children = [_without_owner(child) for rendered in checked.rendered for child in rendered.children]
+    if output == "json":
+        write_data({"apiVersion": "v1", "kind": "List", "items": children}, Output.JSON)
+    else:
+        yaml.safe_dump_all(children, sys.stdout, explicit_start=True, sort_keys=False)
     return EXIT_NO_EFFECT if checked.texts(Severity.NO_EFFECT) else 0
 
 

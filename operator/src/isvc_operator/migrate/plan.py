@@ -40,6 +40,22 @@ class MigrationPlan:
         order = (Level.BLOCKING, Level.WARNING)
         return next((level for level in order if level in found), Level.OK)
 
+    def as_data(self) -> dict[str, object]:
+        """Return the plan as plain values; each level is ok, warning or blocking."""
+        return {
+            "level": self.worst.value,
+            "cluster": _data_of(self.cluster),
+            "services": [
+                {
+                    "namespace": service.namespace,
+                    "name": service.name,
+                    "level": _worst_of(service.lines).value,
+                    "lines": _data_of(service.lines),
+                }
+                for service in self.services
+            ],
+        }
+
     def lines(self) -> Iterator[str]:
         """Yield the text of the plan."""
         yield from _section("cluster", self.cluster)
@@ -50,6 +66,10 @@ class MigrationPlan:
             counts[_worst_of(service.lines)] += 1
         summary = ", ".join(f"{number} {level.value}" for level, number in counts.items())
         yield f"{len(self.services)} services: {summary}"
+
+
+def _data_of(lines: tuple[PlanLine, ...]) -> list[dict[str, str]]:
+    return [{"level": line.level.value, "text": line.text} for line in lines]
 
 
 def _section(title: str, lines: tuple[PlanLine, ...]) -> Iterator[str]:

@@ -1,0 +1,46 @@
+"""What commands print for programs: lists are always there, and documents are whole."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from isvc_operator.cli import main
+from isvc_operator.migrate.plan import MigrationPlan
+from isvc_operator.migrate.plan_line import blocking, warning
+from isvc_operator.view.diagnosis import Diagnosis
+from isvc_operator.view.json_shape import as_json
+from isvc_operator.view.values import Health
+from tests.support.kept import ROOT
+
+Captured = pytest.CaptureFixture[str]
+SERVICE = str(ROOT / "examples/bert/inferenceservice.yaml")
+
+
+def test_the_findings_of_a_healthy_service_are_an_empty_list() -> None:
+    healthy = Diagnosis(namespace="team", name="bert", health=next(iter(Health)), healthy=True)
+
+    assert as_json(healthy) == {
+        "namespace": "team", "name": "bert", "health": next(iter(Health)).value, "healthy": True, "findings": [],
+    }  # fmt: skip
+
+
+def test_render_prints_the_same_objects_as_yaml_and_as_a_list(capsys: Captured) -> None:
+    assert main(["render", SERVICE]) == 0
+    documents = [*yaml.safe_load_all(capsys.readouterr().out)]
+    assert main(["render", SERVICE, "-o", "json"]) == 0
+
+    assert json.loads(capsys.readouterr().out) == {"apiVersion": "v1", "kind": "List", "items": documents}
+    assert documents
+
+
+def test_a_plan_is_plain_values() -> None:
+    plan = MigrationPlan((warning("one"), blocking("two")), ())
+
+    assert plan.as_data() == {
+        "level": "blocking",
+        "cluster": [{"level": "warning", "text": "one"}, {"level": "blocking", "text": "two"}],
+        "services": [],
+    }
