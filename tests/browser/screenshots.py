@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,7 +43,7 @@ PAGES = {
     "charts": "/services/default/bert/charts",
 }
 POINTS = 150
-COLORS = 256
+OTHERS = {"embedding": 64, "classifier": 21, "resnet-50": 9}  # requests a second to each pod
 LOG = """\
 INFO    mar_runtime.configuration.model_directory config.properties: model_store: model-store -> /mnt/models/model-store
 WARNING mar_runtime.configuration.model_directory config.properties: number_of_netty_threads 4 has no effect
@@ -80,13 +80,22 @@ class Gallery(PlayedSource):
         )
         self.respond = respond
         self.read = 0
+        self.full = 0.0
         self._metrics = ServerMetrics()
+        self._others = {name: (ServerMetrics(), 0.0) for name in OTHERS}
         for number, text in enumerate(LOG.splitlines()):
             at = (now - timedelta(seconds=40 - 4 * number)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
             self.write(self.bert.pod_name, "kserve-container", text, at=at)
 
     async def metrics(self, key: ServiceKey, pod: str) -> str:
-        if key.name not in ("bert", "embedding", "classifier"):
+        if key.name in OTHERS:
+            served, before = self._others[key.name]
+            now = self.clock()
+            for _ in range(round((now - before) * OTHERS[key.name])):
+                served.observe("POST", "/v1/models/{model}:predict", 200, 0.8 / OTHERS[key.name])
+            self._others[key.name] = served, now
+            return served.exposition().decode()
+        if key.name != "bert":
             return ""
         if key.name == "bert" and not pod.endswith("00001"):
             if self.read >= POINTS:
@@ -94,6 +103,10 @@ class Gallery(PlayedSource):
             self.read += 1
             self._serve(self.read)
         return self._metrics.exposition().decode()
+
+    def clock(self) -> float:
+        """Five seconds pass with each reading of `bert`; when its chart is full, with each fifth of a second."""
+        return 5.0 * self.read + (25 * (time.monotonic() - self.full) if self.full else 0.0)
 
     def _serve(self, step: int) -> None:
         """Five seconds of traffic, with a peak."""
@@ -122,14 +135,15 @@ def respond(request: Request) -> Response:
 async def main() -> None:
     """Each page is opened first in a browser of one look, then in the next; the points of the charts stay."""
     now = datetime.now(UTC)
-    source, steps = Gallery(now), count(0, 5.0)
-    clock = SimpleNamespace(monotonic=lambda: next(steps), time=lambda: now.timestamp() + 5.0 * (source.read - POINTS))
+    source = Gallery(now)
+    clock = SimpleNamespace(monotonic=source.clock, time=lambda: now.timestamp() + 5.0 * (source.read - POINTS))
     with mock.patch.object(scraping, "time", clock), mock.patch.object(scraping, "EVERY", 0.0):
-        async with chromium() as browser, dashboard(source, port=0, token="t", where="this machine") as address:
+        async with chromium() as browser, dashboard(source, port=0, token="t", where="cluster staging") as address:
             base = address.split("/?")[0]
             first = await browser.new_page()  # as long as it looks, the points are kept
             await first.goto(f"{base}{PAGES['charts']}?token=t")
             await _is_full(first)
+            source.full, scraping.EVERY = time.monotonic(), 0.2
             for look, options in LOOKS.items():
                 await _pictures(browser, address, look, options)
 
@@ -151,6 +165,10 @@ async def _prepare(page: Page, name: str) -> None:
         await page.get_by_role("button", name="Send").click()
         await expect(page.locator("#response")).to_contain_text("200 in")
         await page.evaluate("document.activeElement.blur()")
+        if (page.viewport_size or {})["width"] > 500:
+            await page.evaluate("scrollTo(0, 0)")
+    if name == "services":
+        await expect(page.get_by_role("row").filter(has_text="Ready").filter(has_text="–")).to_have_count(0)
     if name == "charts":
         await _is_full(page)
     if name == "logs":
@@ -162,9 +180,8 @@ async def _is_full(page: Page) -> None:
 
 
 def _write(picture: bytes, file: Path) -> None:
-    """Write a picture of few colors, which is a third as large."""
     file.parent.mkdir(exist_ok=True)
-    Image.open(BytesIO(picture)).convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(file, optimize=True)
+    Image.open(BytesIO(picture)).convert("RGB").save(file, optimize=True)
 
 
 if __name__ == "__main__":

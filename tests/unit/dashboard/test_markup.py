@@ -8,7 +8,7 @@ from isvc_operator.dashboard import markup
 from isvc_operator.dashboard.markup import Place
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.service import view_of
-from isvc_operator.view.values import Hop
+from isvc_operator.view.values import Failure, Hop
 from tests.support.played_services import Played
 
 
@@ -79,6 +79,24 @@ def test_a_crash_loop_says_how_it_has_ended() -> None:
 
     assert markup.container_text(pod.containers[-1]) == "CrashLoopBackOff"
     assert markup.container_end(pod.containers[-1]) == "last ended: Error, exit code 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("pod a-1, container server exited with code 1: no file", "exited with code 1: no file"),
+        ("pod a-1: the server is starting", "the server is starting"),
+        ("podium: 1", "podium: 1"),
+    ],
+)
+def test_a_list_says_what_happens_without_the_names_of_pods(text: str, shown: str) -> None:
+    assert markup.brief(text) == shown
+
+
+def test_the_last_lines_of_a_log_do_not_repeat_the_cause() -> None:
+    failure = Failure(reason="ServerFailed", cause="exit code 1: no such file", log="begins\nno such file\n")
+
+    assert markup.log_tail(failure) == "begins"
 
 
 def test_places_that_share_the_requests_are_one_step() -> None:

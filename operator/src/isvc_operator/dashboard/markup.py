@@ -7,6 +7,7 @@ visible, then HTML is escaped; there is no way around it but a template's own ma
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,10 +21,11 @@ from markupsafe import Markup
 
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.text import visible
-from isvc_operator.view.values import Condition, Container, ContainerState, Health, Hop, Purpose
+from isvc_operator.view.values import Condition, Container, ContainerState, Failure, Health, Hop, Purpose
 
 HERE = Path(__file__).parent
 
+_OF_POD = re.compile(r"^pod [^\s,:]+(?:, container [^\s:]+)?:? ")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 _UNREAD = ("managedFields", "resourceVersion", "uid", "selfLink")  # of metadata: nobody wrote them
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -42,6 +44,7 @@ def templates(*, where: str) -> Environment:
     made.filters.update(
         anchor=anchor, path=path, duration=duration, seconds=seconds, amount=amount, bytes=byte_size, yaml=as_yaml,
         tone=tone, container_text=container_text, container_tone=container_tone, container_end=container_end,
+        brief=brief, log_tail=log_tail,
         condition_tone=condition_tone, steps=steps, clock=clock, after=after,
     )  # fmt: skip
     made.globals["where"] = where
@@ -171,6 +174,19 @@ def container_end(container: Container) -> str:
         return ""
     said = [last.reason, f"exit code {last.exit_code}" if last.exit_code is not None else ""]
     return f"last ended: {text}" if (text := ", ".join(filter(None, said))) else ""
+
+
+def brief(text: str) -> str:
+    """Return what happens without the names of the pod and the container, which would hide it in a list."""
+    return _OF_POD.sub("", text, count=1)
+
+
+def log_tail(failure: Failure) -> str:
+    """Return the last lines of a failure's log without those that its cause ends with."""
+    lines = failure.log.rstrip().splitlines()
+    while lines and lines[-1].strip() in failure.cause:
+        lines.pop()
+    return "\n".join(lines)
 
 
 def container_tone(container: Container) -> str:

@@ -118,8 +118,10 @@ async function signInAgain() {
   const response = await fetch(location.href, { redirect: "manual", headers: { Accept: "text/html" } }).catch(() => null);
   if (response && (response.type === "opaqueredirect" || response.status === 401)) location.reload();
 }
-document.addEventListener("htmx:after:swap", () => {
+document.addEventListener("htmx:after:swap", (event) => {
   tick();
+  // On a phone the response is below the form.
+  if (event.target.matches?.("[data-send]") && matchMedia("(max-width: 46rem)").matches) document.getElementById("response-title").scrollIntoView();
   showWanted();
   const text = document.querySelector("[data-announce]")?.dataset.announce;
   if (text && text !== announced) document.getElementById("announced").textContent = announced = text;

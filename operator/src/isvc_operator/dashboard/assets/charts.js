@@ -11,12 +11,13 @@ const LINES = {
   batch: [["batch", "--part-5"]],
   memory: [["memory", "--part-1"]],
 };
-const seconds = (v) => (v == null ? "–" : v < 0.01 ? `${(v * 1000).toFixed(1)} ms` : v < 1 ? `${Math.round(v * 1000)} ms` : `${v.toFixed(1)} s`);
+const seconds = (v) => (v == null ? "–" : v === 0 ? "0" : v < 0.01 ? `${(v * 1000).toFixed(1)} ms` : v < 1 ? `${Math.round(v * 1000)} ms` : `${v.toFixed(1)} s`);
 const number = (v) => (v == null ? "–" : v < 10 ? String(+v.toFixed(2)) : Math.round(v).toLocaleString("en"));
 const bytes = (v) => (v == null ? "–" : v < 2 ** 30 ? `${Math.round(v / 2 ** 20)} MiB` : `${(v / 2 ** 30).toFixed(1)} GiB`);
 const WRITTEN = { rate: number, latency: seconds, errors: number, batch: number, memory: bytes };
 const clock = (at) => new Date(at * 1000).toTimeString().slice(0, 8);
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const POWERS = Array.from({ length: 32 }, (_, power) => 2 ** (power + 16)); // between the marks of sizes
 let plots = [];
 
 function data(name) {
@@ -34,7 +35,7 @@ function make(figure) {
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, sync: { key: "charts" } },
     scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
-    axes: [{ ...axis, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, values: (_, ticks) => ticks.map(WRITTEN[name]) }],
+    axes: [{ ...axis, size: 26, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, ...(name === "memory" && { incrs: POWERS }), values: (_, ticks) => ticks.map(WRITTEN[name]) }],
     series: [{}, ...LINES[name].map(([label, token]) => ({ label, stroke: color(token), width: 1.75, points: { show: false }, spanGaps: false }))],
   };
   return { name, figure, plot: new uPlot(options, data(name), place) };
