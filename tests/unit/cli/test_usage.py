@@ -20,11 +20,13 @@ Captured = pytest.CaptureFixture[str]
          "to 65535. See: isvc run --help\n"),
         (["predict", "a", "--timeout=3601"], "isvc: Invalid value for '--timeout': '3601' is not a whole number from 1 "
          "to 3600. See: isvc predict --help\n"),
+        (["logs", "a", "--since=0s"], "isvc: Invalid value for '--since': no line is that new; give a time of a second "
+         "or more. See: isvc logs --help\n"),
         (["run", "a.yaml", "--pvc"], "isvc: Option '--pvc' requires an argument. See: isvc --help\n"),
         (["migrate", "plan", "x\n\x1b[31m"], "isvc: Got unexpected extra argument (x\\n\\x1b[31m) See: "
          "isvc migrate plan --help\n"),
     ],
-    ids=["command", "argument", "option", "value", "bound", "no value", "hostile"],
+    ids=["command", "argument", "option", "value", "bound", "no time", "no value", "hostile"],
 )  # fmt: skip
 def test_a_command_line_that_is_wrong_is_one_line_and_exit_code_2(
     arguments: list[str], line: str, capsys: Captured

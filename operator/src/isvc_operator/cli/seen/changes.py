@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import click
-import yaml
 
-from isvc_operator.cli.output import Output, write_line
+from isvc_operator.cli.output import Output, write_data, write_line
 from isvc_operator.cli.seen.lines import change
 from isvc_operator.cli.seen.reading import now
 from isvc_operator.manifests import ServiceKey
@@ -50,9 +50,10 @@ class Changes:
         else:
             self._document({"namespace": key.namespace, "name": key.name, "deleted": True})
 
-    def _document(self, value: object) -> None:
+    def _document(self, value: Any) -> None:
         """Print a line of JSON, or a document of YAML."""
         if self._output is Output.JSON:
             click.echo(json.dumps(value))
         else:
-            click.echo(f"---\n{yaml.safe_dump(value, sort_keys=False, allow_unicode=True)}", nl=False)
+            click.echo("---")
+            write_data(value, self._output)
