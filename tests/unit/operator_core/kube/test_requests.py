@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from yarl import URL
 
 from isvc_operator.api.kinds import KINDS, kind_named
 from isvc_operator.api.names import LABEL_SERVICE
@@ -165,3 +166,17 @@ def test_the_last_lines_of_a_log(previous: bool, text: str) -> None:
         query=(("container", "c"), ("previous", text), ("tailLines", "10"), ("limitBytes", "65536")),
         reads_text=True,
     )
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "path"),
+    [
+        ("a/../b", "x", "/api/v1/namespaces/a%2F..%2Fb/secrets/x"),
+        ("team", "../pods/x?watch#y", "/api/v1/namespaces/team/secrets/..%2Fpods%2Fx%3Fwatch%23y"),
+        ("team", "..", "/api/v1/namespaces/team/secrets/%252E%252E"),
+        ("team", "http:bert:80", "/api/v1/namespaces/team/secrets/http:bert:80"),
+    ],
+)
+def test_a_name_is_one_part_of_a_path_whatever_it_has(namespace: str, name: str, path: str) -> None:
+    assert requests.get("Secret", namespace, name).path == path
+    assert URL(f"https://api{path}").raw_path == path  # which aiohttp does not take apart
