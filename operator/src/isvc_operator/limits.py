@@ -70,6 +70,7 @@ FILE_BYTES: Final = 16 * 1024 * 1024  # of one file of Kubernetes objects
 
 # --- processes of `isvc run` ----------------------------------------------------------------------------
 OUTPUT_LINE_BYTES: Final = 64 * 1024  # of a process' output that are passed on as one line
+UNREAD_OUTPUT_BYTES: Final = 4 * 1024 * 1024  # of memory for lines of containers that nobody has read yet
 KEPT_LOG_BYTES: Final = 4 * 1024 * 1024  # of memory for the last lines of one instance of a container
 KEPT_EVENTS: Final = 200  # of one service
 LOCAL_REPLICAS: Final = 8  # pods of one component

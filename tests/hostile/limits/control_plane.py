@@ -310,6 +310,13 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/local/test_output.py::test_a_long_line_is_yielded_in_parts",
     ),
     Bound(
+        what="`isvc run`: memory for lines of containers that nobody has read from stderr yet",
+        constant="isvc_operator.limits:UNREAD_OUTPUT_BYTES",
+        unit=Unit.BYTES,
+        beyond="further lines are dropped, and a line says how many",
+        test="tests/unit/local/test_terminal.py::test_a_reader_who_does_not_read_stops_nothing_and_is_told_what_was_dropped",
+    ),
+    Bound(
         what="`isvc run`: memory for the last lines of one instance of a container",
         constant="isvc_operator.limits:KEPT_LOG_BYTES",
         unit=Unit.BYTES,

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
+import pty
+import re
+import struct
+import sys
+import termios
+import time
 from collections.abc import Callable
 from typing import TextIO
 
 import pytest
 
-from isvc_operator.local.output import Output, PlainOutput, TerminalOutput, new_output
+from isvc_operator.local import output as module
+from isvc_operator.local.output import Output, PlainOutput, QueuedOutput, TerminalOutput, new_output
 
 INITIALIZER = "first/storage-initializer"
 
@@ -86,7 +94,6 @@ def test_where_there_is_no_terminal_lines_are_plain(capsys: pytest.CaptureFixtur
         output.log("first/kserve-container", "serving")
         output.show_addresses("first", [("URL", "http://127.0.0.1:8080/default/first/")])
 
-    assert isinstance(output, PlainOutput)
     assert capsys.readouterr() == (
         "\nfirst is served\n  URL: http://127.0.0.1:8080/default/first/\n",
         "first/kserve-container | serving\n",
@@ -109,3 +116,75 @@ def test_what_nobody_reads_any_more_is_told_once_and_then_dropped(
 
     assert told == ["lost"]
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_reader_who_does_not_read_stops_nothing_and_is_told_what_was_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "UNREAD_OUTPUT_BYTES", 20_000)
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stderr, os.fdopen(reader) as printed:
+        output = QueuedOutput(PlainOutput(stderr, io.StringIO()))
+        for number in range(10_000):
+            output.log("first/kserve-container", f"{number} {'x' * 200}")
+        output.say("stopping")
+        lines = list(iter(printed.readline, "stopping\n"))
+        output.end()
+
+    dropped = [int(line.split()[0]) for line in lines if "lines were dropped here" in line]
+    assert sum(dropped) + len(lines) - len(dropped) == 10_000
+    assert sum(dropped) > 8_000
+
+
+def test_the_end_does_not_wait_for_a_reader_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_UNREAD_SECONDS", 0.1)
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stderr, os.fdopen(reader):
+        output = QueuedOutput(PlainOutput(stderr, io.StringIO()))
+        for _ in range(1000):
+            output.log("first/kserve-container", "x" * 200)
+        began = time.monotonic()
+        output.end()
+        took = time.monotonic() - began
+        stderr.write("y" * 100_000)  # nor does what Python itself prints
+        stderr.flush()
+
+    assert took < 5
+
+
+def test_on_a_terminal_an_address_is_copied_as_a_whole_and_a_download_has_a_bar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a real one, with 40 columns."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    terminal, ours = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    url = f"http://127.0.0.1:8080/default/{'a-long-name-' * 5}/"
+    with os.fdopen(ours, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setattr(sys, "stdout", stream)
+        with new_output() as output:
+            output.log("first/kserve-container", "serving")
+            output.log(INITIALIZER, "42 % of 1.5 GiB (80.0 MiB/s, 11 s left)")
+            output.show_addresses("first", [("URL", url), ("Host", "first.example.com")])
+        shown = os.read(terminal, 1_000_000).decode()
+    os.close(terminal)
+
+    assert re.search(r"\x1b\[\d+mfirst/kserve-container \| \x1b\[0mserving\r\n", shown)
+    assert url in shown
+    assert "42 % of" in shown
+    assert "━" in shown
+
+
+def test_a_plain_line_costs_no_more_on_a_terminal_than_rich_needs_for_its_name_once(
+    terminal: tuple[TerminalOutput, io.StringIO, io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, stderr, _ = terminal
+    output.log("first/kserve-container", "one")
+    monkeypatch.setattr(output._stderr, "print", None)  # Rich prints nothing more
+    output.log("first/kserve-container", "two")
+
+    first, second = stderr.getvalue().splitlines()
+    assert second == first.replace("one", "two")

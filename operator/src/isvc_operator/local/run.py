@@ -13,7 +13,7 @@ import asyncio
 import secrets
 import signal
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import aiohttp
@@ -117,15 +117,20 @@ async def until_signal(work: Coroutine[Any, Any, T], output: Output) -> T | None
 
     It is stopped as well when nobody reads any more what it prints.
     """
-    task = asyncio.ensure_future(work)
-    output.when_lost(task.cancel)
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+
+    def lost() -> None:  # in the thread that prints
+        with suppress(RuntimeError):  # the run has just ended
+            loop.call_soon_threadsafe(task.cancel)
+
+    output.when_lost(lost)
 
     def stop() -> None:
         output.say("stopping")
         task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
+        loop.add_signal_handler(number, stop)
     try:
         return await task
     except asyncio.CancelledError:
