@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from isvc_operator.local.container import LOOPBACK
+from isvc_operator.local.http2 import PREFACE, Answers
 from isvc_operator.local.log import Wakeup
 
 CLOSING = 3.0  # seconds that connections to a pod have before it is asked to end
@@ -26,6 +27,7 @@ class Endpoints:
     ports: tuple[int, ...] = ()
     _busy: Counter[int] = field(default_factory=Counter)
     _connected: Counter[int] = field(default_factory=Counter)
+    _leaving: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
     _freed: Wakeup = field(default_factory=Wakeup)
 
     def use(self, ports: Iterable[int]) -> None:
@@ -39,10 +41,20 @@ class Endpoints:
             yield port
 
     @contextmanager
-    def connection(self) -> Iterator[int | None]:
-        """Yield the port for a connection, like ``one``; it does not keep a pod from ending."""
+    def connection(self, leave: Callable[[], None]) -> Iterator[int | None]:
+        """Yield the port for a connection, like ``one``; ``leave`` is called when its pod is to end."""
         with self._counted(self._connected) as port:
-            yield port
+            if port is None:
+                yield None
+                return
+            leaving = self._leaving.setdefault(port, [])
+            leaving.append(leave)
+            try:
+                yield port
+            finally:
+                leaving.remove(leave)
+                if not leaving:
+                    self._leaving.pop(port, None)
 
     @contextmanager
     def _counted(self, counts: Counter[int]) -> Iterator[int | None]:
@@ -62,9 +74,14 @@ class Endpoints:
                 self._freed.wake()
 
     async def until_free(self, port: int) -> None:
-        """Return when a port has no request, and its connections had time to be closed."""
+        """Return when a port has no request, and its connections had time to be closed.
+
+        Clients of HTTP/2 are asked to: a server that ends cancels calls that reach it just then.
+        """
         while port in self._busy:
             await self._freed.wait()
+        for leave in self._leaving.get(port, ()):
+            leave()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING):
                 while port in self._connected:
@@ -92,16 +109,17 @@ async def forwarding(endpoints: Endpoints) -> AsyncIterator[int]:
 
 
 async def _forward(endpoints: Endpoints, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    answers = Answers()
     try:
-        with endpoints.connection() as port:
+        with endpoints.connection(lambda: writer.write(answers.leave())) as port:
             if port is None:
                 writer.transport.abort()  # refused, as by a Service without a ready pod
                 return
             upstream_reader, upstream_writer = await asyncio.open_connection(LOOPBACK, port)
             try:
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(_copy(reader, upstream_writer))
-                    both.create_task(_copy(upstream_reader, writer))
+                    both.create_task(_ask(reader, upstream_writer, answers))
+                    both.create_task(_copy(upstream_reader, writer, answers.passed_on))
             finally:
                 upstream_writer.close()
     except* OSError:
@@ -110,10 +128,22 @@ async def _forward(endpoints: Endpoints, reader: asyncio.StreamReader, writer: a
         writer.close()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: Answers) -> None:
+    first = b""
+    with suppress(asyncio.IncompleteReadError):
+        while PREFACE.startswith(first) and len(first) < len(PREFACE):
+            first += await reader.readexactly(1)
+            writer.write(first[-1:])
+    answers.is_http2 = first == PREFACE
+    await _copy(reader, writer)
+
+
+async def _copy(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passed_on: Callable[[bytes], bytes] = bytes
+) -> None:
     """Copy until the end of one direction, which the other end is told."""
     while data := await reader.read(_CHUNK):
-        writer.write(data)
+        writer.write(passed_on(data))
         await writer.drain()
     with suppress(OSError, RuntimeError):
         writer.write_eof()
