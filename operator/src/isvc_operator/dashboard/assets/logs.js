@@ -84,7 +84,7 @@ function drawAll() {
 }
 
 function open() {
-  stream?.close();
+  leave();
   kept = [];
   pending = [];
   received = 0;
@@ -96,9 +96,10 @@ function open() {
   const { pod, container, previous } = option.dataset;
   const query = new URLSearchParams({ pod, container, ...(previous && { previous }) });
   history.replaceState(null, "", `${location.pathname}?${query}`);
+  if (document.hidden) return; // it is opened when it is seen
   say("Reading…");
   stream = new EventSource(`${view.dataset.log}?${query}`);
-  stream.addEventListener("open", () => { if (!received) say("No lines yet."); });
+  stream.addEventListener("open", () => { if (!received && !pending.length) say("No lines yet."); });
   stream.addEventListener("lines", (event) => {
     for (const line of JSON.parse(event.data)) pending.push(line);
     if (pending.length > KEPT) {
@@ -154,7 +155,8 @@ view.querySelector("form").addEventListener("submit", (event) => event.preventDe
 document.addEventListener("htmx:after:swap", () => {
   const option = chosen && at("container").namedItem(chosen);
   if (option) option.selected = true;
-  else if (!chosen && at("container").options.length) { choose(); open(); }
+  else if (chosen) at("container").selectedIndex = -1; // its pod is gone; what was read of it stays
+  else if (at("container").options.length) { choose(); open(); }
 });
 
 // A page that nobody sees gives its connection back: a browser has six of them for a host.
