@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PLAYED = Played(began=datetime.now(UTC) - timedelta(seconds=60))
 PATH = "/services/models/torchserve"
+SHARES = {"transformer": 90, "canary": 10}
 TIMING = "queue;dur=1.000, batch;dur=0.500, model;dur=6.000, transport;dur=0.500"
 
 
@@ -109,6 +111,24 @@ async def test_the_way_of_a_request_and_the_time_line_are_drawn(open_page: Open,
     await expect(page.locator(".slowest")).to_contain_text("storage-initializer copies the model 17 s")
     source.put(PLAYED.failed())
     await expect(page.get_by_text("Back-off restarting failed container")).to_be_visible()
+
+
+async def test_the_shares_of_a_canary_and_its_transformer_are_on_the_way(open_page: Open, source: PlayedSource) -> None:
+    played = PLAYED.ready()
+    spec = {**played.service["spec"], "transformer": {"containers": [{"name": "kserve-container", "image": "t"}]}}
+    backends = [{"name": f"torchserve-{name}", "port": 80, "weight": weight} for name, weight in SHARES.items()]
+    host = "torchserve.models.example.com"
+    rule = {"matches": [{"path": {"type": "PathPrefix", "value": "/"}}], "backendRefs": backends}
+    route = {"kind": "HTTPRoute", "metadata": {"name": "torchserve", "namespace": "models", "labels": {}}}
+    route |= {"spec": {"hostnames": [host], "rules": [rule]}}
+    children = [child for child in played.children if child["kind"] != "Ingress"]
+    source.put(replace(played, service={**played.service, "spec": spec}, children=[*children, route]))
+    page = await open_page(PATH)
+
+    way = page.get_by_role("region", name="The way of a request")
+    await expect(way.locator(".hop", has_text="torchserve-transformer").first).to_contain_text("90 %")
+    await expect(way.locator(".hop", has_text="torchserve-canary")).to_contain_text("10 %")
+    await expect(way.locator(".step").last).to_contain_text("torchserve-predictor")
 
 
 async def test_the_page_says_when_it_is_not_live(open_page: Open, source: PlayedSource) -> None:
@@ -315,7 +335,9 @@ async def test_texts_from_outside_are_texts_wherever_they_are_shown(open_page: O
         name=MARKUP, namespace="<b>", labels={HOSTILE: HOSTILE}, annotations={HOSTILE: HOSTILE}, uri=HOSTILE
     )
     path = "/services/%3Cb%3E/" + "".join(f"%{byte:02X}" for byte in MARKUP.encode())
-    source.put(played.failed(log=HOSTILE))
+    failed = played.failed(log=HOSTILE)
+    failed = replace(failed, events=[*failed.events, played.event(70, HOSTILE, HOSTILE, warning=True)])
+    source.put(failed)
     source.write(played.pod_name, "kserve-container", HOSTILE)
     source.respond = lambda request: (
         Response(status=200, headers={}, body=json.dumps({"models": [HOSTILE]}).encode(), seconds=0.1)
@@ -326,8 +348,11 @@ async def test_texts_from_outside_are_texts_wherever_they_are_shown(open_page: O
         page = await open_page(path + side)
         await expect(page.locator("#connection")).to_have_text("Live")
         source.put(played.loading(10))
-        source.put(played.failed(log=HOSTILE))
+        source.put(failed)
         await _is_inert(page)
+        if side == "/timeline":
+            await expect(page.locator(".history .from-event b").last).to_contain_text("<script>")
+            await expect(page.locator(".history .from-event p").last).to_contain_text("<script>")
         if side == "/logs":
             await expect(page.locator("#lines div")).to_contain_text("<hx-partial hx-target=body>\\x1b[31m")
             await page.get_by_role("searchbox").fill("<script>")
@@ -368,11 +393,11 @@ async def test_axe_finds_nothing(open_page: Open, source: PlayedSource, scheme: 
     assert {side: items for side, items in found.items() if items} == {}
 
 
-@pytest.mark.parametrize("side", ["", "/timeline", "/logs", "/request", "/charts", "/yaml"])
-async def test_a_phone_need_not_be_scrolled_sideways(open_page: Open, source: PlayedSource, side: str) -> None:
+@pytest.mark.parametrize("side", [None, "", "/timeline", "/logs", "/request", "/charts", "/yaml"])
+async def test_a_phone_need_not_be_scrolled_sideways(open_page: Open, source: PlayedSource, side: str | None) -> None:
     source.put(PLAYED.failed())
     source.respond = respond
-    page = await open_page(PATH + side, viewport={"width": 360, "height": 740})
+    page = await open_page("/" if side is None else PATH + side, viewport={"width": 360, "height": 740})
 
     await expect(page.locator("#connection")).to_have_text("Live")
     assert await page.evaluate("document.documentElement.scrollWidth") <= 360

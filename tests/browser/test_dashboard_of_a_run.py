@@ -286,6 +286,20 @@ async def tab_to(page: Page, wanted: Locator) -> None:
     raise AssertionError(f"Tab does not reach {wanted}")
 
 
+async def test_requests_are_seen_in_the_list_and_in_the_charts(open_page: Open, run: Run) -> None:
+    table, charts = await open_page(), await open_page(path("digits", "/charts"))
+    await expect(charts.locator(".charts")).to_have_attribute("data-points", re.compile("[1-9]"), timeout=30_000)
+    for number in range(50):
+        run.answer("digits", "/v1/models/digits:predict", {"instances": [{"data": f"text {number}"}]})
+
+    row = table.get_by_role("row", name="digits")
+    await expect(row.locator("[data-label='Requests/s']")).to_have_text(re.compile(r"^[1-9]"), timeout=30_000)
+    await expect(row.locator("[data-label=p95]")).to_have_text(re.compile(r"\d m?s$"))
+    seen = "points.some((point) => point.rate > 0 && point.p95 > 0 && point.memory > 2 ** 20)"
+    await charts.wait_for_function(seen, timeout=30_000)
+    await expect(charts.locator("[data-chart=memory]")).to_be_visible()
+
+
 # --- logs ------------------------------------------------------------------------------------------------------
 
 
