@@ -7,10 +7,12 @@ from typing import Any
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.errors import Problem
-from isvc_operator.observe.pods import first_failure, newest_revision, stage
+from isvc_operator.manifests import name_of
+from isvc_operator.observe.pods import PREPARING, first_failure, newest_revision, stage
 from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import derive_status
+from isvc_operator.observe.volumes import mount_failure
 from isvc_operator.view.source import Related
 from tests.support.builders import (
     EARLIER,
@@ -90,7 +92,9 @@ def _observed(
     newest = newest_revision(pods)
     failure = first_failure(newest)
     if failure:
-        failure = with_probe(failure, (event for event in events if event["involvedObject"]["name"] == failure.pod))
+        failure = with_probe(failure, _of_pod(failure.pod, events))
+    elif stage(newest).reason == PREPARING:
+        failure = mount_failure(newest[0], _of_pod(name_of(newest[0]), events))
     return {
         "rollout": rollout_of(deployment),
         "pods": newest,
@@ -99,6 +103,10 @@ def _observed(
         "log": logs.get((failure.pod, failure.container or ""), "") if failure else "",
         "progress": next((line for (_, name), line in logs.items() if name == CONTAINER_INITIALIZER), ""),
     }
+
+
+def _of_pod(name: str, events: Sequence[Manifest]) -> list[Manifest]:
+    return [event for event in events if event["involvedObject"]["name"] == name]
 
 
 def _rolled_out(rendered: Manifest, played: Manifest) -> Manifest:

@@ -22,7 +22,8 @@ from isvc_operator.cli import main
 from isvc_operator.cli.exit_codes import EXIT_INTERRUPTED
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended, running
-from tests.support.failing_pods import FAILING_PODS, POD, PODS_OF_EVENTS
+from tests.support.failing_pods import POD
+from tests.support.failing_services import FAILING_SERVICES
 from tests.support.readers import SERVICES, a_reader
 from tests.support.related import a_problem_of, a_related
 from tests.support.stored import store
@@ -80,18 +81,19 @@ def test_a_service_is_a_tree_of_components_pods_and_containers(
     assert yaml.safe_load(capsys.readouterr().out)["services"][0]["name"] == "torchserve"
 
 
-def test_every_failing_pod_is_diagnosed(
+def test_every_failing_service_is_diagnosed(
     apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
 ) -> None:
     """The kubelet's part is played for each of them in turn; no operator runs, so the status is written with it."""
-    of_status = ((pod, [], failure) for pod, failure in FAILING_PODS.values())
-    for pod, events, failure in (*of_status, *PODS_OF_EVENTS.values()):
-        store(apiserver, namespace, a_related(pod, events=events))
-        assert main(["diagnose", "torchserve", *here, "-o", "json"]) == 1
-        first = json.loads(capsys.readouterr().out)["findings"][0]
-        assert (first["reason"], first["cause"], first["location"]) == (failure.reason, failure.cause, failure.location)
+    for name, (reason, related, words) in FAILING_SERVICES.items():
+        store(apiserver, namespace, related)
+        code = main(["diagnose", "torchserve", *here, "-o", "json"])
+        diagnosis = json.loads(capsys.readouterr().out)
+        assert code == (0 if diagnosis["healthy"] else 1)
+        first = diagnosis["findings"][0]
+        assert (first["reason"], words in first["cause"]) == (reason, True), (name, first)
         assert first["cure"]
-        apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/pods/{POD}?gracePeriodSeconds=0")
+        apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
         apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/events")
 
 

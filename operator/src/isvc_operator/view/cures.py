@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_SEE_MESSAGE: Final = "correct what the message names"
+# Against reasons of others: of gateways and of kubelets, which have more than are known here.
+SEE_MESSAGE: Final = "correct what the message names"
 
 # By the reason of the condition.
 _BY_REASON: Final[Mapping[str, str]] = {
@@ -23,7 +24,7 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "IngressNotCreated": "nothing yet: the operator creates it; see its log if this stays",
     "InvalidCertificate": "create or correct the secret; the operator checks it again by itself",
     "InvalidCredentials": "create or correct the secret; the operator checks it again by itself",
-    "InvalidPredictorSpec": _SEE_MESSAGE,
+    "InvalidPredictorSpec": SEE_MESSAGE,
     "NoSupportingRuntime": "correct modelFormat.name or protocolVersion, or install a runtime that serves them",
     "NotProcessed": "wait a moment; if it stays, see whether the operator runs, and its log",
     "OperatorUpgraded": "nothing has to be done; kubectl rollout restart gives the pods the newer template now",

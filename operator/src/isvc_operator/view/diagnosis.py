@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from isvc_operator.observe.pods import LOADING, STARTING
-from isvc_operator.view.cures import cure_for
+from isvc_operator.view.cures import SEE_MESSAGE, cure_for
 from isvc_operator.view.values import Condition, Failure, Health, Moment, Pod, Service, Source
 
 NOT_PROCESSED: Final = "NotProcessed"
@@ -47,7 +47,7 @@ def diagnose(service: Service) -> Diagnosis:
         name=service.name,
         health=service.health,
         healthy=service.health is Health.READY and not causes and not others,
-        findings=[_with_evidence(finding, service) for finding in findings],
+        findings=[_completed(finding, service) for finding in findings],
     )
 
 
@@ -114,7 +114,7 @@ def _is_among(failure: Failure, others: Sequence[Failure]) -> bool:
     return any((failure.reason, failure.cause) == (other.reason, other.cause) for other in others)
 
 
-def _with_evidence(finding: Finding, service: Service) -> Finding:
+def _completed(finding: Finding, service: Service) -> Finding:
     pods = [pod for item in service.components for pod in item.pods if _concerns(finding, pod)]
     restarts = [
         f"container {item.name} was restarted {item.restarts} times"
@@ -124,7 +124,7 @@ def _with_evidence(finding: Finding, service: Service) -> Finding:
     ]
     about = {f"Pod/{pod.name}" for pod in pods}
     warned = [item for item in service.history if item.source is Source.EVENT and item.warning and item.about in about]
-    return replace(finding, evidence=[*restarts, *map(_event, warned[-_EVENTS:])])
+    return replace(finding, cure=finding.cure or SEE_MESSAGE, evidence=[*restarts, *map(_event, warned[-_EVENTS:])])
 
 
 def _concerns(finding: Finding, pod: Pod) -> bool:
