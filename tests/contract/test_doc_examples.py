@@ -1,0 +1,144 @@
+"""Each block of commands in the docs is run by a test, or the table says why it is not.
+
+The `isvc` command lines of all blocks are parsed by tests/unit/cli/test_examples.py.
+"""
+
+from __future__ import annotations
+
+import ast
+from enum import StrEnum
+
+import pytest
+
+from tests.support.doc_blocks import blocks
+from tests.support.kept import ROOT
+
+
+class Reason(StrEnum):
+    """Why no test runs a block as it stands."""
+
+    USERS = "needs what only its reader has: a registry, a host, a package index"
+    CLUSTER = "needs a cluster with kubectl"
+    FRAGMENT = "has parts left out"
+    NOT_RUN = "only its isvc command lines are parsed"
+
+
+_TRANSFORMERS = "tests/e2e/test_transformers_page.py::test_the_page_leads_from_an_empty_folder_to_a_prediction"
+_FIVE_MINUTES = "tests/integration/release/test_distributions.py::test_the_first_five_minutes_are_as_the_page_says"
+_PACK = "tests/unit/cli/test_pack.py::test_the_commands_of_the_page_do_what_it_says"
+_NEW_MODEL = "tests/integration/local/test_new_model.py::test_the_commands_of_a_new_models_readme_do_what_it_says"
+RUN_BY: dict[str, str] = {
+    "README.md: $ curl -X POST -H 'Host: torchserve.default.example.": Reason.NOT_RUN,
+    'README.md: make run      # serves the sample model; prints its ': Reason.NOT_RUN,
+    'README.md: make cluster-up   # uses $KUBECONFIG if set, else ki': Reason.FRAGMENT,
+    'docs/batching.md: $ curl -H \'ts_request_sequence_id: order-17\' -H "Hos': Reason.NOT_RUN,
+    'docs/batching.md: $ curl -si -H \'X-Server-Timing: 1\' -H "Host: $HOST" ': Reason.NOT_RUN,
+    'docs/bench.md: isvc bench torchserve -d @sample.json               ': Reason.NOT_RUN,
+    'docs/bench.md: isvc bench http://127.0.0.1:8080/v1/models --time 2 ': Reason.NOT_RUN,
+    'docs/choose-a-runtime.md: kubectl apply --server-side -k manifests/runtimes-ks': Reason.CLUSTER,
+    'docs/dashboard.md: $ isvc dashboard --namespace models': Reason.FRAGMENT,
+    'docs/dashboard.md: kubectl apply --server-side -f dashboard.yaml   # or': Reason.CLUSTER,
+    'docs/dashboard.md: kubectl --namespace isvc-system port-forward service': Reason.CLUSTER,
+    'docs/diff.md: $ isvc diff service.yaml': Reason.NOT_RUN,
+    'docs/doctor.md: $ isvc doctor -n team': Reason.NOT_RUN,
+    "docs/first-five-minutes.md: $ uv tool install 'isvc-operator[local]' --constrain": Reason.USERS,
+    'docs/first-five-minutes.md: isvc new model largest': _FIVE_MINUTES,
+    'docs/first-five-minutes.md: "$(uv tool dir)/isvc-operator/bin/python" train.py': _FIVE_MINUTES,
+    'docs/first-five-minutes.md: mkdir -p volume': _FIVE_MINUTES,
+    'docs/first-five-minutes.md: isvc validate inferenceservice.yaml': _FIVE_MINUTES,
+    'docs/first-five-minutes.md: $ curl http://127.0.0.1:8080/default/largest/v1/mode': Reason.NOT_RUN,
+    'docs/first-model.md: export KUBECONFIG=$PWD/.cluster/kubeconfig': Reason.CLUSTER,
+    'docs/first-model.md: make setup': Reason.NOT_RUN,
+    'docs/first-model.md: kubectl apply -f examples/bert/claim.yaml -f example': Reason.CLUSTER,
+    'docs/first-model.md: kubectl apply -f examples/bert/inferenceservice.yaml': Reason.CLUSTER,
+    'docs/first-model.md: kubectl describe isvc torchserve': Reason.CLUSTER,
+    "docs/first-model.md: curl -X POST -H 'Host: torchserve.default.example.co": Reason.NOT_RUN,
+    "docs/first-model.md: H='Host: torchserve.default.example.com'": Reason.NOT_RUN,
+    'docs/first-model.md: kubectl annotate isvc torchserve serving.kserve.io/s': Reason.CLUSTER,
+    'docs/ingress.md: $ curl https://ml.example.com/serving/bank/income/v1': Reason.USERS,
+    'docs/install.md: kubectl apply --server-side --force-conflicts -f ins': Reason.CLUSTER,
+    'docs/install.md: helm upgrade --install isvc-operator-crds isvc-opera': Reason.USERS,
+    'docs/install.md: kubectl apply --server-side -k .': Reason.USERS,
+    'docs/install.md: python -m tests.support.permissions .cluster/log/aud': Reason.CLUSTER,
+    'docs/install.md: kubectl create rolebinding isvc-operator-credentials': Reason.CLUSTER,
+    'docs/migrate-from-kserve.md: kubectl kustomize manifests/overlays/default > opera': Reason.CLUSTER,
+    'docs/migrate-from-kserve.md: isvc migrate apply --manifests operator.yaml': Reason.NOT_RUN,
+    'docs/migrate-from-kserve.md: isvc migrate back': Reason.NOT_RUN,
+    'docs/migrate-from-kserve.md: $ isvc migrate plan --manifests operator.yaml': Reason.FRAGMENT,
+    'docs/operations.md: kubectl --namespace isvc-system get lease isvc-opera': Reason.CLUSTER,
+    "docs/operations.md: kubectl get isvc --all-namespaces -o json | jq -r '.": Reason.CLUSTER,
+    'docs/operations.md: kubectl apply -k manifests/monitoring': Reason.CLUSTER,
+    "docs/operations.md: kubectl get isvc --all-namespaces -o json | jq '[.it": Reason.CLUSTER,
+    'docs/pack.md: $ isvc pack model --model-name largest --export-path': Reason.NOT_RUN,
+    'docs/pack.md: isvc pack --model-name mnist --version 1.0 --model-f': _PACK,
+    'docs/pack.md: $ isvc inspect volume': Reason.NOT_RUN,
+    "docs/pack.md: isvc inspect volume --output json | python -c 'impor": _PACK,
+    'docs/predict.md: $ isvc predict torchserve -d @examples/bert/sample.j': Reason.NOT_RUN,
+    'docs/predict.md: isvc predict bert -d \'{"instances": [1, 2]}\'        ': Reason.FRAGMENT,
+    'docs/predict.md: isvc predict bert -d @sample.json --port-forward': Reason.NOT_RUN,
+    'docs/predict.md: $ isvc predict torchserve -f examples/bert/sample.js': Reason.NOT_RUN,
+    'docs/protocols.md: curl -H "Host: $HOST" $URL/v1/models/mnist:predict -': Reason.NOT_RUN,
+    'docs/protocols.md: curl -H "Host: $HOST" $URL/v2/models/mnist/infer -d ': Reason.NOT_RUN,
+    'docs/protocols.md: curl -H "Host: $HOST" $URL/predictions/densenet161 -': Reason.NOT_RUN,
+    'docs/protocols.md: curl --no-buffer -H "Host: $HOST" $URL/predictions/l': Reason.NOT_RUN,
+    'docs/run-on-a-laptop.md: make run        # the sample, until Ctrl-C': Reason.NOT_RUN,
+    'docs/run-on-a-laptop.md: $ isvc run examples/bert/inferenceservice.yaml --pvc': Reason.FRAGMENT,
+    'docs/run-on-a-laptop.md: isvc render examples/bert/inferenceservice.yaml': Reason.NOT_RUN,
+    'docs/see-inside.md: $ isvc status': Reason.NOT_RUN,
+    'docs/see-inside.md: $ isvc status torchserve': Reason.NOT_RUN,
+    'docs/see-inside.md: $ isvc diagnose torchserve': Reason.NOT_RUN,
+    'docs/see-inside.md: isvc logs torchserve                            # th': Reason.NOT_RUN,
+    'docs/storage.md: $ kubectl logs deploy/bert-predictor -c storage-init': Reason.CLUSTER,
+    'docs/storage.md: kubectl create secret generic google --from-file=gcl': Reason.CLUSTER,
+    'docs/storage.md: kubectl create secret generic hub --from-literal=HF_': Reason.FRAGMENT,
+    'docs/transformers.md: isvc new transformer digits': _TRANSFORMERS,
+    'docs/transformers.md: python -m pytest': _TRANSFORMERS,
+    'docs/transformers.md: python ../examples/mnist/build.py ../build/mnist': _TRANSFORMERS,
+    'docs/transformers.md: python -c \'import json; print(json.dumps({"instances': _TRANSFORMERS,
+    'docs/transformers.md: isvc run inferenceservice.yaml --pvc digits=../build': _TRANSFORMERS,
+    'docs/transformers.md: docker build -t localhost/isvc-operator/digits:0.2.0': _TRANSFORMERS,
+    'docs/transformers.md: bash ../tests/cluster/bring digits': _TRANSFORMERS,
+    'docs/transformers.md: kubectl apply -f inferenceservice.yaml': _TRANSFORMERS,
+    "docs/transformers.md: curl --silent -i -X POST -H 'x-server-timing: 1' -T ": _TRANSFORMERS,
+    'docs/troubleshooting.md: kubectl -n isvc-system logs deployment/isvc-operator': Reason.CLUSTER,
+    "docs/validate.md: $ pip install 'isvc-operator[validate]'": Reason.FRAGMENT,
+    'docs/validate.md: kubectl get isvc --all-namespaces -o yaml | isvc val': Reason.CLUSTER,
+    'examples/bert/README.md: python examples/bert/build.py build/bert': Reason.CLUSTER,
+    "examples/bert/README.md: curl -X POST -H 'Host: torchserve.default.example.co": Reason.NOT_RUN,
+    'examples/bert/README.md: cd build/bert && TS_SERVICE_ENVELOPE=kserve \\': Reason.NOT_RUN,
+    'examples/mnist/README.md: python examples/mnist/build.py build/mnist': Reason.NOT_RUN,
+    'examples/mnist/README.md: curl -X POST -T examples/mnist/sample-tensor.json ht': Reason.FRAGMENT,
+    'examples/mnist/README.md: kubectl apply -f examples/mnist/inferenceservice-mar': Reason.CLUSTER,
+    'examples/mnist_transformer/README.md: python examples/mnist/build.py build/mnist': Reason.NOT_RUN,
+    'examples/mnist_transformer/README.md: docker build -t localhost/isvc-operator/mnist-transf': Reason.USERS,
+    'examples/resnet50/README.md: python examples/resnet50/build.py build/resnet50': Reason.NOT_RUN,
+    "examples/resnet50/README.md: host='Host: pictures.default.example.com'": Reason.FRAGMENT,
+    'examples/resnet50/README.md: python examples/resnet50/load.py build/picture.png -': Reason.NOT_RUN,
+    'examples/resnet50/README.md: kubectl apply -f examples/resnet50/inferenceservice.': Reason.CLUSTER,
+    'templates/model/README.md.template: python train.py': _NEW_MODEL,
+    'templates/model/README.md.template: mkdir -p volume': _NEW_MODEL,
+    'templates/model/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=volume': _NEW_MODEL,
+    'templates/model/README.md.template: kubectl apply -f inferenceservice.yaml': Reason.CLUSTER,
+    "templates/transformer/README.md.template: pip install 'isvc-transformer-sdk[fast]' pytest": Reason.USERS,
+    'templates/transformer/README.md.template: python model.py --model_name {{name}} --predictor_ho': Reason.NOT_RUN,
+    'templates/transformer/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=FOLDER': Reason.NOT_RUN,
+    'templates/transformer/README.md.template: docker build -t localhost/isvc-operator/{{name}}:0.2': Reason.USERS,
+}  # fmt: skip
+
+
+def test_each_block_is_in_the_table() -> None:
+    assert {block.key for block in blocks()} == set(RUN_BY)
+
+
+def test_the_keys_of_blocks_are_unique() -> None:
+    keys = [block.key for block in blocks()]
+
+    assert sorted(set(keys)) == sorted(keys)
+
+
+@pytest.mark.parametrize("test", sorted({value for value in RUN_BY.values() if not isinstance(value, Reason)}))
+def test_a_test_that_the_table_names_is_there(test: str) -> None:
+    file, _, name = test.partition("::")
+    found = {node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, ast.FunctionDef)}
+
+    assert name in found
