@@ -1,6 +1,8 @@
 """What `isvc pack` writes and what torch-model-archiver writes, of the same files: for every archive of the suites.
 
-That it is served alike is shown by the conformance suite, whose archives are packed by the same code.
+Servers read nothing of an archive but its files and its manifest, and these are compared here whole, but for the time
+of packing. So both are served alike: the answers that the conformance suite records, of archives that the same code
+packs, are those of torch-model-archiver's as well.
 """
 
 from __future__ import annotations
@@ -67,6 +69,8 @@ def _of_suite(archive: Archive) -> Model:
     return Model(archive.file, sources)
 
 
+_IN_ARCHIVES = {name for several in DIRECTORIES.values() for archive in several for name in archive.files}
+_ALONE = sorted({file.name for file in HANDLERS.glob("*.py")} - _IN_ARCHIVES)  # which other tests pack
 MODELS = [
     _of_example("bert-model", BERT, "handler.py", "vocab.txt", "index_to_name.json", "wordpiece.py", weights="bert.pt",
                 model_file="model.py"),
@@ -77,10 +81,7 @@ MODELS = [
     _of_example("digits", IMAGES, "mnist_handler.py", weights="mnist.pt", model_file="mnist.py"),
     _of_example("densenet161", IMAGES, "image_classifier", "index_to_name.json", weights="densenet161.pt"),
     *map(_of_suite, {archive.file: archive for several in DIRECTORIES.values() for archive in several}.values()),
-    *(
-        _of_suite(Archive(name.removesuffix(".py"), name, files=(name,)))
-        for name in ("continuous.py", "misbehaving.py", "stateful.py", "streaming.py", "unloadable.py")
-    ),
+    *(_of_suite(Archive(Path(name).stem, name, files=(name,))) for name in _ALONE),
 ]  # fmt: skip
 
 
