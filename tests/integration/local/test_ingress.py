@@ -224,6 +224,67 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
             assert await answer.json() == expected
 
 
+async def test_a_pod_that_refuses_the_connection_is_passed_over(ends: Ends) -> None:
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(body=await request.read())
+
+    ends.handler = echo
+    with socket.socket() as bound:
+        bound.bind((LOOPBACK, 0))  # and does not listen
+        endpoints = Endpoints((bound.getsockname()[1], ends.behind))
+        async with ingress([IngressRoute(HOST, "/", "first-predictor", endpoints)], 0) as port:
+            for _ in range(4):
+                async with ends.session.post(f"http://{LOOPBACK}:{port}/", data=b"all of it") as answer:
+                    assert (answer.status, await answer.read()) == (200, b"all of it")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://127.0.0.1:8080"}, 200),
+        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://[::1"}, 403),
+    ],
+)
+async def test_a_page_of_another_site_sends_nothing_by_this_machines_own_names(
+    ends: Ends, headers: dict[str, str], status: int
+) -> None:
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(text=request.raw_path)
+
+    ends.handler = echo
+    path = "/default/first"
+    route = IngressRoute(LOOPBACK, path, "first-predictor", Endpoints((ends.behind,)), prefix=path)
+    async with ingress([route], 0) as port, aiohttp.ClientSession(headers=headers) as session:
+        async with session.post(f"http://{LOOPBACK}:{port}{path}/v1/models/m:predict", data=b"{}") as answer:
+            assert answer.status == status
+        link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+        async with ends.session.get(f"http://{LOOPBACK}:{port}{path}/v1", headers={"Host": LOOPBACK, **link}) as answer:
+            assert (answer.status, await answer.text()) == (200, "/v1")
+
+
+async def test_only_predictions_are_told_of_with_the_time_that_they_took(ends: Ends) -> None:
+    async def wait(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.1)
+        return web.Response(status=500 if request.path.startswith("/v1/models/broken") else 200)
+
+    ends.handler = wait
+    told: list[tuple[str, float]] = []
+    route = IngressRoute(HOST, "/", "first-predictor", Endpoints((ends.behind,)))
+    async with ingress([route], 0, lambda route, seconds: told.append((route.service, seconds))) as port:
+        for path in ("/v2/models/m/load", "/v1/models/broken:predict", "/v2/models/m/infer"):
+            async with ends.session.post(f"http://{LOOPBACK}:{port}{path}", data=b"{}") as answer:
+                await answer.read()
+
+    ((service, seconds),) = told
+    assert (service, 0.1 <= seconds < 5) == ("first-predictor", True)
+
+
 async def test_a_port_in_use_is_refused_with_the_flag_to_change_it() -> None:
     with socket.socket() as taken:
         taken.bind((LOOPBACK, 0))

@@ -183,8 +183,9 @@ def test_a_browser_reaches_a_service_by_its_path_on_this_machine_and_by_no_other
         models = sandbox.ask("localhost", "/default/first/v1/models")
         stranger, _ = sandbox.ask("rebound.example.org", "/default/first/v1/models")
         other, _ = sandbox.ask(own, "/default/second/v1/models")
-        stop(process)
+        _, log = stop(process)
 
+    assert re.search(r"^first: ready after \d+\.\d s; its first prediction took \d\.\d\d s$", log, re.MULTILINE)
     assert f"http://{own}/default/first/" in announced
     assert (status, answer["predictions"]) == (200, [1])
     assert models == (200, {"models": ["fake"]})

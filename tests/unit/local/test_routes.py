@@ -10,7 +10,14 @@ from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.local.addresses import ServiceAddress
 from isvc_operator.local.children import Rendered, render_services
 from isvc_operator.local.endpoints import Endpoints
-from isvc_operator.local.routes import IngressRoute, addresses_of, find_route, ingress_routes, service_ports
+from isvc_operator.local.routes import (
+    IngressRoute,
+    addresses_of,
+    find_route,
+    ingress_routes,
+    is_prediction,
+    service_ports,
+)
 from isvc_operator.render.routes import routes_of
 from tests.support.local_services import parsed, runtime, service
 
@@ -73,10 +80,11 @@ def test_httproutes_lead_to_the_same_ports_and_a_path_on_the_shared_host_does_as
     ("requested", "target"),
     [
         ("/a/b/v1/models?x=/a/b", "/v1/models?x=/a/b"),
+        ("/%61/b/v1/m%2Fx", "/v1/m%2Fx"),
+        ("%2f%61%2Fb/v1", "/v1"),
         ("/a/b", "/"),
         ("/a/b?x", "/?x"),
         ("/a/b/", "/"),
-        ("/%61/b/v1", "/%61/b/v1"),
     ],
 )
 def test_the_server_gets_the_path_without_the_prefix(requested: str, target: str) -> None:
@@ -159,3 +167,19 @@ def test_pods_call_those_of_the_given_labels_by_their_services() -> None:
     assert addresses_of(ports, "default", [{"app": f"isvc.{PREDICTOR}", "other": "label"}]) == (
         ServiceAddress(PREDICTOR, "default", "127.0.0.1", {80: 50080, 8080: 50080}),
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "is_one"),
+    [
+        ("/v1/models/bert:predict", True),
+        ("/v1/models/bert%3Apredict?x=1", True),
+        ("/v2/models/bert/infer", True),
+        ("/v2/models/bert/versions/2/infer", True),
+        ("/v2/models/bert/load", False),
+        ("/v2/repository/index", False),
+        ("/v1/models/bert:explain", False),
+    ],
+)
+def test_a_prediction_is_one_of_v1_or_v2(target: str, is_one: bool) -> None:
+    assert is_prediction(target) is is_one

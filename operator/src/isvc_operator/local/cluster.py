@@ -55,8 +55,10 @@ class LocalCluster(ServiceSource):
         self._settings = settings
         self._host = Host(group, session, settings, changed=self._mark, failed=self._failed)
         self.services: dict[ServiceKey, LocalService] = {}
-        self._began = asyncio.get_running_loop().time()
-        self._predicted: set[str] = set()
+        self._clock = asyncio.get_running_loop().time
+        self._began: dict[ServiceKey, float] = {}
+        self._ready_after: dict[ServiceKey, float] = {}
+        self._predicted: set[ServiceKey] = set()
         self._checked: dict[ServiceKey, LocalService] = {}
         self._dirty: set[ServiceKey] = set()
         self._wakeup = Wakeup()
@@ -81,6 +83,10 @@ class LocalCluster(ServiceSource):
             task.add_done_callback(self._endings.discard)
             self._mark(key)
         for rendered in services:
+            if rendered.key not in self.services:
+                self._began[rendered.key] = self._clock()
+                self._ready_after.pop(rendered.key, None)
+                self._predicted.discard(rendered.key)
             self.services[rendered.key] = self._checked[rendered.key]
             self.services[rendered.key].apply(rendered)
 
@@ -111,6 +117,8 @@ class LocalCluster(ServiceSource):
                     # Without the last log lines, which were printed when they came.
                     message = event["message"].partition(LAST_LOG_LINES)[0]
                     self._group.output.say(visible(f"{key.name}: {event['reason']}: {message}"))
+            if key not in self._ready_after and self.is_ready(key):
+                self._ready_after[key] = self._clock() - self._began[key]
 
     async def until(self, wanted: Callable[[], bool]) -> None:
         """Return when ``wanted`` holds; it is asked after each change."""
@@ -137,12 +145,14 @@ class LocalCluster(ServiceSource):
         """Whether a service is ready, or has failed."""
         return self.is_ready(key) or self.has_failed(key)
 
-    def predicted(self, route: IngressRoute) -> None:
-        """Print how long the first prediction of a service took from the start of the run."""
-        if route.service not in self._predicted:
-            self._predicted.add(route.service)
-            seconds = asyncio.get_running_loop().time() - self._began
-            self._group.output.say(f"{route.service}: first prediction {seconds:.1f} s after the start")
+    def predicted(self, route: IngressRoute, seconds: float) -> None:
+        """Print how long the first prediction of a service took, and how long the service until it was ready."""
+        key = route.key
+        if key is None or key in self._predicted or key not in self.services:
+            return
+        self._predicted.add(key)
+        ready = self._ready_after.get(key) or self._clock() - self._began[key] - seconds
+        self._group.output.say(f"{key.name}: ready after {ready:.1f} s; its first prediction took {seconds:.2f} s")
 
     def endpoint(self, key: ServiceKey) -> Endpoint:
         """Return where a service is reached; its first host is that of the default template, unless another has it."""

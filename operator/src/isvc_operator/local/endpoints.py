@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -35,9 +35,9 @@ class Endpoints:
         self.ports = tuple(ports)
 
     @contextmanager
-    def one(self) -> Iterator[int | None]:
-        """Yield the port for a request: of those with the fewest the next in turn; None if no pod is ready."""
-        with self._counted(self._busy) as port:
+    def one(self, besides: Collection[int] = ()) -> Iterator[int | None]:
+        """Yield the port for a request: of those with the fewest the next in turn; None if no other pod is ready."""
+        with self._counted(self._busy, besides) as port:
             yield port
 
     @contextmanager
@@ -57,11 +57,12 @@ class Endpoints:
                     self._leaving.pop(port, None)
 
     @contextmanager
-    def _counted(self, counts: Counter[int]) -> Iterator[int | None]:
-        if not self.ports:
+    def _counted(self, counts: Counter[int], besides: Collection[int] = ()) -> Iterator[int | None]:
+        ports = [port for port in self.ports if port not in besides]
+        if not ports:
             yield None
             return
-        port = min(self.ports, key=lambda item: self._busy[item] + self._connected[item])
+        port = min(ports, key=lambda item: self._busy[item] + self._connected[item])
         # Last in turn now.
         self.ports = (*(item for item in self.ports if item != port), port)
         counts[port] += 1

@@ -13,6 +13,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
@@ -22,7 +23,7 @@ from yarl import URL
 from isvc_operator import limits
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed
-from isvc_operator.local.routes import IngressRoute, find_host, find_route
+from isvc_operator.local.routes import OWN_NAMES, IngressRoute, find_host, find_route, is_prediction
 from isvc_operator.text import one_line, shortened
 
 _log = logging.getLogger(__name__)
@@ -38,16 +39,17 @@ _OUR_COOKIE = re.compile(r"\s*isvc-(dashboard|session)-")
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # not added if the client has sent none
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _DRAIN = 30.0  # seconds
+_LAST_PORT = 65535
 _CHECKS = 4  # of the unread bytes, during the time that a client has to read them
 
 
 @asynccontextmanager
 async def ingress(
-    routes: Sequence[IngressRoute], port: int, predicted: Callable[[IngressRoute], None] = lambda _: None
+    routes: Sequence[IngressRoute], port: int, predicted: Callable[[IngressRoute, float], None] = lambda _, __: None
 ) -> AsyncIterator[int]:
     """Listen on loopback and yield the port: a free one if ``port`` is 0. The ``routes`` may change meanwhile.
 
-    ``predicted`` is called for each POST that was answered with 200.
+    ``predicted`` is called for each prediction that was answered with 200, with the seconds that it took.
     On exit, requests in progress are finished first. Raises RunFailed if the port is in use.
     """
     async with aiohttp.ClientSession(
@@ -85,7 +87,8 @@ async def _listen(runner: web.ServerRunner, port: int) -> None:
         await web.TCPSite(runner, LOOPBACK, port).start()
     except OSError as error:
         why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
-        raise RunFailed(f"port {port} {why}; choose another one: --http-port {port + 1}") from error
+        other = port + 1 if port < _LAST_PORT else port - 1
+        raise RunFailed(f"port {port} {why}; choose another one: --http-port {other}") from error
 
 
 class _WithoutClientErrors(logging.Filter):
@@ -203,33 +206,46 @@ class _Proxy:
         self,
         routes: Sequence[IngressRoute],
         session: aiohttp.ClientSession,
-        predicted: Callable[[IngressRoute], None],
+        predicted: Callable[[IngressRoute, float], None],
     ) -> None:
         self._routes = routes
         self._session = session
         self._predicted = predicted
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = _Body(request.content)
+        body, clock = _Body(request.content), asyncio.get_running_loop().time
+        began = clock()
         with ExitStack() as taken:
             try:
                 route = self._route(request)
                 await _handle_expect(request)
-                port = taken.enter_context(route.endpoints.one())
-                if port is None:
-                    raise _Rejected(503, f"{route.service} has no ready pod; it is starting, or it has failed")
-                upstream = await self._send(request, route, port, body)
+                upstream = await self._answer(request, route, body, taken)
             except _Rejected as rejected:
                 return _error(rejected)
-            except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
+            except aiohttp.ServerTimeoutError:
                 return _error(_Rejected(503, f"{route.service} does not respond; it is starting, or it has exited"))
             except aiohttp.ClientError as error:
                 return _error(body.rejected or _Rejected(502, f"{route.service} closed the connection: {error}"))
             async with upstream:
                 response = await _pass_on(request, upstream)
-            if request.method == "POST" and upstream.status == 200:
-                self._predicted(route)
+            if request.method == "POST" and upstream.status == 200 and is_prediction(route.target(request.raw_path)):
+                self._predicted(route, clock() - began)
             return response
+
+    async def _answer(
+        self, request: web.BaseRequest, route: IngressRoute, body: _Body, taken: ExitStack
+    ) -> aiohttp.ClientResponse:
+        """Return what a pod answers; one that refuses the connection has got nothing, so another one is asked."""
+        refused: set[int] = set()
+        while (port := taken.enter_context(route.endpoints.one(refused))) is not None:
+            try:
+                return await self._send(request, route, port, body)
+            except aiohttp.ClientConnectorError:
+                taken.close()
+                refused.add(port)
+        if refused:
+            raise _Rejected(503, f"{route.service} does not respond; it is starting, or it has exited")
+        raise _Rejected(503, f"{route.service} has no ready pod; it is starting, or it has failed")
 
     def _route(self, request: web.BaseRequest) -> IngressRoute:
         if not request.raw_path.startswith("/"):
@@ -243,6 +259,10 @@ class _Proxy:
             host, path = shortened(request.host, 253), shortened(request.path, 253)
             what = f"path {path!r} on host {host!r}" if find_host(self._routes, request.host) else f"host {host!r}"
             raise _Rejected(404, f"no service has the {what}; available: {places}")
+        if route.host in OWN_NAMES and _is_of_a_stranger(request):
+            raise _Rejected(
+                403, "a page of another site has sent this request; send it from a page of this machine, or by curl"
+            )
         return route
 
     async def _send(
@@ -256,6 +276,23 @@ class _Proxy:
             skip_auto_headers=_AUTOMATIC,
             allow_redirects=False,
         )
+
+
+def _is_of_a_stranger(request: web.BaseRequest) -> bool:
+    """Whether a web page of another site has a browser send the request; to open a link is not that."""
+    if request.headers.get("Sec-Fetch-Mode") == "navigate" and request.method == "GET":
+        return False
+    if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site":
+        return True
+    origin = request.headers.get("Origin")  # of browsers that do not send the other one
+    return origin is not None and _host_of(origin) not in OWN_NAMES
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).hostname
+    except ValueError:
+        return None
 
 
 async def _handle_expect(request: web.BaseRequest) -> None:

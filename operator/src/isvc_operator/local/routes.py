@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import unquote
 
 from isvc_operator.local.addresses import ServiceAddress
 from isvc_operator.local.container import LOOPBACK
@@ -30,11 +32,26 @@ class IngressRoute:
     endpoints: Endpoints
     prefix: str = ""
     exact: bool = False
+    key: ServiceKey | None = None
 
     def target(self, raw_path: str) -> str:
         """Return the path, with its query, that the service gets for one that was requested."""
-        rest = raw_path.removeprefix(self.prefix)
+        rest = raw_path[_length_of(self.prefix, raw_path) :]
         return rest if rest.startswith("/") else f"/{rest}"
+
+
+def _length_of(prefix: str, raw_path: str) -> int:
+    """Return how many characters stand for the prefix, each of which may be written as ``%66``; 0 without it."""
+    longest = min(len(raw_path), 3 * len(prefix.encode()))
+    return next((end for end in range(longest + 1) if unquote(raw_path[:end]) == prefix), 0)
+
+
+_PREDICTION = re.compile(r"/v1/models/[^/]+:predict|/v2/models/.+/infer")
+
+
+def is_prediction(target: str) -> bool:
+    """Whether a path, with its query, that a service gets is that of predictions, in v1 or v2."""
+    return _PREDICTION.fullmatch(unquote(target.partition("?")[0])) is not None
 
 
 def ingress_routes(
@@ -53,6 +70,7 @@ def ingress_routes(
             endpoints=endpoints[rule.service, rule.port],
             prefix=route.prefix,
             exact=rule.exact,
+            key=key,
         )
         for route in routes
         for host in route.hosts
