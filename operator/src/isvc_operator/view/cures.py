@@ -37,6 +37,7 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "RouteNotCreated": "nothing yet: the operator creates it; see its log if this stays",
     "RuntimeDisabled": "enable the runtime, or name another one",
     "RuntimeNotRecognized": "correct the runtime's name, leave it out, or create that runtime",
+    "ScaledToZero": "let its autoscaler add pods, or kubectl scale deployment",
     "ServerFailed": "correct what the message or the last log lines name",
     "StorageInitializerFailed": "correct storageUri, its credentials, or the files there",
     "StorageWarning": "add the missing archive, or remove it from load_models",

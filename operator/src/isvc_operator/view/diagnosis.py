@@ -8,14 +8,15 @@ from typing import Final
 
 from isvc_operator.observe.pods import LOADING, STARTING
 from isvc_operator.view.cures import SEE_MESSAGE, cure_for
-from isvc_operator.view.values import Condition, Failure, Health, Moment, Pod, Service, Source
+from isvc_operator.view.values import Component, Condition, Failure, Health, Moment, Pod, Service, Source
 
 NOT_PROCESSED: Final = "NotProcessed"
+SCALED_TO_ZERO: Final = "ScaledToZero"
 _EVENTS: Final = 3  # of the pod that has failed
 _WARNING: Final = "Warning"
 _STARTING_CURES: Final = {
     LOADING: "wait for the download; isvc status -w shows its progress",
-    STARTING: "wait; the last log lines say what the server does",
+    STARTING: "wait; if it stays like that, the last log lines say what the server does or waits for",
 }
 
 
@@ -88,13 +89,20 @@ def _failures(service: Service) -> Iterator[Failure]:
 
 
 def _warnings(service: Service, found: Sequence[Failure]) -> Iterator[Finding]:
-    """Yield the conditions on which ``Ready`` does not depend, and which are not as they should be."""
+    """Yield what a service that is ready lacks: pods, and conditions on which ``Ready`` does not depend."""
+    if service.health is Health.READY:
+        yield from (_without_pods(item) for item in service.components if item.wanted == 0)
     for item in service.conditions:
         finding = Finding(reason=item.reason, cause=item.message, cure=cure_for(item.reason))
         if item.severity == _WARNING and item.status == "False" and not _is_among(finding, found):
             yield finding
     if service.health is Health.READY:
         yield from (_not_ready(item) for item in service.conditions if item.type.endswith("Ready") and _is_false(item))
+
+
+def _without_pods(component: Component) -> Finding:
+    cause = f"the {component.kind} {component.name} is scaled to zero: it has no pod that serves requests"
+    return Finding(reason=SCALED_TO_ZERO, cause=cause, cure=f"{cure_for(SCALED_TO_ZERO)} {component.name} --replicas=1")
 
 
 def _is_false(item: Condition) -> bool:

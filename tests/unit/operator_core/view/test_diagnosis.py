@@ -100,6 +100,20 @@ def test_a_service_that_serves_without_some_settings_is_healthy_and_says_so() ->
     ]
 
 
+def test_a_component_without_pods_is_named_of_a_service_that_is_ready() -> None:
+    """Its condition is True, as with KServe: an autoscaler may have removed its pods."""
+    related = a_related(deployment=a_deployment(replicas=0, updated=0, total=0, available=0))
+
+    diagnosis = diagnose(view_of(replace(related, pods=())))
+    assert diagnosis.healthy
+    (finding,) = diagnosis.findings
+    assert (finding.reason, finding.cause, finding.cure) == (
+        "ScaledToZero",
+        "the predictor torchserve-predictor is scaled to zero: it has no pod that serves requests",
+        "let its autoscaler add pods, or kubectl scale deployment torchserve-predictor --replicas=1",
+    )
+
+
 def test_the_evidence_is_what_happened_to_the_pod() -> None:
     restarted = a_container(state=waiting("CrashLoopBackOff"), before=ended(1, "boom"))
     pod = a_pod(initializer=an_initializer(), containers=[{**restarted, "restartCount": 7}])
