@@ -30,7 +30,8 @@ class Volume:
     @contextlib.contextmanager
     def filled_from(self, folder: Path) -> Iterator[Volume]:
         """The claim with a copy of ``folder``; the node's folder is emptied at the end."""
-        cluster, loading = self.namespace.server, Namespace(self.namespace.server, f"{self.namespace.name}-load-{self.claim}")
+        cluster = self.namespace.server
+        loading = Namespace(cluster, f"{self.namespace.name}-load-{self.claim}")
         path = f"/var/lib/isvc-operator/e2e/{self.namespace.name}-{self.claim}"
         cluster.kubectl("create", "namespace", loading.name)
         self.namespace.apply(*_volume(self.namespace.name, self.claim, path))
