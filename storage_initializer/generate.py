@@ -113,7 +113,7 @@ def _make_archive(store: Path, model: Path) -> None:
     if not _is_script(model):
         raise LayoutError(
             f"TorchServe cannot serve {model.name} without an archive, since it is no TorchScript; take the runtime "
-            "isvc-mar for ONNX and torch.export, or pack it and its handler with torch-model-archiver"
+            "isvc-mar for ONNX and torch.export, or pack it and its handler with isvc pack"
         )
     manifest = store / model.stem / MANIFEST
     manifest.parent.mkdir(parents=True)

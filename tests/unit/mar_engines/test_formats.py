@@ -60,7 +60,7 @@ def test_a_state_dict_is_refused_with_the_way_to_package_it(tmp_path: Path) -> N
 
     assert refused(path) == (
         "holds weights only (a state dict), and needs its class: package it with its class as a .mar "
-        "(torch-model-archiver --model-file model.py --serialized-file mnist.pt)"
+        "(isvc pack --model-name NAME --model-file model.py --serialized-file mnist.pt)"
     )
 
 

@@ -26,7 +26,9 @@ _PICKLE = b"\x80"
 _ZIP = b"PK"
 # A state dict is dictionaries of tensors; a pickle that names anything else holds objects of some class.
 _STATE_DICT_MODULES = ("torch", "torch._utils", "torch._tensor", "collections")
-_PACKAGE = "package it with its class as a .mar (torch-model-archiver --model-file model.py --serialized-file {name})"
+_PACKAGE = (
+    "package it with its class as a .mar (isvc pack --model-name NAME --model-file model.py --serialized-file {name})"
+)
 _CONVERT = "convert it where its class is known: torch.jit.script(model).save('model.pt')"
 
 
