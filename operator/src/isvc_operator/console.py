@@ -82,7 +82,9 @@ def _flushed(code: int) -> int:
         return code or _FAILED
     except OSError as error:
         _drop(sys.stdout.fileno())
-        sys.stderr.write(f"isvc: the output cannot be written: {error.strerror}\n")
+        from isvc_operator.text import unwritten
+
+        sys.stderr.write(f"isvc: {unwritten(error)}\n")
         return code or _FAILED
     return code
 

@@ -20,6 +20,11 @@ def one_line(text: str, limit: int = LINE_BYTES) -> str:
     return shortened(visible(text[: limit + 1]).replace("\n", "\\n").replace("\t", "\\t"), limit)
 
 
+def unwritten(error: OSError) -> str:
+    """Return what is said of an output that cannot be written, as on a full disk."""
+    return one_line(f"the output cannot be written: {error.strerror or error}")
+
+
 def visible(text: str) -> str:
     """Escape control characters as ``repr`` does; line breaks and tabs stay."""
     return text if text.isprintable() else "".join(map(_visible, text))

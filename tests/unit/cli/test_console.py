@@ -68,7 +68,7 @@ def test_ctrl_c_when_it_ends_prints_no_traceback() -> None:
         (">&-", 0, ""),
         (">&- 2>&- <&-", 0, ""),
         ("2>/dev/full", 0, ""),
-        (">/dev/full", 1, "isvc: No space left on device\n"),
+        (">/dev/full", 1, "isvc: the output cannot be written: No space left on device\n"),
         ("| true", 0, ""),
     ],
 )

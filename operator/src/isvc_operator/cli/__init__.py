@@ -6,6 +6,7 @@ runs. So ``--help`` takes no longer than Click does (tests/unit/cli/test_imports
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ import click
 from isvc_operator import __version__
 from isvc_operator.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID
 from isvc_operator.errors import OperatorError
-from isvc_operator.text import one_line, visible
+from isvc_operator.text import one_line, unwritten, visible
 
 # The modules of this package that have a ``command``, in the order in which ``--help`` has them.
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
@@ -42,6 +43,10 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "completion": "completion",
     }
 )
+
+
+# A disk that is full, and one that has no more room for this user.
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class LateCommands(click.Group):
@@ -98,10 +103,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UnicodeError as error:  # of a name or a file that is no UTF-8, where a command does not say which
         return _fail(one_line(f"a text is not UTF-8: {error}"), EXIT_INVALID)
     except OSError as error:
-        what = error.strerror or str(error)
-        return _fail(one_line(f"{error.filename}: {what}" if error.filename else what), EXIT_FAILED)
+        return _fail(_of_system(error), EXIT_FAILED)
     except OperatorError as error:
         return _fail(str(error), EXIT_FAILED if isinstance(error, _failures()) else EXIT_INVALID)
+
+
+def _of_system(error: OSError) -> str:
+    """Return what the system refused, and of which file; what is full without a name is the output."""
+    if error.filename:
+        return one_line(f"{error.filename}: {error.strerror or error}")
+    return unwritten(error) if error.errno in _FULL else one_line(error.strerror or str(error))
 
 
 def _failures() -> tuple[type[OperatorError], ...]:
