@@ -243,6 +243,13 @@ def test_a_body_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
         (["name", "-XPUT"], "--method is for a URL: a service is asked by POST. Leave it out."),
         (["name", "-k"], "--insecure is for a URL: leave it out, or name the service's authority with --cacert."),
         (["name", "--url=http://g", "--address=a"], "--address is of a service in a cluster: leave it out, or --url."),
+        (["http://h", "-nteam"], "--namespace is of a service: leave it out, or give a NAME."),
+        (["http://h", "--context=c"], "--context is of a service: leave it out, or give a NAME."),
+        (["name", "--url=http://g", "--context=c"], "--context is of a service in a cluster: leave it out, or --url."),
+        (
+            ["name", "--url=http://g", "--kubeconfig=k"],
+            "--kubeconfig is of a service in a cluster: leave it out, or --url.",
+        ),
         (["name", "--url="], "Invalid value for '--url': it is empty; give a value, or leave the option out."),
     ],
     ids=" ".join,

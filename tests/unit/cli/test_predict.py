@@ -79,11 +79,19 @@ async def test_a_user_in_the_url_is_sent_and_not_shown(capsys: Captured) -> None
     assert "p%40ss" not in printed.out + printed.err
 
 
+async def test_the_variable_of_the_kubeconfig_is_for_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/absent")
+
+    assert (await predicted(b"[4]"))[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--url=http://h", "--port-forward"], "--port-forward is a way into a cluster: leave it out, or --url."),
         (["--url=http://h", "--address=a"], "--address is a way into a cluster: leave it out, or --url."),
+        (["--url=http://h", "--context=c"], "--context is a way into a cluster: leave it out, or --url."),
+        (["--url=http://h", "--kubeconfig=k"], "--kubeconfig is a way into a cluster: leave it out, or --url."),
         (["--host=h"], "--host is of the service at --url: leave it out, or add --url."),
         (["--port-forward", "--address=a"], "--address is another way than --port-forward: leave out one of them."),
         (["--url="], "Invalid value for '--url': it is empty; give a value, or leave the option out."),

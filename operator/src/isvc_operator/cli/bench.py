@@ -12,7 +12,7 @@ import click
 
 from isvc_operator.bench.errors import Unreachable
 from isvc_operator.cli.body import read_body
-from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
+from isvc_operator.cli.cluster import ClusterFlags, cluster_flags, refuse_credentials
 from isvc_operator.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from isvc_operator.cli.names import ServiceName
 from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line, write_table
@@ -160,16 +160,18 @@ def _is_url(target: str) -> bool:
 def _check(target: str, given: _Flags) -> None:
     """Raise UsageError for flags that would have no effect, and for a URL that does not begin like one."""
     if _is_url(target):
-        refuse(
-            "is of a service: leave it out, or give a NAME.", model=given.model, address=given.address, url=given.url
-        )
+        why = "is of a service: leave it out, or give a NAME."
+        refuse(why, model=given.model, address=given.address, url=given.url, namespace=given.cluster.namespace)
+        refuse_credentials(why)
         return
     if _ADDRESS.fullmatch(target):
         raise click.UsageError(f"{target!r} is no service's name; begin a URL with http:// or https://.")
     refuse("is for a URL: a service is asked by POST. Leave it out.", method=given.method)
     refuse("is for a URL: leave it out, or name the service's authority with --cacert.", insecure=given.insecure)
     if given.url:
-        refuse("is of a service in a cluster: leave it out, or --url.", address=given.address)
+        why = "is of a service in a cluster: leave it out, or --url."
+        refuse(why, address=given.address)
+        refuse_credentials(why)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from isvc_operator.cli.names import Namespace
 
@@ -71,6 +72,14 @@ def credential_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(cluster=ClusterFlags(kubeconfig, context), **others)
 
     return with_flags
+
+
+def refuse_credentials(why: str) -> None:
+    """Raise a usage error for a flag of credentials where no cluster is asked; KUBECONFIG is set for other commands."""
+    context = click.get_current_context()
+    for name in ("kubeconfig", "context"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} {why}")
 
 
 def cluster_flags(command: Callable[..., Any]) -> Callable[..., Any]:

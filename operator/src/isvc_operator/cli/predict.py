@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from isvc_operator.cli.body import read_body, read_stream
-from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
+from isvc_operator.cli.cluster import ClusterFlags, cluster_flags, refuse_credentials
 from isvc_operator.cli.exit_codes import EXIT_FAILED
 from isvc_operator.cli.names import ServiceName
 from isvc_operator.cli.output import Output, Style, Styled, output_flag, stderr_note, write_data, write_line
@@ -102,6 +102,7 @@ def _check(given: _Flags) -> None:
     if given.url:
         why = "is a way into a cluster: leave it out, or --url."
         refuse(why, address=given.address, port_forward=given.port_forward)
+        refuse_credentials(why)
     else:
         refuse("is of the service at --url: leave it out, or add --url.", host=given.host)
     if given.port_forward:
