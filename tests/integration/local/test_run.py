@@ -198,11 +198,35 @@ def test_several_replicas_share_the_requests(sandbox: Sandbox) -> None:
     with sandbox.running(*arguments(sandbox, several, runtime())) as process:
         read_until(process.stdout, READY)
         answers = [sandbox.ask(HOST, PREDICT, {"instances": [1]})[1] for _ in range(6)]
-        stop(process)
+        _, log = stop(process)
 
     asked = Counter(answer["pid"] for answer in answers)
     assert sorted(asked.values()) == [2, 2, 2]
     assert not any(map(is_running, asked))
+    assert {f"first/kserve-container#{number} is ready" for number in (1, 2, 3)} <= set(log.splitlines())
+
+
+def test_services_of_one_name_are_told_apart_and_a_claim_that_nothing_uses_is_named(sandbox: Sandbox) -> None:
+    other = service("first")
+    other["metadata"]["namespace"] = "other"
+    with sandbox.running(*arguments(sandbox, service("first"), other, runtime()), "--pvc", "spare=/tmp") as process:
+        read_until(process.stdout, READY)
+        _, log = stop(process)
+
+    assert {f"{name}/first/kserve-container is ready" for name in ("default", "other")} <= set(log.splitlines())
+    assert "--pvc spare: no service uses this claim\n" in log
+
+
+def test_a_working_folder_that_is_missing_and_a_server_that_ends_well_are_named_as_they_are(sandbox: Sandbox) -> None:
+    done = sandbox.run(*arguments(sandbox, service(), runtime(workingDir="/no/such")), *request(sandbox))
+    ended = sandbox.run(
+        *arguments(sandbox, service(), runtime(command=["python", "-c", "print('bye')"])), *request(sandbox)
+    )
+
+    assert (
+        "first/kserve-container cannot be started: its workingDir /no/such is no folder of this machine" in done.stderr
+    )
+    assert "isvc: first/kserve-container has ended (exit code 0); its last output:\n  bye\n" in ended.stderr
 
 
 def test_a_port_in_use_ends_the_run_before_anything_is_started(sandbox: Sandbox) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isvc_operator.local.container import LOOPBACK
+from isvc_operator.local.endpoints import Endpoints, forwarding
 from tests.support.isvc_process import Sandbox, read_until, stop
 from tests.support.local_services import runtime, service, write_yaml
+from tests.support.waiting import eventually
 
 PROGRAM = Path(__file__).parents[2] / "support" / "fake_transformer.py"
 HOST = "first.default.example.com"
@@ -88,3 +94,39 @@ def test_an_image_runs_by_the_command_that_is_given_for_it(sandbox: Sandbox, nam
     done = sandbox.run(*flags, *request(sandbox))
 
     assert (done.returncode, '"transformed": true' in done.stdout) == (0, True), done.stderr
+
+
+async def test_a_service_without_a_ready_pod_refuses_connections_and_keeps_its_port() -> None:
+    endpoints = Endpoints()
+    server = await asyncio.start_server(lambda _, writer: writer.close(), LOOPBACK, 0)
+    async with server, forwarding(endpoints) as port:
+        for _ in range(2):
+            assert not connects(port)
+            endpoints.use([server.sockets[0].getsockname()[1]])
+            await asyncio.to_thread(eventually, partial(connects, port), "connections are taken")
+            endpoints.use([])
+            await asyncio.to_thread(eventually, lambda: not connects(port), "connections are refused")
+
+
+def connects(port: int) -> bool:
+    try:
+        socket.create_connection((LOOPBACK, port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_predictor_that_still_loads_is_waited_for_although_its_transformer_has_failed(sandbox: Sandbox) -> None:
+    broken = wrapper(command=["python", "-c", "raise SystemExit('no module named digits')"])
+    gate = sandbox.folder / "gate"
+    waits = runtime(readinessProbe={"exec": {"command": ["test", "-e", str(gate)]}, "periodSeconds": 1})
+    file = write_yaml(sandbox.folder / "services.yaml", with_wrappers(transformer=broken), waits)
+    with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}") as process:
+        read_until(process.stderr, "first/transformer/kserve-container is started again in")
+        gate.touch()
+        log = read_until(process.stderr, "first/kserve-container is ready")
+        said = read_until(process.stdout, "Ctrl-C stops it.")
+        stop(process)
+
+    assert "Ctrl-C" not in log
+    assert "is served" not in said

@@ -65,11 +65,12 @@ class LocalCluster(ServiceSource):
         self._watchers: list[_Watcher] = []
         self._endings: set[asyncio.Task[None]] = set()
 
-    async def check(self, services: Iterable[Rendered]) -> None:
+    async def check(self, services: Collection[Rendered]) -> None:
         """Check whether all of them can run here; raises UnusableInput. Nothing is started or changed."""
         before, self._checked = self._checked, {}
         unused = [service for key, service in before.items() if service is not self.services.get(key)]
         await asyncio.gather(*(service.stop() for service in unused))
+        self._host.several_namespaces = len({rendered.key.namespace for rendered in services}) > 1
         for rendered in services:
             service = self.services.get(rendered.key) or LocalService(self._host, rendered.key)
             self._checked[rendered.key] = service
@@ -142,8 +143,8 @@ class LocalCluster(ServiceSource):
         return condition is not None and condition.status == "False"
 
     def is_settled(self, key: ServiceKey) -> bool:
-        """Whether a service is ready, or has failed."""
-        return self.is_ready(key) or self.has_failed(key)
+        """Whether a service is ready, or has failed; a predictor that starts is waited for whatever else has failed."""
+        return self.is_ready(key) or (self.has_failed(key) and not self.services[key].is_starting)
 
     def predicted(self, route: IngressRoute, seconds: float) -> None:
         """Print how long the first prediction of a service took, and how long the service until it was ready."""

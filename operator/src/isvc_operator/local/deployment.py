@@ -13,11 +13,14 @@ from isvc_operator.local.log import Wakeup
 from isvc_operator.local.stored import TEMPLATE_HASH, deployment_status, new_pod, template_hash
 from isvc_operator.manifests import Manifest, labels_of
 
-StartPod = Callable[[Manifest], LocalPod]
+StartPod = Callable[[Manifest, str], LocalPod]
 
 
 class LocalDeployment:
-    """The pods of a Deployment. ``start_pod`` starts one; ``drained`` returns when a pod has no more requests."""
+    """The pods of a Deployment.
+
+    ``start_pod`` starts one, with a tag for people; ``drained`` returns when a pod has no more requests.
+    """
 
     def __init__(self, manifest: Manifest, start_pod: StartPod, drained: Callable[[LocalPod], Awaitable[None]]) -> None:
         self.pods: list[LocalPod] = []
@@ -79,9 +82,15 @@ class LocalDeployment:
                 for pod in leaving:
                     self._end(pod)
             elif self._lacks_pod():
-                self.pods.append(self._start_pod(new_pod(self._manifest, next(self._numbers), now())))
+                self.pods.append(self._next_pod())
             else:
                 await self._wakeup.wait()
+
+    def _next_pod(self) -> LocalPod:
+        number = next(self._numbers)
+        # The only pod that there has been needs no number.
+        tag = f"#{number}" if number > 1 or self._wanted > 1 else ""
+        return self._start_pod(new_pod(self._manifest, number, now()), tag)
 
     def _living(self) -> tuple[list[LocalPod], list[LocalPod]]:
         """Return the pods of the newest template and those of older ones, without those that are ending."""

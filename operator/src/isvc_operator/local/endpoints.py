@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -25,6 +26,7 @@ class Endpoints:
     """
 
     ports: tuple[int, ...] = ()
+    changed: Wakeup = field(default_factory=Wakeup)
     _busy: Counter[int] = field(default_factory=Counter)
     _connected: Counter[int] = field(default_factory=Counter)
     _leaving: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
@@ -33,6 +35,7 @@ class Endpoints:
     def use(self, ports: Iterable[int]) -> None:
         """Send what comes from now on to these ports."""
         self.ports = tuple(ports)
+        self.changed.wake()
 
     @contextmanager
     def one(self, besides: Collection[int] = ()) -> Iterator[int | None]:
@@ -99,14 +102,34 @@ async def forwarding(endpoints: Endpoints) -> AsyncIterator[int]:
         connections.add(task)
         task.add_done_callback(connections.discard)
 
-    server = await asyncio.start_server(accept, LOOPBACK, 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for task in connections:
-            task.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
+    # A port that nobody listens to refuses connections; this one is not given to others meanwhile.
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind((LOOPBACK, 0))
+        port = held.getsockname()[1]
+        listening = asyncio.create_task(_listen(endpoints, accept, port))
+        try:
+            yield port
+        finally:
+            listening.cancel()
+            for task in connections:
+                task.cancel()
+            await asyncio.gather(listening, *connections, return_exceptions=True)
+
+
+async def _listen(
+    endpoints: Endpoints, accept: Callable[[asyncio.StreamReader, asyncio.StreamWriter], None], port: int
+) -> None:
+    """Accept connections while a pod is ready, as a Service refuses them without one; until cancelled."""
+    while True:
+        while not endpoints.ports:
+            await endpoints.changed.wait()
+        server = await asyncio.start_server(accept, LOOPBACK, port, reuse_port=True)
+        try:
+            while endpoints.ports:
+                await endpoints.changed.wait()
+        finally:
+            server.close()
 
 
 async def _forward(endpoints: Endpoints, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -114,7 +137,7 @@ async def _forward(endpoints: Endpoints, reader: asyncio.StreamReader, writer: a
     try:
         with endpoints.connection(lambda: writer.write(answers.leave())) as port:
             if port is None:
-                writer.transport.abort()  # refused, as by a Service without a ready pod
+                writer.transport.abort()  # the last pod has just gone
                 return
             upstream_reader, upstream_writer = await asyncio.open_connection(LOOPBACK, port)
             try:

@@ -68,6 +68,15 @@ class LocalPod:
         return self._state.is_ready and not self.is_ending
 
     @property
+    def has_failed(self) -> bool:
+        """Whether a server of it has ended before, or an init container has failed."""
+        init, servers = self._state.init.values(), self._state.servers.values()
+        ended = [how for item in (*init, *servers) for how in (item.state, item.last) if isinstance(how, Ended)]
+        return any(how.exit_code for how in ended) or any(
+            isinstance(item.last or item.state, Ended) for item in servers
+        )
+
+    @property
     def is_ending(self) -> bool:
         """Whether it is being deleted."""
         return bool(self.manifest["metadata"].get("deletionTimestamp"))

@@ -37,7 +37,8 @@ class Machine:
     """The environment of a pod: its own ``folder``, and the folders of ``--pvc`` in ``claims``.
 
     ``objects`` are those in the same files as the service; ``addresses`` are those of its Services that the pod calls.
-    ``images`` has the commands of ``--image``.
+    ``images`` has the commands of ``--image``. ``prefix`` and ``tag`` tell the names of processes from those of other
+    namespaces and pods.
     """
 
     folder: Path
@@ -48,6 +49,8 @@ class Machine:
     objects: Objects = field(default_factory=dict)
     addresses: tuple[ServiceAddress, ...] = ()
     images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prefix: str = ""
+    tag: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
 
     def planned(container: Container) -> Process:
         bindings = _bindings(container, volumes, ports, machine)
-        process = plan_process(_process_name(labels, container), container, bindings)
+        process = plan_process(f"{machine.prefix}{_process_name(labels, container)}{machine.tag}", container, bindings)
         for port in _ports(container)[:1]:
             _check_port(process, ports[port])
         return process
@@ -105,6 +108,12 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
         servers=tuple(planned(container) for container in spec["containers"]),
         grace=spec.get("terminationGracePeriodSeconds", Pod.grace),
     )
+
+
+def claims_of(deployment: Mapping[str, Any]) -> set[str]:
+    """Return the claims that the pods of a Deployment, whose spec was checked, have as volumes."""
+    volumes = deployment["spec"]["template"]["spec"].get("volumes") or ()
+    return {claim for volume in volumes if (claim := _claim(volume))}
 
 
 def _check_ends(container: Container) -> None:

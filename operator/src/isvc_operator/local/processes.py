@@ -58,10 +58,11 @@ class Running:
 
     def failure(self) -> RunFailed:
         """Return why it exited: the text in its termination log, or else its last lines of output."""
+        how = f"{self.process.name} {'failed' if self.exited.result() else 'has ended'} ({self._exit()})"
         if reason := self.message():
-            return RunFailed(f"{self.process.name} failed ({self._exit()}): {quoted(reason, LOG_BYTES)}")
+            return RunFailed(f"{how}: {quoted(reason, LOG_BYTES)}")
         printed = "\n  ".join(shortened(line, LINE_BYTES) for line in self.log.last(_LAST_LINES)) or "nothing"
-        return RunFailed(f"{self.process.name} failed ({self._exit()}); its last output:\n  {printed}")
+        return RunFailed(f"{how}; its last output:\n  {printed}")
 
     def _exit(self) -> str:
         code = self.exited.result()
@@ -133,7 +134,8 @@ class Group:
             )
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            raise RunFailed(f"{process.name} cannot be started: {process.command[0]}: {why}") from error
+            what = _missing_folder(process) or f"{process.command[0]}: {why}"
+            raise RunFailed(f"{process.name} cannot be started: {what}") from error
         self._tell_guard(f"+{child.pid}")
         return child
 
@@ -160,6 +162,12 @@ class Group:
         async for line in lines_of(stream):
             log.append(now(), line)
             self.output.log(name, line)
+
+
+def _missing_folder(process: Process) -> str:
+    """Return what is wrong with the working folder, for which the error names the program; empty if it is there."""
+    folder = process.working_dir
+    return "" if folder is None or Path(folder).is_dir() else f"its workingDir {folder} is no folder of this machine"
 
 
 def kill_group(group: int) -> None:

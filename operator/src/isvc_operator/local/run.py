@@ -26,6 +26,7 @@ from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed, UnusableInput
 from isvc_operator.local.ingress import ingress
 from isvc_operator.local.output import Output
+from isvc_operator.local.pod import claims_of
 from isvc_operator.local.processes import process_group
 from isvc_operator.local.service import Settings
 from isvc_operator.local.watch import Inputs, watch
@@ -144,7 +145,14 @@ async def _running(services: Sequence[Rendered], settings: Settings, output: Out
         local_cluster(group, settings) as cluster,
     ):
         await cluster.check(services)
+        for claim in sorted(settings.claims.keys() - _claims_of(services)):
+            output.say(f"--pvc {one_line(claim)}: no service uses this claim")
         async with ingress(cluster.routes, settings.http_port, cluster.predicted):
             output.say(_NOT_ENFORCED)
             cluster.apply(services)
             yield cluster
+
+
+def _claims_of(services: Sequence[Rendered]) -> set[str]:
+    deployments = (child for rendered in services for child in rendered.children if child["kind"] == "Deployment")
+    return {claim for deployment in deployments for claim in claims_of(deployment)}

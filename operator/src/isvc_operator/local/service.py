@@ -17,7 +17,7 @@ from pathlib import Path
 import aiohttp
 
 from isvc_operator.api.inference_service import InferenceServiceStatus, parse_inference_service
-from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_VISIBILITY
+from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR
 from isvc_operator.extras import advice, missing_for
 from isvc_operator.limits import KEPT_EVENTS, LOG_BYTES
 from isvc_operator.local.children import Rendered
@@ -60,7 +60,8 @@ class Settings:
 class Host:
     """What services run on: the processes of the run, a session for probes, and who is told of what.
 
-    ``changed`` gets the key of a service, ``failed`` why a container is not running.
+    ``changed`` gets the key of a service, ``failed`` why a container is not running. Names of processes have their
+    namespace where there are several.
     """
 
     group: Group
@@ -68,6 +69,7 @@ class Host:
     settings: Settings
     changed: Callable[[ServiceKey], None]
     failed: Callable[[RunFailed], None]
+    several_namespaces: bool = False
 
     def __post_init__(self) -> None:
         self._folders = count()
@@ -165,6 +167,12 @@ class LocalService:
         """Return the plan of the newest pod of each Deployment."""
         return {name: item.pods[-1].plan for name, item in self._deployments.items() if item.pods}
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether a pod of its predictor is not ready, and has not failed so far; other components wait for it."""
+        predictors = [pod for pod in self.pods() if labels_of(pod.manifest).get(LABEL_COMPONENT) == PREDICTOR]
+        return any(not pod.is_ready and not pod.is_ending and not pod.has_failed for pod in predictors)
+
     def pod(self, name: str) -> LocalPod | None:
         """Return the pod of this name."""
         return next((pod for pod in self.pods() if pod.name == name), None)
@@ -220,7 +228,7 @@ class LocalService:
         endpoints = {(port.service, port.port): self._ports[port][0] for port in service_ports(rendered.children)}
         return ingress_routes(routes_of(rendered.resolved), endpoints, self.key)
 
-    def _machine(self, rendered: Rendered, deployment: Manifest) -> Machine:
+    def _machine(self, rendered: Rendered, deployment: Manifest, tag: str = "") -> Machine:
         """Return the environment of a pod: the components before its own can be called by their Services."""
         deployments = list(_deployments(rendered))
         names = list(map(name_of, deployments))
@@ -235,10 +243,12 @@ class LocalService:
             objects=rendered.objects,
             addresses=addresses_of(ports, self.key.namespace, [_pod_labels(item) for item in before]),
             images=self._host.settings.images,
+            prefix=f"{self.key.namespace}/" if self._host.several_namespaces else "",
+            tag=tag,
         )
 
-    def _start_pod(self, rendered: Rendered, deployment: Manifest, manifest: Manifest) -> LocalPod:
-        plan = plan_pod(deployment, self._machine(rendered, deployment))
+    def _start_pod(self, rendered: Rendered, deployment: Manifest, manifest: Manifest, tag: str) -> LocalPod:
+        plan = plan_pod(deployment, self._machine(rendered, deployment, tag))
         return LocalPod(manifest, plan, self._host.group, self._host.session, self._listener)
 
     async def _drained(self, pod: LocalPod) -> None:
