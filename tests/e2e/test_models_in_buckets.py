@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.cluster import HTTP, RealCluster, curl
 from tests.support.credentials import a_secret, an_account, s3_annotations
+from tests.support.diagnosed import assert_diagnosed
 from tests.support.forwarding import address_seen_from, forwarded, node_address
 from tests.support.namespace import Namespace
 from tests.support.object_stores import fake_gcs, versitygw
@@ -194,6 +195,7 @@ def test_what_cannot_be_brought_is_told(
     namespace.wait_for_condition("Ready", "False", "StorageInitializerFailed", name, WITHIN)
 
     text = " ".join(namespace.kubectl("describe", "isvc", name).split())
+    assert_diagnosed(namespace, name, "StorageInitializerFailed", uri, *words, log=True)
 
     for word in (uri, "container storage-initializer ended with exit code", *words):
         assert word in text

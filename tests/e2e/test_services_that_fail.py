@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.isvc_process import on_cluster
+from tests.support.diagnosed import assert_diagnosed, findings_on
 from tests.support.namespace import Namespace, story_service
 from tests.support.volumes import Volume
 
@@ -49,7 +48,12 @@ def with_a_raising_handler(folder: Path) -> None:
     source.unlink()
 
 
+def with_nothing_wrong(folder: Path) -> None:
+    """What fails is not in the files."""
+
+
 SPOILT: dict[str, Callable[[Path], None]] = {
+    "intact": with_nothing_wrong,
     "no-archive": without_archives,
     "other-mar": with_another_mar_name,
     "truncated": with_a_truncated_archive,
@@ -75,31 +79,22 @@ def apply(namespace: Namespace, name: str, **model: Any) -> None:
     namespace.apply(service)
 
 
-def described(namespace: Namespace, name: str, reason: str) -> str:
-    """What `kubectl describe isvc` prints once Ready is False for ``reason``; the line breaks of its layout undone."""
-    condition = namespace.wait_for_condition("Ready", "False", reason, name, WITHIN)
+def described(namespace: Namespace, name: str, reason: str, *words: str, log: bool | None = False) -> str:
+    """What `kubectl describe isvc` prints once Ready is False for ``reason``; the line breaks of its layout undone.
+
+    `isvc diagnose` names the same reason first, these words of its cause, and what to do.
+    """
+    namespace.wait_for_condition("Ready", "False", reason, name, WITHIN)
     text = namespace.kubectl("describe", "isvc", name)
-    assert_diagnosed(namespace, name, condition)
+    assert_diagnosed(namespace, name, reason, *words, log=log)
     namespace.kubectl("delete", "isvc", name, "--wait=false")
     return " ".join(text.split())
-
-
-def assert_diagnosed(namespace: Namespace, name: str, condition: dict[str, Any]) -> None:
-    """`isvc diagnose` names the condition's cause first, with what to do, and has the same last log lines."""
-    done = on_cluster(namespace, "diagnose", name, "--output=json")
-    assert done.returncode == 1, done.stderr
-    first = json.loads(done.stdout)["findings"][0]
-    said = " ".join(condition["message"].split())
-    assert first["reason"] == condition["reason"]
-    assert " ".join(first["cause"].split()).rstrip(".") in said.replace("| ", "")
-    assert first["cure"]
-    assert ("log" in first) is ("Last log lines" in said)
 
 
 @pytest.mark.parametrize(
     ("folder", "reason", "words"),
     [
-        ("no-archive", "StorageInitializerFailed", ["there is no model store model-store", "exit code"]),
+        ("no-archive", "StorageInitializerFailed", ["there is no model store model-store"]),
         ("other-mar", "StorageInitializerFailed", ["bert-modle.mar", "bert-model.mar"]),
         ("truncated", "StorageInitializerFailed", ["bert-model.mar", "truncated"]),
         ("raising", "ServerFailed", ["bert", "RuntimeError", "no licence for this model", "handler.py"]),
@@ -109,30 +104,39 @@ def test_files_that_cannot_be_served_are_named(
     namespace: Namespace, cases: Volume, folder: str, reason: str, words: list[str]
 ) -> None:
     apply(namespace, folder, storageUri=f"pvc://cases/{folder}")
-    text = described(namespace, folder, reason)
-    for word in words:
+    text = described(namespace, folder, reason, *words, log=True)
+    for word in (*words, "exit code"):
         assert word in text
     assert "Last log lines" in text
     assert f"Warning {reason}" in text  # the Event
 
 
+def test_a_probe_that_has_ended_the_server_is_named(namespace: Namespace, cases: Volume) -> None:
+    probe = {"httpGet": {"path": "/nowhere", "port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
+    apply(namespace, "no-time", storageUri="pvc://cases/intact", startupProbe=probe)
+    cause = "it was killed after its startup probe failed: "
+    text = described(namespace, "no-time", "ServerFailed", cause, log=None)
+    assert cause in text
+
+
 def test_a_missing_claim_is_named(namespace: Namespace) -> None:
     apply(namespace, "no-claim", storageUri="pvc://nowhere")
-    text = described(namespace, "no-claim", "ClaimNotFound")
+    text = described(namespace, "no-claim", "ClaimNotFound", "PersistentVolumeClaim nowhere does not exist")
     assert "PersistentVolumeClaim nowhere does not exist; create the PersistentVolumeClaim nowhere" in text
 
 
 def test_an_unknown_format_is_told_which_there_are(namespace: Namespace) -> None:
     apply(namespace, "no-format", modelFormat={"name": "pytroch"})
-    text = described(namespace, "no-format", "NoSupportingRuntime")
+    text = described(namespace, "no-format", "NoSupportingRuntime", "no runtime serves model format 'pytroch'")
     assert "no runtime serves model format 'pytroch'" in text
     assert "'pytorch' version 1 (runtime kserve-torchserve, protocols grpc-v2, v1, v2)" in text
 
 
 def test_a_runtime_that_does_not_exist_is_told_which_there_are(namespace: Namespace) -> None:
     apply(namespace, "no-runtime", runtime="torchserve-kfs")
-    text = described(namespace, "no-runtime", "RuntimeNotRecognized")
-    assert "runtime 'torchserve-kfs' of spec.predictor.model.runtime does not exist" in text
+    said = "runtime 'torchserve-kfs' of spec.predictor.model.runtime does not exist"
+    text = described(namespace, "no-runtime", "RuntimeNotRecognized", said)
+    assert said in text
     assert "kserve-torchserve" in text
 
 
@@ -142,4 +146,10 @@ def test_an_unknown_field_is_accepted_and_named(namespace: Namespace) -> None:
     assert "spec.predictor.model.storageURl" in condition["message"]
     text = " ".join(namespace.kubectl("describe", "isvc", "odd-field").split())
     assert condition["message"] in text
+    namespace.wait_for_condition("Ready", "False", "ClaimNotFound", "odd-field", WITHIN)
+    findings = findings_on(namespace, "odd-field")
+    assert [item["reason"] for item in findings] == ["ClaimNotFound", "FieldsIgnored"]
+    assert "PersistentVolumeClaim nowhere does not exist" in findings[0]["cause"]
+    assert "spec.predictor.model.storageURl (did you mean storageUri?)" in findings[1]["cause"]
+    assert all(item["cure"] for item in findings)
     namespace.kubectl("delete", "isvc", "odd-field", "--wait=false")

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.support.cluster import HTTP, Answer, curl
+from tests.support.diagnosed import assert_diagnosed, findings_on
 from tests.support.kept import sample
 from tests.support.namespace import Namespace
 from tests.support.volumes import Volume
@@ -187,12 +188,17 @@ def test_while_the_predictor_is_down_the_answer_names_it(services: Namespace) ->
     eventually(lambda: not pods(services, "predictor"), "the predictor is gone", within=180)
 
     answer = ask(services, OURS)
+    found = findings_on(services, OURS, fails=False)[0]
     services.kubectl("scale", "deployment", f"{OURS}-predictor", "--replicas=1")
     # The service is Ready without a pod, too, when it was scaled to zero: an answer tells that there is one again.
     eventually(lambda: answers(services, OURS), "the predictor answers again", READY_WITHIN)
 
     assert (answer.status, answer.json["component"]) == (503, "predictor")
     assert f"{OURS}-predictor.{services.name}" in answer.json["error"]
+    assert (found["reason"], found["cause"]) == (
+        "ScaledToZero",
+        f"the predictor {OURS}-predictor is scaled to zero: it has no pod that serves requests",
+    )
 
 
 # --- a predictor that is not there -------------------------------------------------------------------------
@@ -203,13 +209,19 @@ def test_a_wrong_predictor_host_is_told_with_the_address_that_was_tried(services
     name = f"lost-{len(flags)}"
     services.apply(the_example(name, "--predictor_host=nowhere.to-be-found", *flags))
 
-    def told() -> bool:
-        return "nowhere.to-be-found" in services.condition("TransformerReady", name).get("message", "")
+    def told(type_: str) -> bool:
+        return "nowhere.to-be-found" in services.condition(type_, name).get("message", "")
 
-    eventually(told, "the condition names the address", 60, lambda: described(services, name))
+    eventually(
+        lambda: told("TransformerReady"), "the condition names the address", 60, lambda: described(services, name)
+    )
+    # While the predictor starts, too, Ready is about that.
+    eventually(lambda: told("Ready"), "so does Ready", READY_WITHIN, lambda: described(services, name))
 
+    cause = "The predictor at http://nowhere.to-be-found:80 cannot be reached"
     assert services.condition("Ready", name)["status"] != "True"
-    assert "The predictor at http://nowhere.to-be-found:80 cannot be reached" in described(services, name)
+    assert cause in described(services, name)
+    assert_diagnosed(services, name, "StartingServer", cause)
 
 
 def described(namespace: Namespace, name: str) -> str:
