@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -9,6 +10,7 @@ import yaml
 from isvc_operator.config import OperatorConfig
 from isvc_operator.local.check import Checked, Finding, Severity, check, without_effect
 from isvc_operator.local.documents import Text
+from isvc_operator.local.place import Place
 from tests.support.local_services import parsed, runtime, service
 
 ERROR, NO_EFFECT, NOTE = Severity.ERROR, Severity.NO_EFFECT, Severity.NOTE
@@ -17,6 +19,11 @@ ERROR, NO_EFFECT, NOTE = Severity.ERROR, Severity.NO_EFFECT, Severity.NOTE
 def checked(*documents: Any, settings: dict[str, str] | None = None) -> Checked:
     text = Text("my.yaml", yaml.safe_dump_all(documents))
     return check([text], "default", installed=parsed(runtime()).runtimes, settings=settings)
+
+
+def said(found: Checked) -> tuple[Finding, ...]:
+    """What was found, without the places."""
+    return tuple(replace(item, place=Place()) for item in found.findings)
 
 
 def test_a_service_that_is_served_as_it_is_written_has_no_finding() -> None:
@@ -37,7 +44,7 @@ def test_each_object_is_checked_whatever_is_wrong_with_others() -> None:
     found = checked(refused, unserved, stopped, ignored, other, service())
 
     assert [item.service.metadata.name for item in found.rendered] == ["ignored", "first"]
-    assert found.findings == (
+    assert said(found) == (
         Finding(
             NO_EFFECT,
             "InferenceService ignored: spec.predictor.minReplica (did you mean minReplicas?)",
@@ -71,7 +78,7 @@ def test_a_name_that_is_a_number_is_refused_as_by_the_api_server() -> None:
     numbered = service()
     numbered["metadata"]["name"] = 3
 
-    assert checked(numbered).findings[0] == Finding(
+    assert said(checked(numbered))[0] == Finding(
         ERROR,
         'my.yaml: InferenceService 3: metadata.name: Invalid value: "integer": metadata.name in body must be of type '
         'string: "integer"',
@@ -82,7 +89,7 @@ def test_what_only_the_operator_refuses_is_an_error() -> None:
     body = service(env={"A": "b"})
     body["spec"]["predictor"]["model"]["ports"] = [{"containerPort": "http"}]
 
-    assert checked(body).findings == (
+    assert said(checked(body)) == (
         Finding(
             ERROR,
             "my.yaml: InferenceService first: spec.predictor.model.ports[0].containerPort: Input should be a valid "
@@ -115,7 +122,7 @@ def test_each_part_without_effect_is_named() -> None:
     body = service()
     body["spec"]["predictor"] |= {"minReplica": 2, "containerConcurrency": 4}
 
-    assert list(without_effect(parsed(body), (), OperatorConfig())) == [
+    assert [line.text for line in without_effect(parsed(body), (), OperatorConfig())] == [
         "InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)",
         "InferenceService first: spec.predictor.containerConcurrency",
     ]
@@ -125,7 +132,44 @@ def test_an_annotation_that_is_not_copied_to_the_ingress_is_reported() -> None:
     body = service()
     body["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}
 
-    assert list(without_effect(parsed(body), (), OperatorConfig())) == [
+    assert [line.text for line in without_effect(parsed(body), (), OperatorConfig())] == [
         "InferenceService first: annotation nginx.ingress.kubernetes.io/server-alias (left out: the administrator "
         "has not allowed it in allowedServiceAnnotations)"
+    ]
+
+
+def test_each_finding_says_where_to_look() -> None:
+    refused, unserved, stopped, ignored = (service(name) for name in ("refused", "unserved", "stopped", "ignored"))
+    refused["spec"]["predictor"] |= {"minReplicas": "2", "modle": {}}
+    unserved["spec"]["predictor"]["model"]["modelFormat"]["name"] = "abacus"
+    stopped["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
+    ignored["spec"]["predictor"] |= {"minReplica": 2}
+    ignored["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}
+    mine = runtime()
+    mine["spec"]["mutliModel"] = True
+    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "inferenceservice-config"}}
+    data = {"router": "{}", "ingress": '{"pathTemplate": "/a"}'}
+
+    found = checked("a text", refused, unserved, stopped, ignored, mine, other, {**settings, "data": data})
+
+    a_service = {"file": "my.yaml", "kind": "InferenceService", "namespace": "default"}
+    a_setting = {"file": "my.yaml", "kind": "ConfigMap", "namespace": "default", "name": "inferenceservice-config"}
+    assert [item.place for item in found.findings] == [
+        Place(**a_setting, field="data.ingress.pathTemplate"),
+        Place(**a_setting, field="data.router"),
+        Place(**a_service, name="ignored", field="spec.predictor.minReplica"),
+        Place(
+            **a_service,
+            name="ignored",
+            field="metadata.annotations[nginx.ingress.kubernetes.io/server-alias]",
+        ),
+        Place(file="my.yaml", kind=mine["kind"], name=mine["metadata"]["name"], field="spec.mutliModel"),
+        Place(file="my.yaml", kind="Deployment", name="other"),
+        Place(**a_service, name="stopped", field="metadata.annotations[serving.kserve.io/stop]"),
+        Place(file="my.yaml"),
+        Place(**a_service, name="refused", field="spec.predictor.minReplicas"),
+        Place(**a_service, name="refused"),
+        Place(**a_service, name="refused", field="spec.predictor.modle"),
+        Place(**a_service, name="unserved"),
     ]

@@ -80,7 +80,7 @@ def test_of_two_services_that_ask_for_one_host_the_first_by_namespace_and_name_h
     }
     assert "bank-pay-team.example.com" in hosts["bank"]
     assert "bank-pay-team.example.com" not in hosts["bank-pay"]
-    assert list(without_effect(given, rendered, OperatorConfig())) == [
+    assert [line.text for line in without_effect(given, rendered, OperatorConfig())] == [
         "InferenceService bank-pay: host bank-pay-team.example.com belongs to InferenceService pay-team/bank"
     ]
 
@@ -95,7 +95,7 @@ def test_a_model_that_the_server_will_not_find_is_reported() -> None:
 
     (reported,) = without_effect(given, rendered, OperatorConfig())
 
-    assert reported.startswith("InferenceService first: spec.predictor.model.storageUri (missing: ")
+    assert reported.text.startswith("InferenceService first: spec.predictor.model.storageUri (missing: ")
 
 
 def test_a_service_is_run_without_the_tls_that_it_asks_for_and_rendered_with_it() -> None:

@@ -7,6 +7,7 @@ import yaml
 
 from isvc_operator.local.documents import Text, parse_documents
 from isvc_operator.local.errors import UnusableInput
+from isvc_operator.local.place import Place
 from tests.support.local_services import runtime, service
 
 
@@ -21,7 +22,7 @@ def test_objects_of_several_documents_are_told_apart_and_those_of_other_kinds_ar
 
     assert [item.metadata.name for item in found.services] == ["first"]
     assert [item.metadata.name for item in found.runtimes] == ["fake"]
-    assert found.ignored == ("Deployment other",)
+    assert [(place.kind, place.name) for place in found.ignored] == [("Deployment", "other")]
 
 
 def test_what_storage_refers_to_is_read_as_it_would_be_stored() -> None:
@@ -91,7 +92,9 @@ def test_a_key_that_occurs_twice_is_refused_as_by_kubectl() -> None:
 def test_a_key_may_occur_beside_the_one_that_it_replaces_in_a_merged_mapping() -> None:
     anchor = "metadata: {labels: &labels {<<: {name: a}, name: b}, <<: *labels}"
 
-    assert parse_documents([Text("my.yaml", f"kind: Deployment\n{anchor}\n")], "default").ignored == ("Deployment b",)
+    (ignored,) = parse_documents([Text("my.yaml", f"kind: Deployment\n{anchor}\n")], "default").ignored
+
+    assert ignored == Place(file="my.yaml", kind="Deployment", name="b")
 
 
 def test_a_date_is_a_text_as_for_the_api_server() -> None:

@@ -48,8 +48,17 @@ def test_programs_get_the_findings_as_data(tmp_path: Path, capsys: pytest.Captur
 
     assert main(["validate", str(write_yaml(tmp_path / "my.yaml", body, runtime())), "--output", "json"]) == 3
 
-    text = "InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)"
-    assert json.loads(capsys.readouterr().out) == {"findings": [{"severity": "no effect", "text": text}]}
+    assert json.loads(capsys.readouterr().out)["findings"] == [
+        {
+            "severity": "no effect",
+            "text": "InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)",
+            "file": str(tmp_path / "my.yaml"),
+            "kind": "InferenceService",
+            "namespace": "default",
+            "name": "first",
+            "field": "spec.predictor.minReplica",
+        }
+    ]
 
 
 def test_what_would_be_refused_is_exit_code_2_and_named_beside_the_rest(

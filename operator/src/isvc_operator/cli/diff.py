@@ -64,7 +64,7 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
     try:
         async with cluster.connect() as (api, namespace):
             given = parse_documents(texts, namespace)
-            notes += map(one_line, ignored_lines(given))
+            notes += (one_line(line.text) for line in ignored_lines(given))
             reader, discovery = ObjectReader(api, time.monotonic), Discovery(api, time.monotonic)
             async for change in Foresight(api, reader, discovery, home, notes).changes(given):
                 changes.append(change)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from isvc_operator.cli.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
 from isvc_operator.cli.files import FileFlags, check_files, file_flags, files_argument
 from isvc_operator.cli.output import Output, output_flag, write_data, write_line
+
+if TYPE_CHECKING:
+    from isvc_operator.local.check import Finding
 
 
 @click.command(short_help="check services and runtimes before they are applied")
@@ -24,8 +28,7 @@ def command(*, files: tuple[Path, ...], flags: FileFlags, output: Output) -> int
 
     checked = check_files(files, flags)
     if output is not Output.TEXT:
-        found = [{"severity": finding.severity.value, "text": finding.text} for finding in checked.findings]
-        write_data({"findings": found}, output)
+        write_data({"findings": [_as_data(finding) for finding in checked.findings]}, output)
     else:
         for finding in checked.findings:
             write_line(f"{finding.severity.value}:", finding.text)
@@ -35,3 +38,10 @@ def command(*, files: tuple[Path, ...], flags: FileFlags, output: Output) -> int
     if checked.texts(Severity.ERROR):
         return EXIT_INVALID
     return EXIT_NO_EFFECT if checked.texts(Severity.NO_EFFECT) else 0
+
+
+def _as_data(finding: Finding) -> dict[str, Any]:
+    """Return the finding as plain values; what is not known of its place is left out."""
+    from isvc_operator.view.json_shape import as_json
+
+    return {"severity": finding.severity.value, "text": finding.text, **as_json(finding.place)}

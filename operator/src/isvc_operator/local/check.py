@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
 
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_STOP, CONFIG_MAP
@@ -15,10 +17,15 @@ from isvc_operator.ignored_settings import ignored_settings
 from isvc_operator.local.admission import refusals
 from isvc_operator.local.children import Rendered, render_services
 from isvc_operator.local.documents import NO_OBJECT, Documents, Text, ignored_lines, read_documents
+from isvc_operator.local.errors import Unserved
 from isvc_operator.local.objects import configuration_in
+from isvc_operator.local.place import NOWHERE, Located, Place, field_of, located
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.service import is_stopped
 from isvc_operator.text import one_line
+
+# What is left out of a line about a setting: its value, and what happens instead.
+_SETTING: Final = re.compile(r"[\w.-]+(?= \(|:|$)")
 
 
 class Severity(Enum):
@@ -36,10 +43,11 @@ class Severity(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A line about one object, or about a file."""
+    """A line about one object, or about a file, and where that is."""
 
     severity: Severity
     text: str
+    place: Place = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -68,23 +76,48 @@ def check(
     """
     given, problems = read_documents(texts, namespace, refusals)
     if not problems and given == Documents():
-        problems.append(NO_OBJECT)
+        problems.append(Located(NO_OBJECT))
     data: Mapping[str, str] = {}
     config = OperatorConfig()
     try:
         data = configuration_in(given.objects) if settings is None else settings
         config = parse_config(data)
     except ConfigError as error:
-        problems.append(str(error))
+        problems.append(Located(str(error), _of_settings(given, settings)))
     rendered, invalid = render_services(given, installed, config, tls=tls)
     findings = [
-        *(Finding(Severity.NO_EFFECT, f"ConfigMap {CONFIG_MAP}: {it}") for it in ignored_settings(data)),
-        *(Finding(Severity.NO_EFFECT, line) for line in without_effect(given, rendered, config)),
-        *(Finding(Severity.NOTE, line) for line in _left_out(given)),
-        *(Finding(Severity.ERROR, line) for line in problems),
-        *(Finding(_severity(error), str(error)) for error in invalid),
+        *_findings(Severity.NO_EFFECT, _unread(data, _of_settings(given, settings))),
+        *_findings(Severity.NO_EFFECT, without_effect(given, rendered, config)),
+        *_findings(Severity.NOTE, _left_out(given)),
+        *_findings(Severity.ERROR, problems),
+        *(Finding(_severity(error), one_line(str(error)), _of_service(given, error)) for error in invalid),
     ]
-    return Checked(tuple(rendered), tuple(Finding(item.severity, one_line(item.text)) for item in findings))
+    return Checked(tuple(rendered), tuple(findings))
+
+
+def _findings(severity: Severity, lines: Iterable[Located]) -> Iterator[Finding]:
+    for line in lines:
+        yield Finding(severity, one_line(line.text), line.place)
+
+
+def _of_settings(given: Documents, settings: Mapping[str, str] | None) -> Place:
+    """Return where the settings are: in the last ConfigMap of their name, unless they are given."""
+    keys = [key for key in given.files if (key.kind, key.name) == ("ConfigMap", CONFIG_MAP)]
+    if settings is None and keys:
+        return given.place(*keys[-1])
+    return Place(kind="ConfigMap", name=CONFIG_MAP)
+
+
+def _unread(data: Mapping[str, str], place: Place) -> Iterator[Located]:
+    for line in ignored_settings(data):
+        found = _SETTING.match(line)
+        yield Located(f"ConfigMap {CONFIG_MAP}: {line}", replace(place, field=f"data.{found[0]}" if found else ""))
+
+
+def _of_service(given: Documents, error: Unserved) -> Place:
+    metadata = error.service.metadata
+    place = given.place(error.service.kind, metadata.namespace, metadata.name)
+    return replace(place, field=field_of(error.why))
 
 
 def _severity(error: InvalidSpec) -> Severity:
@@ -92,25 +125,32 @@ def _severity(error: InvalidSpec) -> Severity:
     return Severity.NOT_CHECKED if error.reason == InvalidCredentials.reason else Severity.ERROR
 
 
-def without_effect(given: Documents, rendered: Iterable[Rendered], config: OperatorConfig) -> Iterator[str]:
+def without_effect(given: Documents, rendered: Iterable[Rendered], config: OperatorConfig) -> Iterator[Located]:
     """Yield a line for each part of the objects that has no effect, and for each host that belongs to another."""
     found = {_key(item.service): item.resolved for item in rendered}
     for service in given.services:
         resolved = found.get(_key(service))
-        name = f"{service.kind} {service.metadata.name}"
-        yield from (f"{name}: {part}" for part in ignored_parts(service, resolved, config))
+        prefix = f"{service.kind} {service.metadata.name}: "
+        place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
+        yield from located(prefix, ignored_parts(service, resolved, config), place)
         for host, holder in resolved.hosts.taken.items() if resolved else ():
-            yield f"{name}: host {host} belongs to {service.kind} {holder}"
+            yield Located(f"{prefix}host {host} belongs to {service.kind} {holder}", place)
     for runtime in given.runtimes:
-        yield from ignored_parts_of_runtime(runtime)
+        prefix = f"{runtime.kind} {runtime.metadata.name}: "
+        place = given.place(runtime.kind, runtime.metadata.namespace, runtime.metadata.name)
+        yield from located(prefix, (line.removeprefix(prefix) for line in ignored_parts_of_runtime(runtime)), place)
 
 
 def _key(service: InferenceService) -> tuple[str | None, str]:
     return service.metadata.namespace, service.metadata.name
 
 
-def _left_out(given: Documents) -> Iterator[str]:
+def _left_out(given: Documents) -> Iterator[Located]:
     yield from ignored_lines(given)
     for service in given.services:
         if is_stopped(service):
-            yield f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out"
+            place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
+            yield Located(
+                f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out",
+                replace(place, field=f"metadata.annotations[{ANNOTATION_STOP}]"),
+            )

@@ -10,6 +10,7 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.local.documents import Documents
+from isvc_operator.local.errors import Unserved
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.render.children import render
 from isvc_operator.resolve.host_claims import HostClaims
@@ -42,7 +43,7 @@ class Rendered:
 
 def render_services(
     given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig, *, tls: bool = True
-) -> tuple[list[Rendered], list[InvalidSpec]]:
+) -> tuple[list[Rendered], list[Unserved]]:
     """Render every service that is not stopped, and return why others cannot be served.
 
     Runtimes in the files replace installed ones of the same name. ``tls``: pods serve TLS if that is asked for.
@@ -59,7 +60,7 @@ def render_services(
         try:
             if not is_stopped(item):
                 rendered.append(_rendered(item, given, config, claims, tls=tls))
-        except InvalidSpec as error:
+        except Unserved as error:
             invalid.append(error)
     return rendered, invalid
 
@@ -78,7 +79,7 @@ def _rendered(
         storage = StorageContext(storage_requests(service), given.storage_containers, objects)
         resolved = resolve(service, runtimes, config, storage=storage, taken=taken, tls=tls)
     except InvalidSpec as error:
-        raise InvalidSpec(f"{service.kind} {service.metadata.name}: {error}", error.reason) from error
+        raise Unserved(service, error) from error
     return Rendered(service, tuple(render(resolved, config)), objects, resolved, runtimes, config)
 
 

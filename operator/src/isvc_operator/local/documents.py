@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,7 @@ from isvc_operator.api.unknown_fields import unknown_names
 from isvc_operator.limits import NAMED
 from isvc_operator.local import objects
 from isvc_operator.local.errors import UnusableInput
+from isvc_operator.local.place import Located, Place, located
 from isvc_operator.manifests import Manifest
 
 _KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in with_role(Role.SERVICE, Role.INPUT, Role.REFERENCE)}
@@ -45,7 +46,7 @@ class DocumentKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Documents:
-    """The objects in the files. ``ignored`` names those of other kinds, such as ``Deployment other``.
+    """The objects in the files. ``ignored`` are those of other kinds, ``files`` names the file of each other one.
 
     ``bodies`` are the services, runtimes and storage containers as they are written, with their namespace.
     """
@@ -55,7 +56,13 @@ class Documents:
     storage_containers: tuple[ClusterStorageContainer, ...] = ()
     objects: tuple[Manifest, ...] = ()
     bodies: tuple[Manifest, ...] = ()
-    ignored: tuple[str, ...] = ()
+    ignored: tuple[Place, ...] = ()
+    files: Mapping[DocumentKey, str] = field(default_factory=dict)
+
+    def place(self, kind: str, namespace: str | None, name: str) -> Place:
+        """Return where an object is; its file is unknown if it is in none of them."""
+        file = self.files.get(DocumentKey(kind, namespace or "", name), "")
+        return Place(file=file, kind=kind, namespace=namespace or "", name=name)
 
 
 NO_OBJECT: Final = "the files contain no object; write an InferenceService, or name other files"
@@ -89,47 +96,51 @@ def parse_documents(texts: Iterable[Text], namespace: str) -> Documents:
     """Parse every document; ``namespace`` is for objects that name none. Raises UnusableInput."""
     documents, problems = read_documents(texts, namespace)
     if problems:
-        raise UnusableInput(problems[0])
+        raise UnusableInput(problems[0].text)
     return documents
 
 
-def ignored_lines(given: Documents) -> Iterator[str]:
+def ignored_lines(given: Documents) -> Iterator[Located]:
     """Yield a line for each object that is of no use here."""
-    for name in given.ignored:
-        yield f"{name}: not an object that services are made from; ignored"
+    for place in given.ignored:
+        called = " ".join(filter(None, (place.kind, place.name)))
+        yield Located(f"{called}: not an object that services are made from; ignored", place)
 
 
 def read_documents(
     texts: Iterable[Text], namespace: str, refusals: Callable[[Manifest], Iterable[str]] = lambda _: ()
-) -> tuple[Documents, list[str]]:
+) -> tuple[Documents, list[Located]]:
     """Parse every document that can be used, and return what is wrong with the others.
 
     ``refusals`` says why an object would be refused before it is parsed.
     """
     found: defaultdict[str, list[Any]] = defaultdict(list)
-    problems: list[str] = []
+    problems: list[Located] = []
     places: dict[DocumentKey, str] = {}
+    files: dict[DocumentKey, str] = {}
     for text in texts:
         try:
             documents = _documents(text)
         except UnusableInput as error:
-            problems.append(str(error))
+            problems.append(Located(str(error), Place(file=text.source)))
             continue
         for number, document in enumerate(documents, start=1):
             try:
                 group, item = _read(document, text, namespace, refusals)
                 if group != "ignored":
-                    _check_once(_placed(document, namespace), f"object {number} of {text.source}", places)
+                    key = _key_of(_placed(document, namespace))
+                    _check_once(key, f"object {number} of {text.source}", places)
+                    files[key] = text.source
             except UnusableInput as error:
-                problems.append(str(error))
+                problems.append(Located(str(error), _place(document, text)))
             except InvalidObject as error:
-                name = f"{document['kind']} {_metadata(document)['name']}"
-                problems += [f"{text.source}: {name}: {problem}" for problem in error.problems]
+                place = _place(_placed(document, namespace), text)
+                problems += located(f"{text.source}: {place.kind} {place.name}: ", error.problems, place)
             else:
                 found[group].append(item)
                 if group not in ("ignored", "objects"):
                     found["bodies"].append(_placed(document, namespace))
-    return Documents(**{group: tuple(items) for group, items in found.items()}), problems
+    return Documents(**{group: tuple(items) for group, items in found.items()}, files=files), problems
 
 
 def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], Iterable[str]]) -> tuple[str, Any]:
@@ -144,7 +155,7 @@ def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], 
     except TypeError as error:
         raise UnusableInput(f"{text.source}: {kind} has a value that JSON has no type for: {error}") from error
     if not _is_ours(body, text):
-        return "ignored", " ".join(filter(None, (str(kind), str(_metadata(body).get("name") or ""))))
+        return "ignored", _place(body, text)
     placed = _placed(body, namespace)
     if refused := list(refusals(placed)):
         unknown = (f"unknown field {field}" for field in unknown_names(placed))
@@ -158,10 +169,24 @@ def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], 
     return "runtimes", parse_serving_runtime(placed)
 
 
-def _check_once(body: Mapping[str, Any], place: str, places: dict[DocumentKey, str]) -> None:
-    """Raise UnusableInput for an object that was given before, at another of the ``places``."""
+def _key_of(body: Mapping[str, Any]) -> DocumentKey:
     metadata = body["metadata"]
-    key = DocumentKey(body["kind"], metadata.get("namespace") or "", metadata["name"])
+    return DocumentKey(body["kind"], metadata.get("namespace") or "", metadata["name"])
+
+
+def _place(body: Any, text: Text) -> Place:
+    """Return where a document is, whatever it is."""
+    if not isinstance(body, Mapping):
+        return Place(file=text.source)
+    metadata = _metadata(body)
+    kind, namespace, name = (
+        str(it or "") for it in (body.get("kind"), metadata.get("namespace"), metadata.get("name"))
+    )
+    return Place(file=text.source, kind=kind, namespace=namespace, name=name)
+
+
+def _check_once(key: DocumentKey, place: str, places: dict[DocumentKey, str]) -> None:
+    """Raise UnusableInput for an object that was given before, at another of the ``places``."""
     if first := places.get(key):
         namespace = f" of namespace {key.namespace}" if key.namespace else ""
         raise UnusableInput(

@@ -2,12 +2,18 @@
 
 OperatorError
 ├── UnusableInput    a file or a flag is invalid (exit code 2)
-└── RunFailed        a process or a request has failed (exit code 1)
+├── RunFailed        a process or a request has failed (exit code 1)
+└── Unserved         a service in a file cannot be served as written, an InvalidSpec (exit code 2)
 """
 
 from __future__ import annotations
 
-from isvc_operator.errors import OperatorError
+from typing import TYPE_CHECKING
+
+from isvc_operator.errors import InvalidSpec, OperatorError
+
+if TYPE_CHECKING:
+    from isvc_operator.api.inference_service import InferenceService
 
 
 class UnusableInput(OperatorError):
@@ -16,3 +22,12 @@ class UnusableInput(OperatorError):
 
 class RunFailed(OperatorError):
     """A process has failed, a port is in use, or a response is not the expected one."""
+
+
+class Unserved(InvalidSpec):
+    """A service in the files cannot be served as written; ``why`` is the message without its name."""
+
+    def __init__(self, service: InferenceService, error: InvalidSpec) -> None:
+        super().__init__(f"{service.kind} {service.metadata.name}: {error}", error.reason)
+        self.service = service
+        self.why = str(error)

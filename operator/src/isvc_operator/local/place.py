@@ -1,0 +1,46 @@
+"""Says where in the files something is that people have to look at. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+# The path of a field at the beginning of a line about an object, or the name of its annotation.
+_FIELD: Final = re.compile(r"(?:unknown field )?((?:metadata|spec)\.[^\s:,;]+)|annotation ([^\s:,;]+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A file, an object in it, and a field of the object; what is empty is not known."""
+
+    file: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    field: str = ""
+
+
+NOWHERE: Final = Place()
+
+
+@dataclass(frozen=True)
+class Located:
+    """A line for people, and where they have to look."""
+
+    text: str
+    place: Place = NOWHERE
+
+
+def located(prefix: str, lines: Iterable[str], place: Place) -> list[Located]:
+    """Return lines about an object behind a prefix, each with the field that it begins with."""
+    return [Located(f"{prefix}{line}", replace(place, field=field_of(line))) for line in lines]
+
+
+def field_of(line: str) -> str:
+    """Return the field that a line about an object begins with; empty if it begins with none."""
+    found = _FIELD.match(line)
+    if found is None:
+        return ""
+    return found[1] or f"metadata.annotations[{found[2]}]"
