@@ -14,6 +14,7 @@ from isvc_operator.errors import OperatorError
 from isvc_operator.limits import KEPT_EVENTS, OUTPUT_LINE_BYTES
 from isvc_operator.local import cluster as cluster_module
 from isvc_operator.local.cluster import LocalCluster
+from isvc_operator.view.diagnosis import diagnose
 from isvc_operator.view.service import view_of
 from isvc_operator.view.source import ContainerKey, Request
 from isvc_operator.view.values import ContainerState, Health, Progress
@@ -236,6 +237,11 @@ async def test_a_server_that_does_not_start_in_time_is_stopped(folder: Path) -> 
 
         assert conditions(cluster, "first")["Ready"] == ("False", "ServerFailed")
         assert "Startup probe failed 1 times: it has not started in time" in [e["message"] for e in related.events]
+        (first, *_) = diagnose(view_of(related)).findings
+        cause = "it was killed after its startup probe failed: it has not started in time"
+        assert (first.reason, first.cause) == ("ServerFailed", cause)
+        stored = related.service["status"]["conditions"]
+        assert cause in next(item["message"] for item in stored if item["type"] == "Ready")
 
 
 @pytest.mark.parametrize(

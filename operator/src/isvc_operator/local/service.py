@@ -35,6 +35,7 @@ from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of, name
 from isvc_operator.observe.component import ComponentObservation, observe_component
 from isvc_operator.observe.events import events_for
 from isvc_operator.observe.pods import LOADING, STARTING, furthest, stage_of, waiting_container
+from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
 from isvc_operator.resolve.components import components_of
@@ -304,6 +305,8 @@ class LocalService:
     def _with_log(self, component: ComponentObservation) -> ComponentObservation:
         if failure := component.failure:
             name, lines = failure.container if failure.has_log else None, _FAILED_LINES
+            of_pod = [event for event in self._events if event["involvedObject"]["name"] == failure.pod]
+            component = replace(component, failure=with_probe(failure, of_pod))
             return replace(component, log=self._log(failure.pod, name, lines, previous=failure.previous))
         pod = furthest(component.pods)
         stage = stage_of(pod).reason if pod else ""
