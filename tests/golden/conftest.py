@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.output_goldens import OutputGoldens, output_goldens
+
 Manifests = Sequence[dict[str, Any]]
 
 
@@ -32,3 +34,9 @@ def check_golden(request: pytest.FixtureRequest) -> Callable[[Path, Manifests], 
         assert list(yaml.safe_load_all(golden.read_text())) == list(manifests)
 
     return check
+
+
+@pytest.fixture
+def goldens(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> OutputGoldens:
+    """What commands print for programs."""
+    return output_goldens(request, capsys)
