@@ -310,6 +310,13 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/local/test_output.py::test_a_long_line_is_yielded_in_parts",
     ),
     Bound(
+        what="`isvc run`: models of a service for which a command is printed",
+        constant="isvc_operator.limits:SAMPLED_MODELS",
+        unit=Unit.COUNT,
+        beyond="none is printed for the others",
+        test="tests/unit/local/test_caller.py::test_commands_are_printed_for_so_many_models",
+    ),
+    Bound(
         what="`isvc run`: memory for lines of containers that nobody has read from stderr yet",
         constant="isvc_operator.limits:UNREAD_OUTPUT_BYTES",
         unit=Unit.BYTES,

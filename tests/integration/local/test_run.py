@@ -91,7 +91,7 @@ def test_two_services_have_their_own_hosts_and_ports_for_grpc_and_no_other_is_kn
             status, answer = sandbox.ask(f"{name}.default.example.com", PREDICT, {"instances": [1]})
             assert (status, answer["service"]) == (200, name)
             url = f"http://127.0.0.1:{sandbox.port}/default/{name}{PREDICT}"
-            assert f"\n  curl -X POST {url} -T request.json\n" in announced
+            assert f"\n  curl -X POST {url} -H 'Content-Type: application/json' -d " in announced
         status, answer = sandbox.ask("third.default.example.com", PREDICT, {"instances": [1]})
         assert (status, "first.default.example.com" in answer["error"]) == (404, True)
         stop(process)

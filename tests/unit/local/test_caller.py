@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from isvc_operator.local.caller import Endpoint, model_names, predict_path
+from isvc_operator.local.caller import UNKNOWN, Endpoint, Served, model_names, predict_path, sample_request, served
 
 
 @pytest.mark.parametrize(
@@ -30,9 +33,58 @@ async def test_a_list_of_another_protocol_is_none(text: str, names: list[str]) -
         assert await model_names(Endpoint("first", "first.default.example.com", server.port)) == names
 
 
+async def test_commands_are_printed_for_so_many_models() -> None:
+    async def say(request: web.Request) -> web.Response:
+        listed = request.path == "/v1/models"
+        return web.json_response({"models": [str(number) for number in range(100)]} if listed else NUMBERS)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", say)
+    async with TestServer(app) as server:
+        assert server.port is not None
+        found = await served(Endpoint("first", "first.default.example.com", server.port))
+
+    assert found == Served(tuple(map(str, range(20))), True, {str(number): NUMBERS for number in range(20)})
+
+
 def test_the_announced_command_holds_for_names_with_blanks() -> None:
     endpoint = Endpoint("first", "first.default.example.com", 8080, path="/default/first")
 
-    assert endpoint.curl(predict_path("a model"), "my samples/one.json") == (
+    assert endpoint.curl(predict_path("a model"), Path("my samples/one.json")) == (
         "curl -X POST http://127.0.0.1:8080/default/first/v1/models/a%20model:predict -T 'my samples/one.json'"
     )
+    assert endpoint.curl("/v2/models/m/infer", b'{"inputs": ["it\'s"]}') == (
+        "curl -X POST http://127.0.0.1:8080/default/first/v2/models/m/infer -H 'Content-Type: application/json' "
+        """-d '{"inputs": ["it'"'"'s"]}'"""
+    )
+
+
+NUMBERS = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]}
+TEXTS = {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [-1]}]}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "v1", "beside", "transformed", "expected"),
+    [
+        (NUMBERS, True, '{"instances": []}', False, ("/v2/models/m/infer", "made")),
+        (NUMBERS, True, '{"instances": []}', True, ("/v1/models/m:predict", "beside")),
+        (TEXTS, True, '{"instances": []}', False, ("/v1/models/m:predict", "beside")),
+        (TEXTS, False, '{"instances": []}', False, ("/v2/models/m/infer", "made")),
+        (TEXTS, False, None, False, ("/v2/models/m/infer", "made")),
+        ({"inputs": []}, True, '{"inputs": []}', False, ("/v2/models/m/infer", "beside")),
+        (None, True, "[", False, ("/v1/models/m:predict", "unknown")),
+        (None, True, None, False, ("/v1/models/m:predict", "unknown")),
+    ],
+)
+def test_the_sample_is_one_that_fits(
+    tmp_path: Path, metadata: Any, v1: bool, beside: str | None, transformed: bool, expected: tuple[str, str]
+) -> None:
+    file = tmp_path / "sample.json"
+    if beside:
+        file.write_text(beside)
+    models = Served(("m",), v1, {} if metadata is None else {"m": metadata})
+
+    path, body = sample_request("m", models, file if beside else None, transformed=transformed)
+
+    kind = "beside" if body == file else "unknown" if body is UNKNOWN else "made"
+    assert (path, kind) == expected

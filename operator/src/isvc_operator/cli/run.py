@@ -149,10 +149,10 @@ def _images(flags: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return images
 
 
-def _sample(file: Path) -> str:
+def _sample(file: Path) -> Path | None:
     """Return the sample request beside the service's YAML, for the command that is printed."""
-    beside = file.with_name("sample.json")
-    return str(beside) if beside.is_file() else "request.json"
+    beside = file.with_name("sample.json") if file.name else file / "sample.json"
+    return beside if beside.is_file() else None
 
 
 def _expected(text: str | None) -> Any:

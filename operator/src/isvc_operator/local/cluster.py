@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import aiohttp
 from yarl import URL
@@ -161,6 +162,14 @@ class LocalCluster(ServiceSource):
         return Endpoint(
             key.name, service.routes[0].host, self._settings.http_port, service.grpc_port(), path=path_of(key)
         )
+
+    def keep(self, content: bytes) -> Path:
+        """Write a file that is there as long as the run is; return its path."""
+        folder = self._host.folder()
+        folder.mkdir()
+        file = folder / "sample.json"
+        file.write_bytes(content)
+        return file
 
     def rendered(self, key: ServiceKey) -> Rendered:
         """Return what a service was last changed to."""

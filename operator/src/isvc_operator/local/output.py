@@ -46,6 +46,7 @@ class Stream:
         self._descriptor = _descriptor(stream)
         self.lost: Callable[[], object] = lambda: None
         self.is_writing = False
+        self._is_left = False
 
     def write(self, text: str) -> int:
         """Print a text at once."""
@@ -60,7 +61,8 @@ class Stream:
 
     def leave(self) -> None:
         """Print nowhere from now on: also what Python prints itself, such as at its end."""
-        if self._descriptor is not None:
+        if self._descriptor is not None and not self._is_left:
+            self._is_left = True
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._descriptor)
             os.close(nowhere)
@@ -71,7 +73,7 @@ class Stream:
             return
         # Not by the stream, whose lock would be held at the end of Python if nobody reads.
         left = memoryview(text.encode(self._stream.encoding, errors="backslashreplace"))
-        while left:
+        while left and not self._is_left:
             try:
                 left = left[os.write(self._descriptor, left) :]
             except BlockingIOError:  # whoever shares it has made it so

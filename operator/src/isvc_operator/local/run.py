@@ -14,12 +14,14 @@ import secrets
 import signal
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
 
+from isvc_operator.api.names import TRANSFORMER
 from isvc_operator.dashboard.server import dashboard
-from isvc_operator.local.caller import Endpoint, model_names, predict, predict_path
+from isvc_operator.local.caller import UNKNOWN, predict, sample_request, served
 from isvc_operator.local.children import Rendered
 from isvc_operator.local.cluster import LocalCluster, local_cluster
 from isvc_operator.local.container import LOOPBACK
@@ -35,6 +37,8 @@ from isvc_operator.text import one_line
 
 T = TypeVar("T")
 
+_INLINE_BYTES = 500  # of a body in a printed command; a longer one is a file
+
 _NOT_ENFORCED = (
     "resource limits, users, read-only mounts, NetworkPolicies and TLS between servers are not enforced on this machine"
 )
@@ -44,12 +48,13 @@ async def serve(
     services: Sequence[Rendered],
     settings: Settings,
     *,
-    sample: str,
+    sample: Path | None,
     output: Output,
     inputs: Inputs | None = None,
     dashboard_port: int = 0,
 ) -> None:
-    """Serve until cancelled; raises RunFailed then if a service is not ready. The printed command sends ``sample``.
+    """Serve until cancelled; raises RunFailed then if a service is not ready. The printed command sends ``sample``
+    to a model that it fits.
 
     With ``inputs``, pods are replaced when these files have changed. The dashboard has a free port if its port is 0.
     """
@@ -70,7 +75,7 @@ async def serve(
             raise
 
 
-async def _announce(cluster: LocalCluster, sample: str, output: Output) -> None:
+async def _announce(cluster: LocalCluster, sample: Path | None, output: Output) -> None:
     """Print where each service is reached when it is ready, and how to stop when all are ready or have failed."""
     announced: set[ServiceKey] = set()
     changes, prompted = cluster.changes(), False
@@ -78,24 +83,31 @@ async def _announce(cluster: LocalCluster, sample: str, output: Output) -> None:
         for key in list(cluster.services):
             if cluster.is_ready(key) and key not in announced:
                 announced.add(key)
-                await _show(cluster.endpoint(key), sample, output)
+                await _show(cluster, key, sample, output)
         if not prompted and all(map(cluster.is_settled, cluster.services)):
             prompted = True
             output.show("Ctrl-C stops it.\n")
         await anext(changes)
 
 
-async def _show(endpoint: Endpoint, sample: str, output: Output) -> None:
+async def _show(cluster: LocalCluster, key: ServiceKey, sample: Path | None, output: Output) -> None:
+    endpoint = cluster.endpoint(key)
     addresses = [("URL", f"{endpoint.url}{endpoint.path}/"), ("Host", f"{endpoint.host} at {endpoint.url}")]
     if endpoint.grpc_port:
         addresses.append(("gRPC", f"{LOOPBACK}:{endpoint.grpc_port}"))
     output.show_addresses(endpoint.service, addresses)
     try:
-        names = await model_names(endpoint)
+        models = await served(endpoint)
     except aiohttp.ClientError:  # it has failed since it was ready
         return
-    for name in names:
-        output.show(f"  {endpoint.curl(predict_path(name), sample)}")
+    kinds = {item.kind for item in cluster.rendered(key).resolved.components}
+    for name in models.names:
+        path, body = sample_request(name, models, sample, transformed=TRANSFORMER in kinds)
+        if isinstance(body, bytes) and len(body) > _INLINE_BYTES:
+            body = await asyncio.to_thread(cluster.keep, body)
+        output.show(f"  {endpoint.curl(path, body)}")
+        if body is UNKNOWN:
+            output.show(f"  ({one_line(name)} does not say what it takes; put your own input into this command)")
 
 
 async def request_once(services: Sequence[Rendered], settings: Settings, *, body: bytes, output: Output) -> str:
