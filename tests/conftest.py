@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-goldens",
         action="store_true",
-        help="write what is rendered now into tests/golden/cases; read the difference before it is committed",
+        help="write what is rendered and printed now into tests/golden; read the difference before it is committed",
     )
     parser.addoption(
         "--quick", action="store_true", help="only tests that start no process and import no torch; others are refused"

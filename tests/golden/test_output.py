@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from isvc_operator import __version__
 from isvc_operator.bench.plan import Seen
 from isvc_operator.cli import main
 from isvc_operator.cli.cluster import ClusterFlags
@@ -96,7 +97,7 @@ def test_render_prints_a_list(goldens: OutputGoldens, tmp_path: Path, capsys: py
 
     assert main(["render", str(write_yaml(tmp_path / "s.yaml", service(), given)), "--output=json"]) == 0
 
-    goldens.compare("render", capsys.readouterr().out, {})
+    goldens.compare("render", capsys.readouterr().out, {f":{__version__}": ":0.2.0"})
 
 
 def test_pack_prints_what_is_in_the_archive(

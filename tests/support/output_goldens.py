@@ -1,6 +1,7 @@
 """What each command prints for programs, as whole documents in `tests/golden/output`.
 
-docs/commands/output.md shows them. A document is compared as it is printed. What differs from run to run is replaced before: ports, times, folders.
+docs/commands/output.md shows them. A document is compared as it is printed; what differs from run to run is replaced
+before: ports, times, folders.
 """
 
 from __future__ import annotations

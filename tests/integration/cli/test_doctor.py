@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,40 +10,18 @@ import pytest
 
 from isvc_operator import __version__
 from isvc_operator.cli import main
-from tests.support.apiserver import ApiServer, install_crds, running
-from tests.support.namespace import Namespace, story_service
+from tests.integration.cli.conftest import HOME, TEAM
+from tests.support.apiserver import ApiServer
+from tests.support.namespace import story_service
 
 Captured = pytest.CaptureFixture[str]
-MANIFESTS = Path(__file__).parents[3] / "manifests"
-HOME = "isvc-system"
-TEAM = "team"
 IMAGE = f"localhost/isvc-operator/operator:{__version__}"
-INGRESS_CLASS = {
-    "apiVersion": "networking.k8s.io/v1",
-    "kind": "IngressClass",
-    "metadata": {"name": "contour", "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}},
-    "spec": {"controller": "projectcontour.io/contour"},
-}
 CRDS = (
     "inferenceservices",
     "servingruntimes",
     "clusterservingruntimes",
     "clusterstoragecontainers",
 )
-
-
-@pytest.fixture(scope="module")
-def server(assets: Path) -> Iterator[ApiServer]:
-    """A cluster with the shipped manifests, and an operator that its Deployment's controller says is ready."""
-    with running(assets) as found:
-        install_crds(found)
-        found.kubectl("apply", f"--kustomize={MANIFESTS / 'base'}")
-        found.kubectl("apply", f"--kustomize={MANIFESTS / 'runtimes'}")
-        found.kubectl("apply", "--filename=-", stdin=json.dumps(INGRESS_CLASS))
-        Namespace(found, HOME).play_finished_rollout("isvc-operator")
-        found.create_namespace(TEAM)
-        Namespace(found, TEAM).apply(story_service())
-        yield found
 
 
 def doctor(server: ApiServer, capsys: Captured, *arguments: str) -> tuple[int, dict[str, Any]]:
