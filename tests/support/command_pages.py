@@ -1,17 +1,20 @@
-"""`python -m tests.support.command_pages [--check]`: write docs/commands from the commands' help."""
+"""`python -m tests.support.command_pages [--check]`: write docs/commands from the commands' help and goldens."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from isvc_operator.cli import isvc
 from isvc_operator.cli.exit_codes import MEANINGS
+from tests.support.output_goldens import FOLDER as GOLDENS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "commands"
 COMMAND = "python -m tests.support.command_pages"
@@ -31,11 +34,50 @@ prints the script that completes commands and options in your shell.
 EXIT_CODES = """
 ## Exit codes
 
-They are the same in every command. An error is one line on stderr: what is wrong, where, and what to do.
+They are the same in every command. An error is one line on stderr: what is wrong, where, and what to do. What commands
+print for programs is in [output](output.md).
 
 | exit code | meaning |
 |---|---|
 """
+
+OUTPUT = f"""# Output for programs
+
+<!-- Written by `{COMMAND}` from tests/golden/output. Do not edit. -->
+
+`--output json` or `--output yaml` (`-o`) prints one document on stdout in place of text. Both have the same values, and
+a stable shape:
+
+- Fields may be added. None is renamed or removed, and none gets another type, within a major version. Skip what you do
+  not know.
+- Lists are always there, and empty if there is nothing in them. A single value that is not known is `null` or left out.
+- Texts such as `text`, `message`, `cause` and `cure` are for people, and may change. Decide by the other fields, and by
+  the [exit code](README.md#exit-codes).
+- Exit code 2 prints no document, but a line on stderr: a file, a flag or a setting is invalid. Only `isvc validate` and
+  `isvc migrate plan` print one, which says what is invalid. Exit code 1 prints none if no cluster responds or there is no
+  such service; `isvc doctor` says in its document that no cluster responds.
+- `isvc status --watch` prints a line of JSON, or a document of YAML, for each change: the service, or the `namespace` and
+  `name` of one that is `deleted`. `isvc logs` prints an object in each line, as JSON only.
+
+Each document below is one that the tests compare with what the command prints.
+"""
+# The goldens that the page shows, and the command that prints each.
+SHOWN = {
+    "status": "isvc status -o json",
+    "status-name": "isvc status NAME -o json",
+    "diagnose": "isvc diagnose NAME -o json",
+    "logs": "isvc logs NAME -o json",
+    "validate": "isvc validate FILE -o json",
+    "render": "isvc render FILE -o json",
+    "diff": "isvc diff FILE -o json",
+    "doctor": "isvc doctor -o json",
+    "predict": "isvc predict NAME -d DATA -o json",
+    "bench": "isvc bench URL -o json",
+    "inspect": "isvc inspect SOURCE -o json",
+    "pack": "isvc pack FOLDER -o json",
+    "migrate-plan": "isvc migrate plan -o json",
+}
+RENDERED = "The objects are whole; here are only their names. As YAML they are documents, not a list.\n\n"
 
 
 def pages() -> dict[str, str]:
@@ -47,8 +89,25 @@ def pages() -> dict[str, str]:
     codes = (f"| {code} | {meaning} |\n" for code, meaning in MEANINGS.items())
     return {
         "README.md": "".join([HEAD, *rows, EXIT_CODES, *codes]),
+        "output.md": "".join([OUTPUT, *(_shape(name, command) for name, command in SHOWN.items())]),
         **{f"{name}.md": _page(command, _context(command, name, context)) for name, command in found.items()},
     }
+
+
+def _shape(name: str, command: str) -> str:
+    """Return the section of a golden."""
+    text, note = (GOLDENS / f"{name}.json").read_text(encoding="utf-8").strip(), ""
+    if name == "render":
+        text, note = json.dumps(_names_in(json.loads(text)), indent=2), RENDERED
+    return f"\n## `{command}`\n\n{note}```json\n{text}\n```\n"
+
+
+def _names_in(listed: dict[str, Any]) -> dict[str, Any]:
+    items = [
+        {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": {"name": item["metadata"]["name"]}}
+        for item in listed["items"]
+    ]
+    return {**listed, "items": items}
 
 
 def _page(command: click.Command, context: click.Context) -> str:
