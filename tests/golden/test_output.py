@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from array import array
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from isvc_operator import __version__
 from isvc_operator.bench.plan import Seen
@@ -75,7 +77,10 @@ def test_logs_prints_an_object_in_each_line(
 
     assert main(["logs", "torchserve", "--output=json"]) == 0
 
-    goldens.compare("logs", capsys.readouterr().out, {})
+    lines = capsys.readouterr().out
+    goldens.compare("logs", lines, {})
+    assert main(["logs", "torchserve", "--output=yaml"]) == 0
+    assert [*yaml.safe_load_all(capsys.readouterr().out)] == [*map(json.loads, lines.splitlines())]
 
 
 def test_validate_prints_each_finding(goldens: OutputGoldens, tmp_path: Path) -> None:

@@ -54,10 +54,10 @@ a stable shape:
 - Texts such as `text`, `message`, `cause` and `cure` are for people, and may change. Decide by the other fields, and by
   the [exit code](README.md#exit-codes).
 - Exit code 2 prints no document, but a line on stderr: a file, a flag or a setting is invalid. Only `isvc validate` and
-  `isvc migrate plan` print one, which says what is invalid. Exit code 1 prints none if no cluster responds or there is no
-  such service; `isvc doctor` says in its document that no cluster responds.
-- `isvc status --watch` prints a line of JSON, or a document of YAML, for each change: the service, or the `namespace` and
-  `name` of one that is `deleted`. `isvc logs` prints an object in each line, as JSON only.
+  `isvc migrate plan` print one, which says what is invalid. Exit code 1 prints none if no cluster responds or there is
+  no such service; `isvc doctor` says in its document that no cluster responds.
+- `isvc logs` and `isvc status --watch` print a line of JSON, or a document of YAML, for each line of a log or change of
+  a service; a service that is gone has `namespace`, `name` and `deleted`.
 
 Each document below is one that the tests compare with what the command prints.
 """

@@ -89,7 +89,7 @@ def test_data_comes_back_as_it_was(output: Output, parse: object) -> None:
 def test_a_record_is_one_line_that_no_terminal_obeys() -> None:
     stream = io.StringIO()
 
-    write_record({"text": f"{HOSTILE}\n\x7f"}, stream)
+    write_record({"text": f"{HOSTILE}\n\x7f"}, stream=stream)
 
     (line,) = stream.getvalue().splitlines()
     assert line.isprintable()

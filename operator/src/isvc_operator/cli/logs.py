@@ -9,7 +9,7 @@ import click
 
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.names import ServiceName
-from isvc_operator.cli.output import Style, Styled, write_line, write_record
+from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_line, write_record
 from isvc_operator.cli.values import Seconds, WholeNumber
 
 if TYPE_CHECKING:
@@ -35,14 +35,8 @@ _MOST = 100_000  # lines of a container
     help="lines of each container, from its end (default: 100)",
 )
 @click.option("--timestamps", is_flag=True, help="print the time of each line")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="text for people, or a JSON object in each line: at, pod, container, text (default: text)",
-)
 @cluster_flags
+@output_flag
 def command(
     *,
     name: str,
@@ -53,12 +47,12 @@ def command(
     since: int | None,
     tail: int,
     timestamps: bool,
-    output: str,
+    output: Output,
     cluster: ClusterFlags,
 ) -> None:
     """Print the logs of all containers of a service in the order of their times, each line with its pod and container.
 
-    The storage-initializer's is among them.
+    The storage-initializer's is among them. For programs, each line is an object with at, pod, container and text.
     """
     import asyncio
 
@@ -71,10 +65,11 @@ def command(
     wanted = Wanted(component=component, container=container, previous=previous, lines=tail, since_seconds=since)
 
     def write(line: LogLine) -> None:
-        if output == "json":
-            write_record({"at": line.at, "pod": line.pod, "container": line.container, "text": line.text})
-        else:
+        if output is Output.TEXT:
             _write(line, timestamps=timestamps)
+        else:
+            record = {"at": line.at, "pod": line.pod, "container": line.container, "text": line.text}
+            write_record(record, output)
 
     asyncio.run(_logs(cluster, name, wanted, write, goes_on=follow))
 

@@ -79,9 +79,16 @@ def write_data(data: Plain, output: Output, stream: TextIO | None = None) -> Non
     stream.flush()
 
 
-def write_record(data: Plain, stream: TextIO | None = None) -> None:
-    """Print data as one line of JSON, for output that goes on; characters that a terminal would obey are escaped."""
+def write_record(data: Plain, output: Output = Output.JSON, stream: TextIO | None = None) -> None:
+    """Print data as one line of JSON or one of several documents of YAML, for output that goes on.
+
+    Characters that a terminal would obey are escaped.
+    """
     stream = stream or sys.stdout
+    if output is Output.YAML:
+        stream.write("---\n")
+        write_data(data, output, stream)
+        return
     text = json.dumps(data, ensure_ascii=False)
     stream.write(f"{text if text.isprintable() else json.dumps(data).replace(chr(127), _DELETE)}\n")
     stream.flush()

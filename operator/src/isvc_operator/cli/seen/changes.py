@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
-import click
-
-from isvc_operator.cli.output import Output, write_data, write_line
+from isvc_operator.cli.output import Output, write_line, write_record
 from isvc_operator.cli.seen.lines import change
 from isvc_operator.cli.seen.reading import now
 from isvc_operator.manifests import ServiceKey
@@ -42,18 +38,10 @@ class Changes:
             if self._output is Output.TEXT:
                 write_line(*line)
             else:
-                self._document(shown)
+                write_record(shown, self._output)
 
     def _gone(self, key: ServiceKey) -> None:
         if self._output is Output.TEXT:
             write_line(now().strftime("%H:%M:%S"), f"{key.namespace}/{key.name}", "deleted")
         else:
-            self._document({"namespace": key.namespace, "name": key.name, "deleted": True})
-
-    def _document(self, value: Any) -> None:
-        """Print a line of JSON, or a document of YAML."""
-        if self._output is Output.JSON:
-            click.echo(json.dumps(value))
-        else:
-            click.echo("---")
-            write_data(value, self._output)
+            write_record({"namespace": key.namespace, "name": key.name, "deleted": True}, self._output)
