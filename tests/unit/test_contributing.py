@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,5 +64,7 @@ def test_the_hosts_of_repositories_run_what_contributors_run() -> None:
         yaml.safe_load((ROOT / name).read_text()) for name in (".github/workflows/ci.yml", ".gitlab-ci.yml")
     )
 
-    assert [step["run"] for step in github["jobs"]["run"]["steps"] if "run" in step] == [".ci/run"]
+    runs = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in github["jobs"].items()}
+    assert runs == {"run": [".ci/run"], "macos": [".ci/macos"]}
+    assert all(os.access(ROOT / script, os.X_OK) for scripts in runs.values() for script in scripts)
     assert gitlab["ci"]["script"] == [".ci/run"]

@@ -29,6 +29,10 @@ NOT_LINUX = {"PYTHONPATH": str(Path(__file__).parents[2] / "support/not_linux")}
         ("open('/proc/self/status')", "FileNotFoundError: .* as on macOS"),
         ("import ctypes; ctypes.CDLL(None).prctl", "AttributeError: prctl: no such function"),
         ("import os; os.copy_file_range", "AttributeError: module 'os' has no attribute 'copy_file_range'"),
+        (
+            "import socket, sys; socket.socket(socket.AF_UNIX).bind('/tmp/' + 99 * 'x')",
+            "OSError: AF_UNIX path too long, as on macOS",
+        ),
         ("from torchserve_adapter.process import sys; raise SystemExit(sys.platform)", "^darwin"),
         ("from data_plane.model_server.files import sys; raise SystemExit(sys.argv)", "-c"),
     ],
@@ -59,6 +63,9 @@ def test_a_service_starts_is_started_again_and_ends(sandbox: Sandbox) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["isvc-mar", "kserve-torchserve"])
 def test_the_sample_gets_its_response(sandbox: Sandbox, name: str) -> None:
+    """With a folder for temporary files as macOS gives its users, whose path has 48 characters."""
+    long = sandbox.temporary / ("x" * (47 - len(str(sandbox.temporary))))
+    long.mkdir()
     body = yaml.safe_load((EXAMPLE / "inferenceservice.yaml").read_text())
     body["metadata"]["annotations"] = {"isvc-operator.io/runtime": name}
     shutil.copytree(sample("bert"), sandbox.folder / "leeway")
@@ -66,11 +73,12 @@ def test_the_sample_gets_its_response(sandbox: Sandbox, name: str) -> None:
     with sandbox.running(
         *(write_yaml(sandbox.folder / "service.yaml", body), "--pvc", f"leeway={sandbox.folder / 'leeway'}"),
         *("--request", EXAMPLE / "sample.json", "--expect", '{"predictions": [4]}'),
-        environment=NOT_LINUX,
+        environment={**NOT_LINUX, "TMPDIR": str(long)},
     ) as process:
         _, log = process.communicate(timeout=200)
 
     assert process.returncode == 0, log
+    assert len(str(long)) == 48
 
 
 def test_a_file_is_copied_where_the_kernel_does_not_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

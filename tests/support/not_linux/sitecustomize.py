@@ -1,4 +1,5 @@
-"""Makes each Python of a run believe that it is on macOS: no /proc, no prctl, and no functions that only Linux has.
+"""Makes each Python of a run believe that it is on macOS: no /proc, no prctl, no functions that only Linux has, and
+shorter paths of Unix sockets.
 
 A process that needs one of them fails with an error that names it. On PYTHONPATH, Python imports this module at its
 start. Linux stays what it is underneath, so this shows what code asks for, not what macOS would answer.
@@ -20,6 +21,7 @@ _OURS = (
     "isvc_operator", "storage_initializer", "model_archive", "data_plane", "transformer_sdk", "torchserve_compat",
     "torchserve_adapter", "mar_runtime",
 )  # fmt: skip
+_SUN_PATH = 103  # bytes; Linux has 107
 _readlink = os.readlink
 
 
@@ -47,6 +49,8 @@ def _import_as_on_macos(name: str, variables: Any = None, *others: Any, **more: 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
     if event in ("open", "os.listdir", "os.scandir") and str(arguments[0]).startswith("/proc"):
         raise FileNotFoundError(2, "No such file or directory, as on macOS", arguments[0])
+    if event == "socket.bind" and isinstance(arguments[1], str | bytes) and len(os.fsencode(arguments[1])) > _SUN_PATH:
+        raise OSError(f"AF_UNIX path too long, as on macOS: {arguments[1]!r}")
     if event == "ctypes.dlsym" and arguments[1] == "prctl":
         raise AttributeError("prctl: no such function, as on macOS")
 

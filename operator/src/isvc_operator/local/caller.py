@@ -19,7 +19,7 @@ from isvc_operator.local.errors import RunFailed, UnusableInput
 from isvc_operator.local.files import read_bytes
 from isvc_operator.text import one_line
 
-# For a model that does not say what it takes: a picture of one pixel as handlers of TorchServe take it; it is also text.
+# For a model that does not say what it takes: a picture of one pixel as TorchServe's handlers take it; it is also text.
 _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 UNKNOWN: Final = json.dumps({"instances": [{"data": _PIXEL}]}).encode()
 

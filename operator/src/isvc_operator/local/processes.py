@@ -23,6 +23,8 @@ from isvc_operator.local.output import Output
 from isvc_operator.text import quoted, shortened, visible
 
 _LAST_LINES = 10
+_SHORT = "/tmp"  # noqa: S108 - the folder in it is private
+_TEMPORARY_BYTES = 32  # of 103, which is what a path of a Unix socket may have on macOS
 _KILLED = 128  # what a shell and a container runtime add to the number of a signal
 
 
@@ -164,6 +166,15 @@ class Group:
             self.output.log(name, line)
 
 
+def _short_folder() -> str | None:
+    """Return another folder for temporary files if the usual one is too long for the Unix sockets in it; else None.
+
+    On macOS, that is so for all users. The longest path that is added is that of a socket of Python's forkserver.
+    """
+    is_long = len(os.fsencode(tempfile.gettempdir())) > _TEMPORARY_BYTES
+    return _SHORT if is_long and os.access(_SHORT, os.W_OK | os.X_OK) else None
+
+
 def _missing_folder(process: Process) -> str:
     """Return what is wrong with the working folder, for which the error names the program; empty if it is there."""
     folder = process.working_dir
@@ -179,7 +190,7 @@ def kill_group(group: int) -> None:
 @asynccontextmanager
 async def process_group(environment: Mapping[str, str], output: Output) -> AsyncIterator[Group]:
     """Yield a group with a private folder; on exit its processes are stopped and the folder is removed."""
-    folder = tempfile.mkdtemp(prefix="isvc-")
+    folder = tempfile.mkdtemp(prefix="isvc-", dir=_short_folder())
     watched, alive = os.pipe()
     guard = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "isvc_operator.local.guard", folder, str(watched),
