@@ -18,6 +18,7 @@ class Reason(StrEnum):
     """Why no test runs a block as it stands."""
 
     USERS = "needs what only its reader has: a registry, a host, a package index"
+    SUITE = "starts the suite itself"
     CLUSTER = "needs a cluster with kubectl"
     FRAGMENT = "has parts left out"
     NOT_RUN = "only its isvc command lines are parsed"
@@ -36,10 +37,16 @@ _ANSWERED = _DOCS + "test_a_block_is_answered"
 _CONSOLE = _DOCS + "test_a_console_prints_what_the_page_shows"
 _HTTPS = _DOCS + "test_http_and_https_of_an_ingress_have_the_same_response"
 _CLUSTER_ASKED = _DOCS + "test_a_service_of_a_cluster_is_asked_and_measured"
+_READMES = "tests/integration/local/test_readmes.py::"
+_MAKE = _READMES + "test_make_serves_the_sample"
+_ARCHIVE = _READMES + "test_an_archive_of_mnist_predicts_the_digit"
+_BARE = _READMES + "test_a_bare_model_of_mnist_has_ten_predictions"
+_TRANSFORMER = _READMES + "test_a_transformer_of_mnist_takes_a_picture"
+_PICTURES = _READMES + "test_pictures_have_embeddings_and_tags"
 _SEEN = "tests/integration/cluster_view/test_page.py::test_an_example_is_what_is_printed"
 RUN_BY: dict[str, str] = {
     "README.md: $ curl -X POST -H 'Host: torchserve.default.example.": _CONSOLE,
-    'README.md: make run      # serves the sample model; prints its ': Reason.NOT_RUN,
+    'README.md: make run      # serves the sample model; prints its ': Reason.SUITE,
     'README.md: make cluster-up   # uses $KUBECONFIG if set, else ki': Reason.FRAGMENT,
     'docs/batching.md: $ curl -H \'ts_request_sequence_id: order-17\' -H "Hos': _SEQUENCE,
     'docs/batching.md: $ curl -si -H \'X-Server-Timing: 1\' -H "Host: $HOST" ': _CONSOLE,
@@ -58,7 +65,7 @@ RUN_BY: dict[str, str] = {
     'docs/first-five-minutes.md: isvc validate inferenceservice.yaml': _FIVE_MINUTES,
     'docs/first-five-minutes.md: $ curl http://127.0.0.1:8080/default/largest/v1/mode': _CONSOLE,
     'docs/first-model.md: export KUBECONFIG=$PWD/.cluster/kubeconfig': Reason.CLUSTER,
-    'docs/first-model.md: make setup': Reason.NOT_RUN,
+    'docs/first-model.md: make setup': _MAKE,
     'docs/first-model.md: kubectl apply -f examples/bert/claim.yaml -f example': Reason.CLUSTER,
     'docs/first-model.md: kubectl apply -f examples/bert/inferenceservice.yaml': Reason.CLUSTER,
     'docs/first-model.md: kubectl describe isvc torchserve': Reason.CLUSTER,
@@ -91,7 +98,7 @@ RUN_BY: dict[str, str] = {
     'docs/protocols.md: curl -H "Host: $HOST" $URL/v2/models/mnist/infer -d ': _ANSWERED,
     'docs/protocols.md: curl -H "Host: $HOST" $URL/predictions/densenet161 -': _ANSWERED,
     'docs/protocols.md: curl --no-buffer -H "Host: $HOST" $URL/predictions/l': _ANSWERED,
-    'docs/run-on-a-laptop.md: make run        # the sample, until Ctrl-C': Reason.NOT_RUN,
+    'docs/run-on-a-laptop.md: make run        # the sample, until Ctrl-C': _MAKE,
     'docs/run-on-a-laptop.md: $ isvc run examples/bert/inferenceservice.yaml --pvc': _ADDRESSES,
     'docs/run-on-a-laptop.md: isvc render examples/bert/inferenceservice.yaml': _RENDERED,
     'docs/see-inside.md: $ isvc status': _SEEN,
@@ -116,14 +123,14 @@ RUN_BY: dict[str, str] = {
     'examples/bert/README.md: python examples/bert/build.py build/bert': Reason.CLUSTER,
     "examples/bert/README.md: curl -X POST -H 'Host: torchserve.default.example.co": _HTTPS,
     'examples/bert/README.md: cd build/bert && TS_SERVICE_ENVELOPE=kserve \\': Reason.NOT_RUN,
-    'examples/mnist/README.md: python examples/mnist/build.py build/mnist': Reason.NOT_RUN,
-    'examples/mnist/README.md: curl -X POST -T examples/mnist/sample-tensor.json ht': Reason.FRAGMENT,
+    'examples/mnist/README.md: python examples/mnist/build.py build/mnist': _ARCHIVE,
+    'examples/mnist/README.md: curl -X POST -T examples/mnist/sample-tensor.json ht': _BARE,
     'examples/mnist/README.md: kubectl apply -f examples/mnist/inferenceservice-mar': Reason.CLUSTER,
-    'examples/mnist_transformer/README.md: python examples/mnist/build.py build/mnist': Reason.NOT_RUN,
+    'examples/mnist_transformer/README.md: python examples/mnist/build.py build/mnist': _TRANSFORMER,
     'examples/mnist_transformer/README.md: docker build -t localhost/isvc-operator/mnist-transf': Reason.USERS,
-    'examples/resnet50/README.md: python examples/resnet50/build.py build/resnet50': Reason.NOT_RUN,
-    "examples/resnet50/README.md: host='Host: pictures.default.example.com'": Reason.FRAGMENT,
-    'examples/resnet50/README.md: python examples/resnet50/load.py build/picture.png -': Reason.NOT_RUN,
+    'examples/resnet50/README.md: python examples/resnet50/build.py build/resnet50': _PICTURES,
+    "examples/resnet50/README.md: host='Host: pictures.default.example.com'": _PICTURES,
+    'examples/resnet50/README.md: python examples/resnet50/load.py build/picture.png -': _PICTURES,
     'examples/resnet50/README.md: kubectl apply -f examples/resnet50/inferenceservice.': Reason.CLUSTER,
     'templates/model/README.md.template: python train.py': _NEW_MODEL,
     'templates/model/README.md.template: mkdir -p volume': _NEW_MODEL,

@@ -18,6 +18,7 @@ from tests.support.kept import ROOT
 # Errors of servers are errors of curl, and a server may still start.
 _CURLRC = "silent\nshow-error\nfail-with-body\nretry = 120\nretry-connrefused\nretry-delay = 1\n"
 _END = "-- end of a command --"
+_TRAP = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"  # what runs in the background is the reader's to end
 _ENDS_S = 200
 _NORMAL = (  # what differs each time: durations, addresses, tokens, the width of columns
     (r"\d+(\.\d+)? ms\b", "… ms"),
@@ -65,9 +66,9 @@ class DocShell:
     def swapping(self, swaps: Mapping[str, str]) -> Self:
         return replace(self, swaps={**self.swaps, **swaps})
 
-    def run(self, block: str) -> str:
-        """Return what the commands of a block print; AssertionError where one fails."""
-        done = self._bash(self.moved(find(block).text))
+    def run(self, *found: str) -> str:
+        """Return what the commands of blocks print, in one shell; AssertionError where one fails."""
+        done = self._bash("\n".join([_TRAP, *(self.moved(find(block).text) for block in found)]))
         assert done.returncode == 0, done.stdout
         return done.stdout
 

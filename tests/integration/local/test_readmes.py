@@ -1,0 +1,98 @@
+"""The commands of the examples' READMEs that need no cluster, and make's for the sample."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.doc_shell import DocShell
+from tests.support.kept import ROOT, sample
+from tests.support.namespace import story_service
+from tests.support.ports import free_port
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+MNIST = "examples/mnist/README.md: "
+PICTURES = "examples/resnet50/README.md: "
+LAYERS = "1,1,1,1"  # of the network that the tests keep: fifty take long to build
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> DocShell:
+    """In a new checkout, on ports that are free."""
+    ports = {taken: str(free_port()) for taken in ("8080", "8085")}
+    return DocShell.beside_examples(tmp_path).swapping(
+        {
+            "mar_runtime --model-dir": "mar_runtime --host 127.0.0.1 --grpc-port 0 --http-port 8080 --model-dir",
+            "/tmp/mnist": str(tmp_path / "work"),
+            **ports,
+        }
+    )
+
+
+def test_an_archive_of_mnist_predicts_the_digit(shell: DocShell) -> None:
+    shutil.copytree(sample("mnist"), shell.folder / "build/mnist")
+
+    assert '{"predictions":[7]}' in shell.run(f"{MNIST}python examples/mnist/build.py")
+
+
+def test_a_bare_model_of_mnist_has_ten_predictions(shell: DocShell) -> None:
+    shutil.copytree(sample("mnist"), shell.folder / "build/mnist")
+    bare = {"build/mnist/mar": "build/mnist/scripted --service-name mnist", "/sample.json": "/sample-tensor.json"}
+
+    said = shell.swapping(bare).run(f"{MNIST}python examples/mnist/build.py", f"{MNIST}curl -X POST")
+
+    for found in re.findall(r'\{"predictions":\[\[.*?\]\]\}', said):
+        (digits,) = json.loads(found)["predictions"]
+        assert digits.index(max(digits)) == 7
+    assert said.count("predictions") == 2
+
+
+def test_a_transformer_of_mnist_takes_a_picture(shell: DocShell) -> None:
+    shutil.copytree(sample("mnist"), shell.folder / "build/mnist")
+    own = {"mar_runtime --model-dir": "mar_runtime --host 127.0.0.1 --model-dir"}
+    own |= {"--predictor_host": f"--http_port {shell.swaps['8080']} --grpc_port 0 --predictor_host"}
+
+    said = shell.swapping(own).run("examples/mnist_transformer/README.md: python examples/mnist/build.py")
+
+    assert '{"predictions":[{"digit":7}]}' in said
+
+
+def test_pictures_have_embeddings_and_tags(shell: DocShell) -> None:
+    shutil.copytree(sample("resnet50", "--layers", LAYERS), shell.folder / "build/resnet50")
+    own = {
+        "build.py build/resnet50": f"build.py build/resnet50 --layers {LAYERS}",
+        "--http-port 8080": f"--http-port {shell.swaps['8080']} &",
+        "load.py build/picture.png": f"load.py build/picture.png --seconds 1 --address 127.0.0.1:{shell.swaps['8080']}",
+    }
+    blocks = ("python examples/resnet50/build.py", "host=", "python examples/resnet50/load.py")
+
+    said = replace(shell, swaps={**own, **shell.swaps}).run(*(PICTURES + block for block in blocks))
+
+    assert len(re.findall(r'"tag": ?"', said)) == 3 + 5 + 2, said
+    assert "16 clients: " in said
+
+
+def test_make_serves_the_sample(shell: DocShell) -> None:
+    folder, port = shell.folder, free_port()
+    story = story_service()
+    story["metadata"]["annotations"] = {"isvc-operator.io/runtime": "isvc-mar"}  # which starts sooner
+    (folder / "examples/bert/inferenceservice.yaml").write_text(yaml.safe_dump(story))
+    shutil.copytree(sample("bert"), folder / "build/bert")
+    for name in ("Makefile", "constraints.txt", "pyproject.toml"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / ".venv").mkdir()
+    (folder / ".venv/bin").symlink_to(ROOT / ".venv/bin")
+    (folder / ".venv/.ready").touch()
+    ask = f"curl -T examples/bert/sample.json -X POST http://127.0.0.1:{port}/default/torchserve/v1/models/bert:predict"
+    until_asked = {"make run ": f"make run & {ask}; kill %1; wait %1 || true "}
+
+    own = replace(shell.knowing(HTTP_PORT=str(port)), swaps=until_asked)
+    said = own.run("docs/first-model.md: make setup", "docs/run-on-a-laptop.md: make run")
+
+    assert len(re.findall(r'\{"predictions": ?\[4\]\}', said)) == 2, said
