@@ -15,6 +15,7 @@ import pytest
 
 from isvc_operator.cli import main
 from tests.support.apiserver import ApiServer
+from tests.support.doc_shell import DocShell
 from tests.support.isvc_process import new_sandbox, read_until
 from tests.support.local_services import runtime, service, write_yaml
 from tests.support.namespace import Namespace, story_service
@@ -93,11 +94,11 @@ def flags(apiserver: ApiServer, team: Namespace) -> list[str]:
     return [f"--kubeconfig={apiserver.kubeconfig}", "-n", team.name]
 
 
-def ingress_at(team: Namespace, address: str) -> None:
-    backend = {"service": {"name": "torchserve-predictor", "port": {"number": 80}}}
-    metadata, spec = {"name": "torchserve"}, {"defaultBackend": backend}
+def ingress_at(team: Namespace, address: str, name: str = "torchserve") -> None:
+    backend = {"service": {"name": f"{name}-predictor", "port": {"number": 80}}}
+    metadata, spec = {"name": name}, {"defaultBackend": backend}
     team.apply({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": metadata, "spec": spec})
-    team.patch_status("ingress", "torchserve", {"loadBalancer": {"ingress": [{"ip": address}]}})
+    team.patch_status("ingress", name, {"loadBalancer": {"ingress": [{"ip": address}]}})
 
 
 def test_the_address_of_the_ingress_the_host_and_the_model_are_found(
@@ -173,6 +174,65 @@ def test_a_pod_is_reached_through_the_api_server(
     assert all(path.startswith(f"/portForward/{team.name}/torchserve-predictor-1") for path in asked)
 
 
+@pytest.mark.process
+def test_the_ways_of_the_page_lead_to_the_model(
+    model: Model, apiserver: ApiServer, team: Namespace, tmp_path: Path
+) -> None:
+    """The service of docs/predict.md is another one than the sample's."""
+    bert = story_service()
+    bert["metadata"]["name"] = "bert"
+    team.apply(bert)
+    team.patch_status("inferenceservice", "bert", {"url": f"http://{HOST}"})
+    (tmp_path / "sample.json").write_text('{"instances": [1]}')
+    ours = {"192.0.2.10:8080": f"127.0.0.1:{model.port}", "127.0.0.1:8080": f"127.0.0.1:{model.port}"}
+    with forwarding_kubelet(apiserver, "leading", tmp_path / "kubelet"):
+        ready_pod(team, "leading", model.port, service="bert")
+
+        DocShell(tmp_path, kubeconfig(apiserver, team, tmp_path), ours).run("docs/predict.md: isvc predict bert -d @")
+
+    hosts = [f"bert-predictor.{team.name}.svc", HOST, "bert.default.example.com"]
+    assert [host.partition(":")[0] for _, host, *_ in model.requests] == hosts
+
+
+@pytest.mark.process
+def test_the_shapes_of_the_page_are_sent_to_the_protocols_that_it_names(
+    model: Model, apiserver: ApiServer, team: Namespace, tmp_path: Path
+) -> None:
+    model.models = ["bert", "mnist", "densenet161", "resnet"]
+    for name in model.models:
+        service = story_service()
+        service["metadata"]["name"] = name
+        team.apply(service)
+        team.patch_status("inferenceservice", name, {"url": f"http://{HOST}:{model.port}"})
+        ingress_at(team, "127.0.0.1", name)
+    tensors = {"inputs": [{"name": "data", "shape": [1], "datatype": "FP32", "data": [1]}]}
+    (tmp_path / "tensors.json").write_text(json.dumps(tensors))
+    (tmp_path / "sample.json").write_text('{"instances": [1]}')
+    for name in ("kitten.jpg", "top.txt"):
+        (tmp_path / name).write_bytes(b"3")
+
+    DocShell(tmp_path, kubeconfig(apiserver, team, tmp_path)).run("docs/predict.md: isvc predict bert -d '{")
+
+    assert [(path, kind) for path, _, kind, _ in model.requests] == [
+        ("/v1/models/bert:predict", "application/json"),
+        ("/v1/models/bert:predict", "application/json"),
+        ("/v2/models/mnist/infer", "application/json"),
+        ("/v1/models/bert:predict", "application/json"),
+        ("/predictions/densenet161", "image/jpeg"),
+        ("/predictions/densenet161", "multipart/form-data"),
+        ("/v1/models/resnet:predict", "application/json"),
+    ]
+
+
+def kubeconfig(apiserver: ApiServer, team: Namespace, folder: Path) -> dict[str, str]:
+    """The variable that leads commands without flags to the namespace."""
+    content = json.loads(apiserver.kubeconfig.read_text())
+    for context in content["contexts"]:
+        context["context"]["namespace"] = team.name
+    (folder / "kubeconfig").write_text(json.dumps(content))
+    return {"KUBECONFIG": str(folder / "kubeconfig")}
+
+
 def test_a_port_that_nothing_listens_on_is_named(
     apiserver: ApiServer, team: Namespace, flags: list[str], tmp_path: Path, capsys: Captured
 ) -> None:
@@ -185,17 +245,17 @@ def test_a_port_that_nothing_listens_on_is_named(
     assert f"isvc: port {port} of pod torchserve-predictor-1 cannot be reached: " in capsys.readouterr().err
 
 
-def ready_pod(team: Namespace, node: str, port: int) -> None:
-    labels = {"serving.kserve.io/inferenceservice": "torchserve", "component": "predictor"}
+def ready_pod(team: Namespace, node: str, port: int, service: str = "torchserve") -> None:
+    labels = {"serving.kserve.io/inferenceservice": service, "component": "predictor"}
     container = {"name": "kserve-container", "image": "i:1", "ports": [{"name": "http", "containerPort": port}]}
-    metadata = {"name": "torchserve-predictor-1", "labels": labels}
+    metadata = {"name": f"{service}-predictor-1", "labels": labels}
     spec = {"nodeName": node, "containers": [container]}
     team.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     conditions = [{"type": "Ready", "status": "True"}]
-    team.patch_status("pod", "torchserve-predictor-1", {"phase": "Running", "conditions": conditions})
+    team.patch_status("pod", f"{service}-predictor-1", {"phase": "Running", "conditions": conditions})
     ports = [{"port": 80, "targetPort": "http"}]
-    spec = {"ports": ports, "selector": {"app": "isvc.torchserve-predictor"}}
-    team.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "torchserve-predictor"}, "spec": spec})
+    spec = {"ports": ports, "selector": {"app": f"isvc.{service}-predictor"}}
+    team.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"{service}-predictor"}, "spec": spec})
 
 
 @pytest.mark.parametrize(
