@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.isvc_process import Sandbox, is_running, read_until, stop
-from tests.support.local_services import runtime, service, write_yaml
+from tests.support.local_services import FAKE_RUNTIME, runtime, service, write_yaml
 
 HOST = "first.default.example.com"
 PREDICT = "/v1/models/fake:predict"
@@ -190,6 +190,24 @@ def test_a_browser_reaches_a_service_by_its_path_on_this_machine_and_by_no_other
     assert (status, answer["predictions"]) == (200, [1])
     assert models == (200, {"models": ["fake"]})
     assert (stranger, other) == (404, 404)
+
+
+def test_a_server_whose_lines_nobody_reads_is_served_and_stopped_all_the_same(sandbox: Sandbox) -> None:
+    code = (
+        "import sys, threading, runpy\n"
+        "threading.Thread(target=lambda: [print('x' * 200) for _ in range(100_000)], daemon=True).start()\n"
+        f"runpy.run_path({str(FAKE_RUNTIME)!r}, run_name='__main__')\n"
+    )
+    talking = runtime(command=["python", "-c", code])
+    with sandbox.running(*arguments(sandbox, service(), talking)) as process:
+        read_until(process.stdout, READY)
+        statuses = {sandbox.ask(HOST, PREDICT, {"instances": [1]})[0] for _ in range(5)}
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+
+    assert statuses == {200}
+    assert process.returncode == 0
+    assert list(sandbox.temporary.iterdir()) == []
 
 
 def test_several_replicas_share_the_requests(sandbox: Sandbox) -> None:

@@ -246,8 +246,9 @@ def _colour(name: str) -> str:
 class QueuedOutput:
     """Has another output print in a thread, and never waits for it."""
 
-    def __init__(self, output: PlainOutput | TerminalOutput) -> None:
+    def __init__(self, output: PlainOutput | TerminalOutput, streams: Sequence[Stream] = ()) -> None:
         self._output = output
+        self._streams = streams or output.streams
         self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
         self._changed = threading.Condition()
         self._size = self._dropped = self._printed = 0
@@ -281,7 +282,7 @@ class QueuedOutput:
             printed = self._printed
             self._thread.join(_UNREAD_SECONDS)
         if self._thread.is_alive():
-            for stream in self._output.streams:
+            for stream in self._streams:
                 if stream.is_writing:
                     stream.leave()
 
@@ -318,11 +319,31 @@ class QueuedOutput:
         return partial(self._output.say, f"{dropped} lines were dropped here, because nobody read what was printed")
 
 
+class TwoQueues:
+    """Has plain lines printed on stderr and stdout by a thread each: a reader of one of them may not read the other."""
+
+    def __init__(self, output: PlainOutput) -> None:
+        stderr, stdout = output.streams
+        self._lines, self._results = QueuedOutput(output, [stderr]), QueuedOutput(output, [stdout])
+        self.log, self.say = self._lines.log, self._lines.say
+        self.show, self.show_addresses = self._results.show, self._results.show_addresses
+        self.when_lost = output.when_lost
+
+    def end(self) -> None:
+        """Print what is left."""
+        self._results.end()
+        self._lines.end()
+
+
 @contextmanager
 def new_output() -> Iterator[Output]:
     """Yield the output of this terminal, or plain lines where stderr is none."""
     is_terminal = sys.stderr.isatty() and find_spec("rich") is not None
-    output = QueuedOutput((TerminalOutput if is_terminal else PlainOutput)(sys.stderr, sys.stdout))
+    output = (
+        QueuedOutput(TerminalOutput(sys.stderr, sys.stdout))
+        if is_terminal
+        else TwoQueues(PlainOutput(sys.stderr, sys.stdout))
+    )
     try:
         yield output
     finally:
