@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,14 +14,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from tests.support.apiserver import ApiServer
 from tests.support.doc_blocks import Block, blocks
 from tests.support.kept import ROOT
 
 # Errors of servers are errors of curl, and a server may still start.
 _CURLRC = "silent\nshow-error\nfail-with-body\nretry = 120\nretry-connrefused\nretry-delay = 1\n"
 _END = "-- end of a command --"
-_TRAP = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"  # what runs in the background is the reader's to end
+_TRAP = "trap 'trap \"\" TERM; kill 0' EXIT"  # what still runs in the background is the reader's to end
 _ENDS_S = 200
+_SAID = 10_000  # characters that a failed test shows
 _NORMAL = (  # what differs each time: durations, addresses, tokens, the width of columns
     (r"\d+(\.\d+)? ms\b", "… ms"),
     (r"(dur=|milliseconds: )[\d.e-]+", r"\1…"),
@@ -66,10 +70,20 @@ class DocShell:
     def swapping(self, swaps: Mapping[str, str]) -> Self:
         return replace(self, swaps={**self.swaps, **swaps})
 
+    def of_cluster(self, server: ApiServer, namespace: str) -> Self:
+        """With kubectl, and a kubeconfig that leads to the namespace."""
+        config = json.loads(server.kubeconfig.read_text())
+        for context in config["contexts"]:
+            context["context"]["namespace"] = namespace
+        file = self.folder / "kubeconfig"
+        file.write_text(json.dumps(config))
+        path = os.pathsep.join([str(server.assets), self.environment["PATH"]])
+        return self.knowing(KUBECONFIG=str(file), PATH=path)
+
     def run(self, *found: str) -> str:
         """Return what the commands of blocks print, in one shell; AssertionError where one fails."""
         done = self._bash("\n".join([_TRAP, *(self.moved(find(block).text) for block in found)]))
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == 0, done.stdout[-_SAID:]
         return done.stdout
 
     def talk(self, block: str) -> list[Exchange]:
@@ -99,11 +113,17 @@ class DocShell:
         }
 
     def _bash(self, script: str, flags: str = "-eu") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        with subprocess.Popen(
             ["bash", flags, "-o", "pipefail", "-c", script],
-            cwd=self.folder, env=self.environment, text=True, check=False, timeout=_ENDS_S,
+            cwd=self.folder, env=self.environment, text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        ) as shell:  # fmt: skip
+            try:
+                said, _ = shell.communicate(timeout=_ENDS_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(shell.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(script, shell.returncode, said)
 
 
 def find(start: str) -> Block:

@@ -217,11 +217,7 @@ def on_cluster(laptop: tuple[DocShell, str], apiserver: ApiServer, namespace: st
     metadata, spec = {"name": "torchserve"}, {"defaultBackend": backend}
     team.apply({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": metadata, "spec": spec})
     team.patch_status("ingress", "torchserve", {"loadBalancer": {"ingress": [{"ip": "127.0.0.1"}]}})
-    config = yaml.safe_load(apiserver.kubeconfig.read_text())
-    for context in config["contexts"]:
-        context["context"]["namespace"] = namespace
-    (shell.folder / "kubeconfig").write_text(yaml.safe_dump(config))
-    return shell.knowing(KUBECONFIG=str(shell.folder / "kubeconfig"))
+    return shell.of_cluster(apiserver, namespace)
 
 
 def test_a_service_of_a_cluster_is_asked_and_measured(on_cluster: DocShell) -> None:

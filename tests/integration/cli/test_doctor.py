@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from isvc_operator import __version__
 from isvc_operator.cli import main
 from tests.integration.cli.conftest import HOME, TEAM
 from tests.support.apiserver import ApiServer
+from tests.support.doc_shell import exchanges, find, plain
 from tests.support.namespace import story_service
 
 Captured = pytest.CaptureFixture[str]
@@ -50,6 +52,21 @@ def test_a_cluster_that_has_everything_is_ok_in_each_line(server: ApiServer, cap
     ]
     verbs = {call.verb for call in server.calls("isvc", since) if call.resource != "selfsubjectaccessreviews"}
     assert verbs == {"get", "list"}
+
+
+def test_a_cluster_without_an_installation_is_the_one_of_the_page(
+    apiserver: ApiServer, namespace: str, capsys: Captured
+) -> None:
+    apiserver.kubectl("delete", "clusterservingruntimes,ingressclasses", "--all")  # of other tests
+    apiserver.kubectl("delete", "deployments,configmaps", "--all", f"--namespace={HOME}")
+    apiserver.apply(namespace, story_service())
+    ((command, shown),) = exchanges(find("docs/doctor.md: $ isvc doctor").text)
+
+    assert main([*command.replace(" team", f" {namespace}").split()[1:], f"--kubeconfig={apiserver.kubeconfig}"]) == 1
+
+    said = plain(capsys.readouterr().out.replace(namespace, TEAM))
+    version = re.compile(r"v1\.\d+\.\d+")
+    assert version.sub("v1", said) == version.sub("v1", plain(shown))
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_the_ways_of_the_page_lead_to_the_model(
     with forwarding_kubelet(apiserver, "leading", tmp_path / "kubelet"):
         ready_pod(team, "leading", model.port, service="bert")
 
-        DocShell(tmp_path, kubeconfig(apiserver, team, tmp_path), ours).run("docs/predict.md: isvc predict bert -d @")
+        DocShell(tmp_path, swaps=ours).of_cluster(apiserver, team.name).run("docs/predict.md: isvc predict bert -d @")
 
     hosts = [f"bert-predictor.{team.name}.svc", HOST, "bert.default.example.com"]
     assert [host.partition(":")[0] for _, host, *_ in model.requests] == hosts
@@ -211,7 +211,7 @@ def test_the_shapes_of_the_page_are_sent_to_the_protocols_that_it_names(
     for name in ("kitten.jpg", "top.txt"):
         (tmp_path / name).write_bytes(b"3")
 
-    DocShell(tmp_path, kubeconfig(apiserver, team, tmp_path)).run("docs/predict.md: isvc predict bert -d '{")
+    DocShell(tmp_path).of_cluster(apiserver, team.name).run("docs/predict.md: isvc predict bert -d '{")
 
     assert [(path, kind) for path, _, kind, _ in model.requests] == [
         ("/v1/models/bert:predict", "application/json"),
@@ -222,15 +222,6 @@ def test_the_shapes_of_the_page_are_sent_to_the_protocols_that_it_names(
         ("/predictions/densenet161", "multipart/form-data"),
         ("/v1/models/resnet:predict", "application/json"),
     ]
-
-
-def kubeconfig(apiserver: ApiServer, team: Namespace, folder: Path) -> dict[str, str]:
-    """The variable that leads commands without flags to the namespace."""
-    content = json.loads(apiserver.kubeconfig.read_text())
-    for context in content["contexts"]:
-        context["context"]["namespace"] = team.name
-    (folder / "kubeconfig").write_text(json.dumps(content))
-    return {"KUBECONFIG": str(folder / "kubeconfig")}
 
 
 def test_a_port_that_nothing_listens_on_is_named(

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.support.apiserver import ApiServer
+from tests.support.doc_shell import find
 from tests.support.transformers_page import BLOCKS, PAGE, make_checkout, walk
 
 ELSEWHERE = ("docker ", "kubectl ", "bash ../tests/cluster/")
@@ -54,3 +55,13 @@ def test_the_service_is_what_a_cluster_takes(walked: Walked, apiserver: ApiServe
     (service,) = yaml.safe_load_all(file.read_text())
     (container,) = service["spec"]["transformer"]["containers"]
     assert container["image"] == re.search(r"docker build -t (\S+)", PAGE)[1]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("command", ["python model.py", "isvc run"])
+def test_the_page_runs_the_commands_of_a_new_transformers_readme(command: str) -> None:
+    text = find(f"templates/transformer/README.md.template: {command}").text.strip()
+    given = {"_name {{name}}": "_name mnist", "{{name}}=FOLDER": "digits=../build/mnist/mar"}
+    for placeholder, value in given.items():
+        text = text.replace(placeholder, value)
+
+    assert text in "".join(BLOCKS)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.migrate.conftest import Cluster, pods_of
+from tests.support.doc_shell import DocShell, find
+from tests.support.kept import ROOT
 from tests.support.namespace import Namespace
 from tests.support.waiting import eventually
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 HOOK, OTHER_HOOK = "inferenceservice.serving.kserve.io", "llminferenceservice.serving.kserve.io"
 RENDERED, HANDOVER = "isvc-operator.io/rendered", "isvc-operator.io/handover"
+PAGE = "docs/migrate-from-kserve.md: "
 NAMES = ("one-predictor", "two-predictor")
 
 
@@ -46,8 +51,8 @@ def test_services_change_over_and_back(
         "KServe's manager is scaled to zero, and its 1 webhook configurations are kept",
     ]
 
-    assert cluster.migrate("apply", f"--manifests={cluster.manifests}", "--timeout=60") == 0
-    assert cluster.migrate("back", "--timeout=60") == 0
+    assert cluster.migrate(*of_page(cluster, "isvc migrate apply"), "--timeout=60") == 0
+    assert cluster.migrate(*of_page(cluster, "isvc migrate back"), "--timeout=60") == 0
 
     assert webhook(cluster, HOOK) == before
     assert [size_of(cluster, name) for name in ("kserve-controller-manager", "isvc-operator")] == [1, 0]
@@ -100,6 +105,24 @@ def test_nothing_changes_when_the_plan_has_something_blocking(
         said.count(f"{namespace.name}/one\n  blocking deployment mode Serverless: its pods cannot be taken over") == 2
     )
     assert [namespace.wait_for("deployment", name)["metadata"]["resourceVersion"] for name in NAMES] == before
+
+
+def test_the_page_plans_with_what_kubectl_renders(cluster: Cluster, namespace: Namespace, tmp_path: Path) -> None:
+    """One service has nothing blocking; those of other tests may."""
+    (tmp_path / "manifests").symlink_to(ROOT / "manifests")
+    # Warnings are exit code 3.
+    here = {"plan --manifests operator.yaml": "plan --manifests operator.yaml || test $? = 3"}
+
+    said = DocShell(tmp_path, swaps=here).of_cluster(cluster.server, namespace.name).run(f"{PAGE}kubectl kustomize")
+
+    assert f"{namespace.name}/one" in said
+    assert " 0 blocking" in said
+
+
+def of_page(cluster: Cluster, command: str) -> list[str]:
+    """The words of a command of docs/migrate-from-kserve.md, behind `isvc migrate`."""
+    words = shlex.split(find(f"{PAGE}{command}").text)[2:]
+    return [word.replace("operator.yaml", str(cluster.manifests)) for word in words]
 
 
 def webhook(cluster: Cluster, name: str) -> dict[str, Any] | None:

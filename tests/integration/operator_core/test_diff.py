@@ -12,6 +12,7 @@ import yaml
 from isvc_operator.cli import main
 from isvc_operator.diff.changes import Actor, change_of
 from tests.support.apiserver import ApiServer
+from tests.support.doc_shell import exchanges, find
 from tests.support.namespace import Namespace, story_service
 from tests.support.waiting import eventually
 
@@ -49,6 +50,18 @@ def test_a_file_that_is_applied_already_differs_in_nothing(
     assert diff(apiserver, namespace, tmp_path) == 0
 
     assert capsys.readouterr().out == ""
+
+
+def test_two_replicas_differ_as_the_page_shows(
+    apiserver: ApiServer, namespace: Namespace, service: dict[str, Any], tmp_path: Path, capsys: Captured
+) -> None:
+    service["spec"]["predictor"] |= {"minReplicas": 2, "maxReplicas": 2}
+    write(tmp_path, service)
+    ((_, shown),) = exchanges(find("docs/diff.md: $ isvc diff service.yaml").text)
+
+    assert diff(apiserver, namespace, tmp_path) == 1
+
+    assert capsys.readouterr().out.replace(namespace.name, "team") == shown.rstrip("\n") + "\n"
 
 
 def test_what_applying_changes_is_what_happens_then(
