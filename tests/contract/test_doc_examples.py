@@ -19,9 +19,8 @@ class Reason(StrEnum):
 
     USERS = "needs what only its reader has: a registry, a host, a package index"
     SUITE = "starts the suite itself"
-    CLUSTER = "needs a cluster with kubectl"
+    CLUSTER = "needs a cluster with nodes, or with the operator installed"
     FRAGMENT = "has parts left out"
-    NOT_RUN = "only its isvc command lines are parsed"
 
 
 _TRANSFORMERS = "tests/e2e/test_transformers_page.py::test_the_page_leads_from_an_empty_folder_to_a_prediction"
@@ -44,20 +43,37 @@ _BARE = _READMES + "test_a_bare_model_of_mnist_has_ten_predictions"
 _TRANSFORMER = _READMES + "test_a_transformer_of_mnist_takes_a_picture"
 _PICTURES = _READMES + "test_pictures_have_embeddings_and_tags"
 _SEEN = "tests/integration/cluster_view/test_page.py::test_an_example_is_what_is_printed"
+_PREDICT = "tests/integration/cli/test_predict.py::"
+_WAYS = _PREDICT + "test_the_ways_of_the_page_lead_to_the_model"
+_SHAPES = _PREDICT + "test_the_shapes_of_the_page_are_sent_to_the_protocols_that_it_names"
+_DOCTOR = "tests/integration/cli/test_doctor.py::test_a_cluster_without_an_installation_is_the_one_of_the_page"
+_DIFF = "tests/integration/operator_core/test_diff.py::test_two_replicas_differ_as_the_page_shows"
+_LOGS = "tests/integration/cluster_view/test_page.py::test_the_lines_that_logs_shows_are_read"
+_DASHBOARD = "tests/integration/cluster_view/test_page.py::test_a_dashboard_says_where_it_is"
+_CHANGED = "tests/integration/migrate/test_changeover.py::test_services_change_over_and_back"
+_PLANNED = "tests/integration/migrate/test_changeover.py::test_the_page_plans_with_what_kubectl_renders"
+_VALIDATED = "tests/unit/cli/test_validate_page.py::test_the_lines_of_the_page_are_printed"
+_KUBECTL = "tests/integration/cli/test_kubectl_blocks.py::"
+_BLOCK = _KUBECTL + "test_a_block_does_what_it_says"
+_CONDITIONS = _KUBECTL + "test_conditions_are_counted"
+_KSERVES = _KUBECTL + "test_runtimes_of_kserve_are_installed"
+_BESIDE = _KUBECTL + "test_what_is_beside_the_operator_is_found_and_applied"
+_TORCHSERVE = _READMES + "test_torchserve_alone_serves_the_sample"
+_TEMPLATE = "tests/integration/kserve_sdk/test_page.py::test_the_page_runs_the_commands_of_a_new_transformers_readme"
 RUN_BY: dict[str, str] = {
     "README.md: $ curl -X POST -H 'Host: torchserve.default.example.": _CONSOLE,
     'README.md: make run      # serves the sample model; prints its ': Reason.SUITE,
-    'README.md: make cluster-up   # uses $KUBECONFIG if set, else ki': Reason.FRAGMENT,
+    'README.md: make cluster-up   # uses $KUBECONFIG if set, else ki': Reason.CLUSTER,
     'docs/batching.md: $ curl -H \'ts_request_sequence_id: order-17\' -H "Hos': _SEQUENCE,
     'docs/batching.md: $ curl -si -H \'X-Server-Timing: 1\' -H "Host: $HOST" ': _CONSOLE,
     'docs/bench.md: isvc bench torchserve -d @sample.json               ': _CLUSTER_ASKED,
     'docs/bench.md: isvc bench http://127.0.0.1:8080/default/torchserve/': _ANSWERED,
-    'docs/choose-a-runtime.md: kubectl apply --server-side -k manifests/runtimes-ks': Reason.CLUSTER,
-    'docs/dashboard.md: $ isvc dashboard --namespace models': Reason.FRAGMENT,
-    'docs/dashboard.md: kubectl apply --server-side -f dashboard.yaml   # or': Reason.CLUSTER,
+    'docs/choose-a-runtime.md: kubectl apply --server-side -k manifests/runtimes-ks': _KSERVES,
+    'docs/dashboard.md: $ isvc dashboard --namespace models': _DASHBOARD,
+    'docs/dashboard.md: kubectl apply --server-side -f dashboard.yaml   # or': _BESIDE,
     'docs/dashboard.md: kubectl --namespace isvc-system port-forward service': Reason.CLUSTER,
-    'docs/diff.md: $ isvc diff service.yaml': Reason.NOT_RUN,
-    'docs/doctor.md: $ isvc doctor -n team': Reason.NOT_RUN,
+    'docs/diff.md: $ isvc diff service.yaml': _DIFF,
+    'docs/doctor.md: $ isvc doctor -n team': _DOCTOR,
     "docs/first-five-minutes.md: $ uv tool install 'isvc-operator[local]' --constrain": Reason.USERS,
     'docs/first-five-minutes.md: isvc new model largest': _FIVE_MINUTES,
     'docs/first-five-minutes.md: "$(uv tool dir)/isvc-operator/bin/python" train.py': _FIVE_MINUTES,
@@ -71,28 +87,28 @@ RUN_BY: dict[str, str] = {
     'docs/first-model.md: kubectl describe isvc torchserve': Reason.CLUSTER,
     "docs/first-model.md: curl -X POST -H 'Host: torchserve.default.example.co": _HTTPS,
     "docs/first-model.md: H='Host: torchserve.default.example.com'": _ANSWERED,
-    'docs/first-model.md: kubectl annotate isvc torchserve serving.kserve.io/s': Reason.CLUSTER,
+    'docs/first-model.md: kubectl annotate isvc torchserve serving.kserve.io/s': _BLOCK,
     'docs/ingress.md: $ curl https://ml.example.com/serving/bank/income/v1': Reason.USERS,
     'docs/install.md: kubectl apply --server-side --force-conflicts -f ins': Reason.CLUSTER,
     'docs/install.md: helm upgrade --install isvc-operator-crds isvc-opera': Reason.USERS,
     'docs/install.md: kubectl apply --server-side -k .': Reason.USERS,
     'docs/install.md: python -m tests.support.permissions .cluster/log/aud': Reason.CLUSTER,
-    'docs/install.md: kubectl create rolebinding isvc-operator-credentials': Reason.CLUSTER,
-    'docs/migrate-from-kserve.md: kubectl kustomize manifests/overlays/default > opera': Reason.CLUSTER,
-    'docs/migrate-from-kserve.md: isvc migrate apply --manifests operator.yaml': Reason.NOT_RUN,
-    'docs/migrate-from-kserve.md: isvc migrate back': Reason.NOT_RUN,
+    'docs/install.md: kubectl create rolebinding isvc-operator-credentials': _BLOCK,
+    'docs/migrate-from-kserve.md: kubectl kustomize manifests/overlays/default > opera': _PLANNED,
+    'docs/migrate-from-kserve.md: isvc migrate apply --manifests operator.yaml': _CHANGED,
+    'docs/migrate-from-kserve.md: isvc migrate back': _CHANGED,
     'docs/migrate-from-kserve.md: $ isvc migrate plan --manifests operator.yaml': Reason.FRAGMENT,
-    'docs/operations.md: kubectl --namespace isvc-system get lease isvc-opera': Reason.CLUSTER,
-    "docs/operations.md: kubectl get isvc --all-namespaces -o json | jq -r '.": Reason.CLUSTER,
+    'docs/operations.md: kubectl --namespace isvc-system get lease isvc-opera': _BESIDE,
+    "docs/operations.md: kubectl get isvc --all-namespaces -o json | jq -r '.": _CONDITIONS,
     'docs/operations.md: kubectl apply -k manifests/monitoring': Reason.CLUSTER,
-    "docs/operations.md: kubectl get isvc --all-namespaces -o json | jq '[.it": Reason.CLUSTER,
+    "docs/operations.md: kubectl get isvc --all-namespaces -o json | jq '[.it": _CONDITIONS,
     'docs/pack.md: $ isvc pack model --model-name largest --export-path': _PACKED,
     'docs/pack.md: isvc pack --model-name mnist --version 1.0 --model-f': _PACK,
     'docs/pack.md: $ isvc inspect volume': _PACKED,
     "docs/pack.md: isvc inspect volume --output json | python -c 'impor": _PACK,
     'docs/predict.md: $ isvc predict torchserve -d @examples/bert/sample.j': _CLUSTER_ASKED,
-    'docs/predict.md: isvc predict bert -d \'{"instances": [1, 2]}\'        ': Reason.FRAGMENT,
-    'docs/predict.md: isvc predict bert -d @sample.json --port-forward': Reason.NOT_RUN,
+    'docs/predict.md: isvc predict bert -d \'{"instances": [1, 2]}\'        ': _SHAPES,
+    'docs/predict.md: isvc predict bert -d @sample.json --port-forward': _WAYS,
     'docs/predict.md: $ isvc predict torchserve -f examples/bert/sample.js': _CONSOLE,
     'docs/protocols.md: curl -H "Host: $HOST" $URL/v1/models/mnist:predict -': _ANSWERED,
     'docs/protocols.md: curl -H "Host: $HOST" $URL/v2/models/mnist/infer -d ': _ANSWERED,
@@ -104,10 +120,10 @@ RUN_BY: dict[str, str] = {
     'docs/see-inside.md: $ isvc status': _SEEN,
     'docs/see-inside.md: $ isvc status torchserve': _SEEN,
     'docs/see-inside.md: $ isvc diagnose torchserve': _SEEN,
-    'docs/see-inside.md: isvc logs torchserve                            # th': Reason.NOT_RUN,
+    'docs/see-inside.md: isvc logs torchserve                            # th': _LOGS,
     'docs/storage.md: $ kubectl logs deploy/bert-predictor -c storage-init': Reason.CLUSTER,
-    'docs/storage.md: kubectl create secret generic google --from-file=gcl': Reason.CLUSTER,
-    'docs/storage.md: kubectl create secret generic hub --from-literal=HF_': Reason.FRAGMENT,
+    'docs/storage.md: kubectl create secret generic google --from-file=gcl': _BLOCK,
+    'docs/storage.md: kubectl create secret generic hub --from-literal=HF_': _BLOCK,
     'docs/transformers.md: isvc new transformer digits': _TRANSFORMERS,
     'docs/transformers.md: python -m pytest': _TRANSFORMERS,
     'docs/transformers.md: python ../examples/mnist/build.py ../build/mnist': _TRANSFORMERS,
@@ -118,11 +134,11 @@ RUN_BY: dict[str, str] = {
     'docs/transformers.md: kubectl apply -f inferenceservice.yaml': _TRANSFORMERS,
     "docs/transformers.md: curl --silent -i -X POST -H 'x-server-timing: 1' -T ": _TRANSFORMERS,
     'docs/troubleshooting.md: kubectl -n isvc-system logs deployment/isvc-operator': Reason.CLUSTER,
-    "docs/validate.md: $ pip install 'isvc-operator[validate]'": Reason.FRAGMENT,
-    'docs/validate.md: kubectl get isvc --all-namespaces -o yaml | isvc val': Reason.CLUSTER,
+    "docs/validate.md: $ pip install 'isvc-operator[validate]'": _VALIDATED,
+    'docs/validate.md: kubectl get isvc --all-namespaces -o yaml | isvc val': _BLOCK,
     'examples/bert/README.md: python examples/bert/build.py build/bert': Reason.CLUSTER,
     "examples/bert/README.md: curl -X POST -H 'Host: torchserve.default.example.co": _HTTPS,
-    'examples/bert/README.md: cd build/bert && TS_SERVICE_ENVELOPE=kserve \\': Reason.NOT_RUN,
+    'examples/bert/README.md: cd build/bert && TS_SERVICE_ENVELOPE=kserve \\': _TORCHSERVE,
     'examples/mnist/README.md: python examples/mnist/build.py build/mnist': _ARCHIVE,
     'examples/mnist/README.md: curl -X POST -T examples/mnist/sample-tensor.json ht': _BARE,
     'examples/mnist/README.md: kubectl apply -f examples/mnist/inferenceservice-mar': Reason.CLUSTER,
@@ -137,8 +153,8 @@ RUN_BY: dict[str, str] = {
     'templates/model/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=volume': _NEW_MODEL,
     'templates/model/README.md.template: kubectl apply -f inferenceservice.yaml': Reason.CLUSTER,
     "templates/transformer/README.md.template: pip install 'isvc-transformer-sdk[fast]' pytest": Reason.USERS,
-    'templates/transformer/README.md.template: python model.py --model_name {{name}} --predictor_ho': Reason.NOT_RUN,
-    'templates/transformer/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=FOLDER': Reason.NOT_RUN,
+    'templates/transformer/README.md.template: python model.py --model_name {{name}} --predictor_ho': _TEMPLATE,
+    'templates/transformer/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=FOLDER': _TEMPLATE,
     'templates/transformer/README.md.template: docker build -t localhost/isvc-operator/{{name}}:0.2': Reason.USERS,
 }  # fmt: skip
 

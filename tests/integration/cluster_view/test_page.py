@@ -18,11 +18,14 @@ from tests.support.builders import (
     a_container,
     a_deployment,
     a_pod,
+    a_ready_pod,
     an_initializer,
     ended,
     the_shipped_runtime_body,
     waiting,
 )
+from tests.support.doc_shell import DocShell
+from tests.support.played_kubelet import played_kubelet
 from tests.support.readers import a_reader_of_all
 from tests.support.related import a_related, an_event
 from tests.support.stored import store
@@ -58,6 +61,34 @@ def test_an_example_is_what_is_printed(
 
     assert code == int(command.startswith("diagnose"))
     assert plain(capsys.readouterr().out.replace(namespace, "models")) == plain(EXAMPLES[command])
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_the_lines_that_logs_shows_are_read(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
+    """One container's log is as long as lines may be; that of `-f` goes on until it is ended."""
+    server = {**a_container(before=ended(4, "no licence")), "restartCount": 1}
+    predictor = a_pod(initializer=an_initializer(), containers=[server])
+    transformer = a_ready_pod("torchserve-transformer-1-a", component="transformer")
+    related = a_related(predictor, transformer)
+    related.service["spec"]["transformer"] = {"containers": [{"name": "kserve-container", "image": "i:1"}]}
+    store(apiserver, namespace, related)
+    until = {" torchserve -f ": " torchserve -f --tail 1 & sleep 3 "}
+    shell = DocShell(tmp_path).of_cluster(apiserver, namespace).swapping(until)
+    with played_kubelet(apiserver, "node-1", tmp_path / "kubelet") as asked:
+        said = shell.run("docs/see-inside.md: isvc logs torchserve")
+
+    assert asked, said
+
+
+@pytest.mark.process
+def test_a_dashboard_says_where_it_is(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
+    ours = {"isvc dashboard": "timeout --signal=INT 5 isvc dashboard", "--namespace models": f"--namespace {namespace}"}
+    shell = DocShell(tmp_path).of_cluster(apiserver, namespace).swapping(ours)
+
+    (said,) = shell.talk("docs/dashboard.md: $ isvc dashboard")
+
+    assert said.printed == said.shown
 
 
 async def test_who_has_view_and_the_role_of_the_page_sees_everything(

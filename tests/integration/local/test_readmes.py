@@ -15,8 +15,10 @@ from tests.support.doc_shell import DocShell
 from tests.support.kept import ROOT, sample
 from tests.support.namespace import story_service
 from tests.support.ports import free_port
+from tests.support.runtimes import java_home
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
+BERT = "examples/bert/README.md: "
 MNIST = "examples/mnist/README.md: "
 PICTURES = "examples/resnet50/README.md: "
 LAYERS = "1,1,1,1"  # of the network that the tests keep: fifty take long to build
@@ -76,6 +78,21 @@ def test_pictures_have_embeddings_and_tags(shell: DocShell) -> None:
 
     assert len(re.findall(r'"tag": ?"', said)) == 3 + 5 + 2, said
     assert "16 clients: " in said
+
+
+def test_torchserve_alone_serves_the_sample(shell: DocShell) -> None:
+    shutil.copytree(sample("bert"), shell.folder / "build/bert")
+    config = shell.folder / "build/bert/config/config.properties"
+    ports = [f"{name}_port={free_port()}" for name in ("grpc_inference", "grpc_management")]
+    own = {"8081": str(free_port()), "8085": shell.swaps["8085"], "0.0.0.0": "127.0.0.1"}
+    lines = [config.read_text(), f"metrics_address=http://127.0.0.1:{free_port()}", *ports, ""]
+    config.write_text(replace(shell, swaps=own).moved("\n".join(lines)))
+    (shell.folder / "java").mkdir()
+    java = shell.knowing(JAVA_HOME=java_home(), JAVA_TOOL_OPTIONS=f"-Djava.io.tmpdir={shell.folder / 'java'}")
+
+    said = java.swapping({"config/config.properties": "config/config.properties &"}).run(f"{BERT}cd build/bert")
+
+    assert '{"predictions":[4]}' in "".join(said.split()), said
 
 
 def test_make_serves_the_sample(shell: DocShell) -> None:
