@@ -67,13 +67,13 @@ async def _measure(options: Options) -> Measured:
         paints = [await _first_paint(browser, address) for _ in range(repeats)]
         page, session = await _opened(browser, address)
         updates, costs = await _updates(page, session, source, played, 10 * repeats)
+        longest = await _flood(browser, address, source, played[0])
+        causes = await _causes(assets)
         minutes = options.minutes or (0.2 if options.quick else _MINUTES)
         await _churn(page, session, source, played, minutes / 4)  # until all that it keeps is there
         first = _resident()
         before, after, changes = await _churn(page, session, source, played, minutes)
         memory = _resident()
-        longest = await _flood(browser, address, source, played[0])
-    causes = await _causes(assets)
     growth = after["JSHeapUsedSize"] / before["JSHeapUsedSize"] - 1
     p99 = statistics.quantiles(updates, n=100)[98]
     median = statistics.median(paints)
@@ -161,7 +161,7 @@ async def _churn(
 async def _flood(browser: Browser, address: str, source: PlayedSource, played: Played) -> float:
     page, _ = await _opened(browser, address)
     await page.goto(address.split("/?")[0] + f"/services/models/{played.name}/logs")
-    await expect(page.locator("#log-state")).to_have_text("Reading…")
+    await expect(page.locator("#log-state")).to_have_text("No lines yet.")
     await page.evaluate(_LONG)
     for begin in range(0, LINES, 100):
         texts = (f"INFO line {number} of a log that says something each time" for number in range(begin, begin + 100))
