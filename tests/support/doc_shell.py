@@ -109,6 +109,7 @@ class DocShell:
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "runtime-images/mar/src"))),
             "TERMINATION_LOG": str(self.folder / "ended"),
             "NO_COLOR": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",  # or it lies beside the models that are packed
             **self.variables,
         }
 

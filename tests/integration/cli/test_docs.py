@@ -44,7 +44,8 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> DocShell:
     (shell.folder / "digit.json").symlink_to(shell.folder / "examples/mnist/sample.json")
     (shell.folder / "kitten.jpg").write_bytes(b"\xff\xd8")
     assert main(["new", "model", "largest", "--into", str(shell.folder)]) == 0
-    subprocess.run([sys.executable, "train.py"], cwd=shell.folder / "largest", check=True, capture_output=True)
+    train = [sys.executable, "train.py"]
+    subprocess.run(train, cwd=shell.folder / "largest", env=shell.environment, check=True, capture_output=True)
     return shell
 
 

@@ -64,7 +64,7 @@ def test_a_command_says_what_it_lacks(
     monkeypatch.chdir(tmp_path)
     write_yaml(Path("service.yaml"), SERVICE)
     for name in list(sys.modules):  # so that it is imported again
-        if name.startswith(("isvc_operator.kube.client", "isvc_operator.bench", "isvc_operator.local.admission")):
+        if name.startswith(("isvc_operator.kube.client", "isvc_operator.bench", "isvc_operator.local")):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
 
