@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
 import re
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -26,9 +25,9 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.browser.axe import findings
 from tests.browser.conftest import Open, visits
+from tests.support.digits import digits_zip
 from tests.support.isvc_process import Sandbox, new_sandbox, read_until
 from tests.support.local_services import runtime, service, write_yaml
-from tests.support.model_folder import manifest, packed_zip, write_mar
 from tests.support.object_stores import nginx, tls
 from tests.support.object_stores.proxy import Request, Slow, is_object, proxy
 
@@ -41,34 +40,6 @@ LINES = 10_000
 BYTES, BYTES_PER_S = 12_000_000, 300_000
 SIDES = ("", "/timeline", "/logs", "/request", "/charts", "/yaml")
 STAGES = ["queue", "batch", "model", "transport", "network"]
-HANDLER = b'''\
-"""Measures images; a text is repeated, and `say N TEXT` logs it N times, each with its number."""
-
-import base64
-import io
-
-from PIL import Image
-
-
-def handle(data, context):
-    return None if data is None else [answer(row) for row in data]
-
-
-def answer(row):
-    row = row.get("body", row) if isinstance(row, dict) else row
-    text = row.get("data", row) if isinstance(row, dict) else row
-    text = text.decode() if isinstance(text, (bytes, bytearray)) else text
-    if text.startswith("say "):
-        _, times, words = text.split(" ", 2)
-        for number in range(int(times)):
-            print(f"{words} {number}", flush=True)
-        return "said"
-    try:
-        image = Image.open(io.BytesIO(base64.b64decode(text, validate=True)))
-    except ValueError:
-        return text
-    return list(image.size)
-'''
 
 
 @dataclass(frozen=True)
@@ -83,18 +54,6 @@ class Run:
         status, document = self.sandbox.ask(f"{name}.default.example.com", path, body)
         assert status == 200, document
         return document
-
-
-def digits(folder: Path) -> bytes:
-    """A zip of what a claim for an archive holds, as slow to fetch as it is large."""
-    archive = write_mar(folder / "digits.mar", manifest(modelName="digits"), {"handler.py": HANDLER})
-    models = {"digits": {"1.0": {"marName": "digits.mar", "minWorkers": 1, "maxWorkers": 1}}}
-    config = f"model_store=/mnt/models/model-store\nmodels={json.dumps(models)}\n"
-    return packed_zip({
-        "config/config.properties": config.encode(),
-        "model-store/digits.mar": archive.read_bytes(),
-        "weights.bin": os.urandom(BYTES),
-    })  # fmt: skip
 
 
 def save_numbers(path: Path) -> None:
@@ -121,7 +80,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         return Slow(BYTES_PER_S, until=is_seen) if is_object(request) else None
 
     with nginx.running(folder / "web", tls.issue(folder / "tls")) as web, proxy(web.url, slow) as store:
-        web.put("digits.zip", digits(folder))
+        web.put("digits.zip", digits_zip(folder, padding=BYTES))
         annotations = {"owner": HOSTILE, "notes.example.com/text": HOSTILE}
         services = (
             served("digits", f"{store.url}/digits.zip", annotations=annotations),
