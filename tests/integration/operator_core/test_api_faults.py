@@ -27,7 +27,7 @@ from tests.support.ports import free_port
 from tests.support.scripted_server import Behaviour, Visitor, scripted
 from tests.support.waiting import eventually
 
-WITHIN = 90.0  # seconds, on a busy machine
+WITHIN = 150.0  # seconds; retries are seldom when many have failed, and the machine may be busy
 PARALLEL = 8
 AT_ONCE = PARALLEL * 4  # requests: a service has four children here, at most
 TOO_MANY = "Too many requests, please try again later.\n"  # the API server's own words
