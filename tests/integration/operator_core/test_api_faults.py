@@ -136,6 +136,9 @@ def test_a_server_that_fails_in_every_way_is_asked_again_until_all_is_right(
         ]
     )
     failed = list[Arrival]()
+    # Services that other tests have left may fail for as long as the API server runs.
+    eventually(lambda: cluster.metric("isvc_operator_queue_depth") == 0, "all services were reconciled", WITHIN)
+    others = cluster.metric("isvc_operator_queue_retrying")
 
     def failing(arrival: Arrival) -> Fault | None:
         if not of_operator(arrival) or len(failed) >= 60:
@@ -146,11 +149,11 @@ def test_a_server_that_fails_in_every_way_is_asked_again_until_all_is_right(
     with cluster.api.failing(failing):
         names = cluster.services_in(namespace, 8)
         eventually(lambda: len(failed) >= 60, "60 requests have failed", WITHIN)
-        assert cluster.metric("isvc_operator_queue_retrying") > 0
+        assert cluster.metric("isvc_operator_queue_retrying") > others
         cluster.wait_until_right(namespace, names)
 
     assert cluster.metric(r'isvc_operator_api_requests_total\{code="50[0234]",verb="\w+"\}') > 0
-    eventually(lambda: cluster.metric("isvc_operator_queue_retrying") == 0, "nothing is left to retry", WITHIN)
+    eventually(lambda: cluster.metric("isvc_operator_queue_retrying") <= others, "nothing is left to retry", WITHIN)
 
 
 def test_a_webhook_that_fails_for_one_kind_of_one_namespace_is_named_and_others_go_on(

@@ -14,7 +14,7 @@ from typing import Final
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_APP
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.pod_logs import end_of_log
+from isvc_operator.kube.pod_logs import end_of_failed, end_of_log
 from isvc_operator.limits import SEEN_LOG_SECONDS
 from isvc_operator.manifests import Manifest, Pod, ServiceKey, labels_of, name_of
 from isvc_operator.observe.pods import (
@@ -110,7 +110,8 @@ class LogEnds:
         async with self._slots:
             try:
                 async with asyncio.timeout(SEEN_LOG_SECONDS):
-                    text = await end_of_log(
+                    read = end_of_failed if end.attempt else end_of_log
+                    text = await read(
                         self.api, key.namespace, end.pod, end.container, previous=end.previous, lines=end.lines
                     )
             except TimeoutError:  # the node is gone, most likely, and the pods of other nodes wait

@@ -8,7 +8,7 @@ from typing import Any
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role, is_a, kind_named
 from isvc_operator.kube.cache import Cache, key_of, version_of
-from isvc_operator.kube.watch import LATEST, Collection
+from isvc_operator.kube.watch import LATEST, Collection, OlderState
 from isvc_operator.manifests import Manifest, ServiceKey, name_of
 
 
@@ -29,7 +29,7 @@ class Affected:
         self._enqueue_many = enqueue_many
 
     def listed(self, collection: Collection, objects: Sequence[Manifest], version: int) -> None:
-        """Take all objects of the collection as they were at a resource version."""
+        """Take all objects of the collection as they were at a resource version; raises OlderState."""
         cache, uids = self._cache, {item["metadata"]["uid"] for item in objects}
         of_kind = cache.of_kind(collection.kind.name)
         known = [item for item in of_kind if collection.namespace in ("", item["metadata"].get("namespace"))]
@@ -42,7 +42,13 @@ class Affected:
                     cache.bury(item, version)
                 self._queue(item)
         for item in objects:
-            self.changed("MODIFIED" if cache.get(key_of(item)) else "ADDED", item)
+            before = cache.get(key_of(item))
+            if before is not None and version_of(item) < version_of(before) <= version:
+                raise OlderState(
+                    f"{collection.kind.name} {name_of(item)} of {collection.path} is at resource version "
+                    f"{version_of(item)} and was at {version_of(before)}"
+                )
+            self.changed("MODIFIED" if before else "ADDED", item)
 
     def changed(self, change: str, body: Manifest) -> None:
         """Take an object that was ``ADDED``, ``MODIFIED`` or ``DELETED``."""

@@ -22,7 +22,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.nesting import decode
-from isvc_operator.kube.pod_logs import end_of_log
+from isvc_operator.kube.pod_logs import end_of_failed, end_of_log
 from isvc_operator.manifests import Event, Pod, ServiceKey, name_of
 from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, PodFailure, stage_of, waiting_container
 from isvc_operator.observe.probes import with_probe
@@ -115,7 +115,7 @@ class PodDetails:
             return ""
         attempt, text = self._logs.get(key, ("", ""))
         if attempt != failure.attempt:
-            text = await end_of_log(
+            text = await end_of_failed(
                 self.api,
                 key.service.namespace,
                 failure.pod,

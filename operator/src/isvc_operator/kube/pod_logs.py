@@ -27,3 +27,14 @@ async def end_of_log(api: KubeApi, namespace: str, pod: str, container: str, *, 
     except KubeError as error:
         log.info("%s: the log of pod %s, container %s cannot be read: %s", namespace, pod, container, error)
         return ""
+
+
+async def end_of_failed(api: KubeApi, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
+    """Return the last lines of an instance of a container that has ended; empty if they cannot be read.
+
+    It may have been restarted since its pod was read: its log is then the previous one.
+    """
+    text = await end_of_log(api, namespace, pod, container, previous=previous, lines=lines)
+    if text or previous:
+        return text
+    return await end_of_log(api, namespace, pod, container, previous=True, lines=lines)

@@ -1,7 +1,8 @@
 """Lists the objects of one kind, watches them from there on, and reports each change, deletions included.
 
-What was deleted while no watch was open is missing in the next list. A list comes first, and after the API server has
-ended a watch by an error, such as that it fell too far behind (410). All other watches go on where the last one ended.
+What was deleted while no watch was open is missing in the next list. A list comes first, after the API server has ended
+a watch by an error, such as that it fell too far behind (410), and after some attempts in a row to open one: the API
+server may have another state then, restored from a backup. All other watches go on where the last one ended.
 """
 
 from __future__ import annotations
@@ -40,7 +41,15 @@ _QUIETLY: Final = 2  # failures in a row that are not worth a warning
 
 
 class OlderState(OperatorError):
-    """The API server has an older state than before, as after a restore of etcd: no watch reports what is cached."""
+    """The API server has an older state than before, as after a restore of etcd: no watch reports what is cached.
+
+    Raised with what shows it.
+    """
+
+    def __init__(self, evidence: str) -> None:
+        super().__init__(
+            f"{evidence} before, as after a restore of etcd; the operator ends, to start without what it has cached"
+        )
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,9 @@ class Watch:
         self._changes = changes
         self._version = ""  # that of the last list, event or bookmark; without one the objects have to be listed
         self._installed = asyncio.Event()
+        self._newest = 0  # resource version that the API server has told
         self._failures = 0
+        self._unopened = 0  # watches since the last one that was open
         self._attempts = 0  # to list the objects of a kind whose CRD was just installed
         self.known = asyncio.Event()
         self.is_missing = False
@@ -110,11 +121,9 @@ class Watch:
         """Follow the collection until cancelled; raises OlderState."""
         while True:
             try:
-                if not self._version:
+                if not self._version or self._unopened > _QUIETLY:
                     self._installed.clear()
                     await self._list()
-                elif self._failures > _QUIETLY:
-                    await self._check_version()
                 await self._follow()
             except ObjectNotFound:
                 await self._wait_for_crd()
@@ -143,26 +152,20 @@ class Watch:
             if not (page := response["metadata"].get("continue", "")):
                 break
         version = response["metadata"]["resourceVersion"]
+        if int(version) < self._newest:
+            raise OlderState(f"{collection.path} is at resource version {version} and was at {self._newest}")
         self._changes.listed(collection, found, int(version))
-        self._version, self.is_missing = version, False
+        self._note(version)
+        self.is_missing = False
         self._watching.heard.listed(collection.path)
         self.known.set()
-
-    async def _check_version(self) -> None:
-        """Raise OlderState if the version to go on from is none that the API server has had."""
-        collection = self._collection
-        request = requests.list_objects(collection.kind, collection.namespace, limit=1, fields=collection.fields)
-        newest = decode(await self._api.send(request))["metadata"]["resourceVersion"]
-        if int(newest) < int(self._version):
-            raise OlderState(
-                f"{self._collection.path} is at resource version {newest} and was at {self._version} before, as after "
-                "a restore of etcd; the operator ends, to start without what it has cached"
-            )
 
     async def _follow(self) -> None:
         collection, heard = self._collection, self._watching.heard
         request = requests.watch_objects(collection.kind, collection.namespace, self._version, collection.fields)
+        self._unopened += 1
         async with self._watching.silence.bounded() as listener, self._api.stream(request) as parts:
+            self._unopened = 0
             heard.opened(collection.path)
             log.debug("watching %s from %s on", collection.path, self._version)
             async for lines in _lines(parts):
@@ -185,7 +188,10 @@ class Watch:
             case change:
                 kind = self._collection.kind
                 self._changes.changed(change, {**body, "apiVersion": kind.api_version, "kind": kind.name})
-        self._version = body["metadata"]["resourceVersion"]
+        self._note(body["metadata"]["resourceVersion"])
+
+    def _note(self, version: str) -> None:
+        self._version, self._newest = version, int(version)
 
     async def _wait_for_crd(self) -> None:
         """Wait until the CRD may be there; it is served a moment after the API server says that it is installed."""

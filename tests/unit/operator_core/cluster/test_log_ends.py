@@ -40,6 +40,16 @@ def test_of_many_pods_only_some_are_read() -> None:
     assert len([*wanted([a_crashed_pod(f"pod-{number}") for number in range(100)])]) == 5
 
 
+async def test_the_log_of_a_container_that_was_restarted_as_it_was_read_is_the_previous_one() -> None:
+    api = FakeKubeApi()
+    ends = LogEnds(api, Seconds())
+    api.logs = {f"{POD}/kserve-container": "", f"{POD}/kserve-container/previous": "boom"}
+
+    await ends.refresh(KEY, [a_crashed_pod()])
+
+    assert ends.of(KEY) == {(POD, "kserve-container"): "boom"}
+
+
 async def test_progress_is_read_again_and_a_crash_once() -> None:
     api, clock = FakeKubeApi(), Seconds()
     ends = LogEnds(api, clock)

@@ -10,7 +10,7 @@ from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.handlers.watches import Affected, service_keys
 from isvc_operator.kube.cache import Cache, key_of
-from isvc_operator.kube.watch import LATEST, Collection
+from isvc_operator.kube.watch import LATEST, Collection, OlderState
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import NAMESPACE, a_child, a_ready_pod, a_runtime_body, a_service_body
 
@@ -60,6 +60,20 @@ def test_the_event_of_our_own_write_affects_no_service(watched: Watched) -> None
 
     assert watched.event(written) == []
     assert watched.cache.get(key_of(written)) == written
+
+
+def test_an_object_that_is_listed_as_it_was_before_ends_the_operator(watched: Watched) -> None:
+    """As after a restore of etcd, whose newest version is by now beyond what was seen."""
+    watched.event(at_version("8"))
+
+    with pytest.raises(OlderState, match=f"InferenceService {OURS.name} of .* is at resource version 3 and was at 8"):
+        watched.list("InferenceService", at_version("3"), version=9)
+
+
+def test_a_list_that_was_made_before_our_own_write_is_no_older_state(watched: Watched) -> None:
+    watched.event(at_version("8"))
+
+    assert watched.list("InferenceService", at_version("3"), version=7) == []
 
 
 def test_an_edit_affects_its_service_even_if_it_reverts_a_change_after_our_own_write(
