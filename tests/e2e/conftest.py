@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.services_page import ServicesPage, services_page
 from tests.support.cluster import RealCluster
 from tests.support.kept import kept, sample
 from tests.support.namespace import Namespace
@@ -70,6 +71,13 @@ def namespace(cluster: RealCluster, worker_id: str) -> Iterator[Namespace]:
     cluster.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
     yield Namespace(cluster, name)
     cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def page(namespace: Namespace) -> Iterator[ServicesPage]:
+    """The page of the namespace's services."""
+    with services_page(namespace) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.services_page import ServicesPage
 from tests.support.cluster import HTTP, RealCluster, curl
 from tests.support.credentials import a_secret, an_account, s3_annotations
 from tests.support.diagnosed import assert_diagnosed
@@ -188,13 +189,14 @@ FAILURES = {
 
 @pytest.mark.parametrize(("name", "failure"), FAILURES.items(), ids=FAILURES.keys())
 def test_what_cannot_be_brought_is_told(
-    namespace: Namespace, credentials: None, name: str, failure: tuple[str, str, list[str]]
+    namespace: Namespace, page: ServicesPage, credentials: None, name: str, failure: tuple[str, str, list[str]]
 ) -> None:
     uri, account, words = failure
     serve(namespace, name, uri, account)
     namespace.wait_for_condition("Ready", "False", "StorageInitializerFailed", name, WITHIN)
 
     text = " ".join(namespace.kubectl("describe", "isvc", name).split())
+    page.shows(name, "StorageInitializerFailed", uri, *words)
     assert_diagnosed(namespace, name, "StorageInitializerFailed", uri, *words, log=True)
 
     for word in (uri, "container storage-initializer ended with exit code", *words):

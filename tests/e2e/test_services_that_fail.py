@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.services_page import ServicesPage
 from tests.support.diagnosed import assert_diagnosed, findings_on
 from tests.support.namespace import Namespace, story_service
 from tests.support.volumes import Volume
@@ -79,13 +80,15 @@ def apply(namespace: Namespace, name: str, **model: Any) -> None:
     namespace.apply(service)
 
 
-def described(namespace: Namespace, name: str, reason: str, *words: str, log: bool | None = False) -> str:
+def described(page: ServicesPage, name: str, reason: str, *words: str, log: bool | None = False) -> str:
     """What `kubectl describe isvc` prints once Ready is False for ``reason``; the line breaks of its layout undone.
 
-    `isvc diagnose` names the same reason first, these words of its cause, and what to do.
+    `isvc diagnose` names the same reason first, these words of its cause, and what to do. The page has both, too.
     """
+    namespace = page.namespace
     namespace.wait_for_condition("Ready", "False", reason, name, WITHIN)
     text = namespace.kubectl("describe", "isvc", name)
+    page.shows(name, reason, *words)
     assert_diagnosed(namespace, name, reason, *words, log=log)
     namespace.kubectl("delete", "isvc", name, "--wait=false")
     return " ".join(text.split())
@@ -101,41 +104,41 @@ def described(namespace: Namespace, name: str, reason: str, *words: str, log: bo
     ],
 )
 def test_files_that_cannot_be_served_are_named(
-    namespace: Namespace, cases: Volume, folder: str, reason: str, words: list[str]
+    namespace: Namespace, page: ServicesPage, cases: Volume, folder: str, reason: str, words: list[str]
 ) -> None:
     apply(namespace, folder, storageUri=f"pvc://cases/{folder}")
-    text = described(namespace, folder, reason, *words, log=True)
+    text = described(page, folder, reason, *words, log=True)
     for word in (*words, "exit code"):
         assert word in text
     assert "Last log lines" in text
     assert f"Warning {reason}" in text  # the Event
 
 
-def test_a_probe_that_has_ended_the_server_is_named(namespace: Namespace, cases: Volume) -> None:
+def test_a_probe_that_has_ended_the_server_is_named(namespace: Namespace, page: ServicesPage, cases: Volume) -> None:
     probe = {"httpGet": {"path": "/nowhere", "port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
     apply(namespace, "no-time", storageUri="pvc://cases/intact", startupProbe=probe)
     cause = "it was killed after its startup probe failed: "
-    text = described(namespace, "no-time", "ServerFailed", cause, log=None)
+    text = described(page, "no-time", "ServerFailed", cause, log=None)
     assert cause in text
 
 
-def test_a_missing_claim_is_named(namespace: Namespace) -> None:
+def test_a_missing_claim_is_named(namespace: Namespace, page: ServicesPage) -> None:
     apply(namespace, "no-claim", storageUri="pvc://nowhere")
-    text = described(namespace, "no-claim", "ClaimNotFound", "PersistentVolumeClaim nowhere does not exist")
+    text = described(page, "no-claim", "ClaimNotFound", "PersistentVolumeClaim nowhere does not exist")
     assert "PersistentVolumeClaim nowhere does not exist; create the PersistentVolumeClaim nowhere" in text
 
 
-def test_an_unknown_format_is_told_which_there_are(namespace: Namespace) -> None:
+def test_an_unknown_format_is_told_which_there_are(namespace: Namespace, page: ServicesPage) -> None:
     apply(namespace, "no-format", modelFormat={"name": "pytroch"})
-    text = described(namespace, "no-format", "NoSupportingRuntime", "no runtime serves model format 'pytroch'")
+    text = described(page, "no-format", "NoSupportingRuntime", "no runtime serves model format 'pytroch'")
     assert "no runtime serves model format 'pytroch'" in text
     assert "'pytorch' version 1 (runtime kserve-torchserve, protocols grpc-v2, v1, v2)" in text
 
 
-def test_a_runtime_that_does_not_exist_is_told_which_there_are(namespace: Namespace) -> None:
+def test_a_runtime_that_does_not_exist_is_told_which_there_are(namespace: Namespace, page: ServicesPage) -> None:
     apply(namespace, "no-runtime", runtime="torchserve-kfs")
     said = "runtime 'torchserve-kfs' of spec.predictor.model.runtime does not exist"
-    text = described(namespace, "no-runtime", "RuntimeNotRecognized", said)
+    text = described(page, "no-runtime", "RuntimeNotRecognized", said)
     assert said in text
     assert "kserve-torchserve" in text
 
