@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -32,7 +32,10 @@ def build(source: Path, dist: Path, released: datetime, environment: Mapping[str
         _run([sys.executable, "-m", "hatchling", "build", "--directory", str(dist)], source / distribution, environment)
     write_manifests(source, dist, environment)
     write_charts(source, dist, released, environment)
-    shutil.copyfile(source / "constraints.txt", dist / "constraints.txt")
+    pins = (source / "constraints.txt").read_text()
+    (dist / "constraints.txt").write_text(pins)
+    # pip, and so pipx, would ask for a hash of the wheel itself, too.
+    (dist / "constraints-without-hashes.txt").write_text(re.sub(r" \\\n +--hash=\S+", "", pins))
     bill = bill_of_materials(sorted(dist.glob("*.whl")), "isvc-operator", current_version(source), released)
     (dist / "sbom.cdx.json").write_text(bill)
     _write_checksums(dist)

@@ -75,6 +75,7 @@ RUN_BY: dict[str, str] = {
     'docs/diff.md: $ isvc diff service.yaml': _DIFF,
     'docs/doctor.md: $ isvc doctor -n team': _DOCTOR,
     "docs/first-five-minutes.md: $ uv tool install 'isvc-operator[local]' --constrain": Reason.USERS,
+    "docs/first-five-minutes.md: $ pipx install 'isvc-operator[local]' --pip-args='--": Reason.USERS,
     'docs/first-five-minutes.md: isvc new model largest': _FIVE_MINUTES,
     'docs/first-five-minutes.md: "$(uv tool dir)/isvc-operator/bin/python" train.py': _FIVE_MINUTES,
     'docs/first-five-minutes.md: mkdir -p volume': _FIVE_MINUTES,

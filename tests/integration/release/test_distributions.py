@@ -95,6 +95,7 @@ def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
     names = ("isvc_data_plane", "isvc_operator", "isvc_transformer_sdk")
     packages = [f"{name}-{version}{end}" for name in names for end in ("-py3-none-any.whl", ".tar.gz")]
     others = [
+        "constraints-without-hashes.txt",
         "constraints.txt",
         "dashboard.yaml",
         "images.txt",
@@ -210,13 +211,37 @@ def test_the_first_five_minutes_are_as_the_page_says(installed: Path, source: Pa
     assert printed.splitlines()[-1] == '{"predictions":[1,0]}'
 
 
-def test_a_light_installation_does_everything_but_serve(wheels: list[Path], source: Path, tmp_path: Path) -> None:
+PIPX = "pipx==1.18.4"
+# How `isvc` is installed, if it is, and how it is run then.
+WAYS = {
+    "uv tool install": (
+        "uv tool install --python {python} --constraints {dist}/constraints.txt {wheel}[cli]",
+        "bin/isvc",
+    ),
+    "pipx install": (
+        f"uvx --from {PIPX} pipx install --python {{python}} "
+        "--pip-args='--constraint {dist}/constraints-without-hashes.txt' {wheel}[cli]",
+        "bin/isvc",
+    ),
+    "uvx": (
+        "true",
+        "uvx --python {python} --constraints {dist}/constraints.txt --from {wheel}[cli] isvc",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_light_installation_does_everything_but_serve(
+    way: str, wheels: list[Path], dist: Path, tmp_path: Path
+) -> None:
     """Without torch, Java and the data plane."""
-    (wheel,) = (str(one) for one in wheels if "isvc_operator" in one.name)
-    tools = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
-    pins = str(source / "constraints.txt")
-    command = [UV, "tool", "install", "--quiet", "--python", sys.executable, "--constraints", pins, f"{wheel}[cli]"]
-    run(command, tmp_path, {**os.environ, **tools})
+    (wheel,) = (one for one in wheels if "isvc_operator" in one.name)
+    install, isvc = (text.format(python=sys.executable, dist=dist, wheel=wheel) for text in WAYS[way])
+    folders = {"UV_TOOL_DIR": "tools", "UV_TOOL_BIN_DIR": "bin", "PIPX_HOME": "tools", "PIPX_BIN_DIR": "bin"}
+    folders_there = {name: str(tmp_path / folder) for name, folder in folders.items()}
+    environment = {**os.environ, **folders_there, "PATH": f"{Path(UV).parent}:/usr/bin:/bin"}
+    run(["bash", "-c", install], tmp_path, environment)
     write_files(tmp_path / "volume", {"config/config.properties": b"load_models=all\n", "model-store/empty": b""})
     commands = [
         "new model largest",
@@ -226,12 +251,11 @@ def test_a_light_installation_does_everything_but_serve(wheels: list[Path], sour
         "bench --help",
     ]
 
-    printed = [run([str(tmp_path / "bin/isvc"), *one.split()], tmp_path, CLEAN) for one in commands]
+    printed = [run(["bash", "-c", f"{isvc} {one}"], tmp_path, environment) for one in commands]
 
     assert "model-store/largest.mar" in printed[3]
     assert all(printed[number] for number in (0, 2, 4))
-    assert list(tmp_path.glob("tools/*/lib/*/site-packages/isvc_operator"))
-    assert not list(tmp_path.glob("tools/*/lib/*/site-packages/torch"))
+    assert not list(tmp_path.glob("tools/**/site-packages/torch"))
 
 
 # What a command needs beyond the extra, and where that is.
