@@ -5,31 +5,28 @@ The comparison makes the table of docs/stories.md. `WRITE_STORIES=1` rewrites th
 
 from __future__ import annotations
 
-import asyncio
+import html
 import http.client
 import json
 import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+import threading
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
+import yaml
 
-from isvc_operator.cli.files import FileFlags, check_files
-from isvc_operator.local.cluster import local_cluster
-from isvc_operator.local.ingress import ingress
-from isvc_operator.local.processes import process_group
-from isvc_operator.local.service import Settings
-from isvc_operator.manifests import ServiceKey
 from tests.conformance.resnet50 import volume
 from tests.support.cluster import HTTP
+from tests.support.isvc_process import new_sandbox, read_until
 from tests.support.kept import sample
-from tests.support.local_services import Silent
 from tests.support.namespace import Namespace
-from tests.support.ports import free_port
 from tests.support.volumes import Volume
 from tests.support.waiting import eventually
 
@@ -118,10 +115,12 @@ def claims(bert: Path, images: Path) -> Mapping[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def outcomes(namespace: Namespace, told: list[Story], claims: Mapping[str, Path]) -> list[tuple[Outcome, Outcome]]:
+def outcomes(
+    namespace: Namespace, told: list[Story], claims: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[Outcome, Outcome]]:
     """For each story what the cluster gave, and what `isvc run` gave after it."""
     there = on_the_cluster(namespace, told, claims)
-    here = asyncio.run(on_this_machine(namespace.name, told, claims))
+    here = on_this_machine(namespace.name, told, claims, tmp_path_factory.mktemp("run"))
     return list(zip(there, here, strict=True))
 
 
@@ -142,28 +141,62 @@ def on_the_cluster(namespace: Namespace, told: list[Story], claims: Mapping[str,
         return found
 
 
-async def on_this_machine(place: str, told: list[Story], claims: Mapping[str, Path]) -> list[Outcome]:
+def on_this_machine(place: str, told: list[Story], claims: Mapping[str, Path], folder: Path) -> list[Outcome]:
     """What `isvc run` does with the files, and with the namespace of the cluster."""
-    command = [sys.executable, str(EXAMPLES / "mnist_transformer" / "transformer.py")]
-    settings = Settings(dict(claims), free_port(), dict(os.environ), {TRANSFORMER: tuple(command)})
-    flags = FileFlags(namespace=place, runtimes=None, config_dir=None)
-    services = check_files([story.file for story in told], flags, tls=False).rendered
-    async with process_group(dict(os.environ), Silent()) as group, local_cluster(group, settings) as cluster:
-        await cluster.check(services)
-        async with ingress(cluster.routes, settings.http_port):
-            keeping = asyncio.create_task(cluster.keep_statuses())
-            cluster.apply(services)
-            async with asyncio.timeout(READY_WITHIN):
-                await cluster.until(lambda: all(map(cluster.is_ready, cluster.services)))
-            url, found = f"http://127.0.0.1:{settings.http_port}", []
+    file = folder / "stories.yaml"
+    file.write_text("\n---\n".join(story.file.read_text() for story in told))
+    transformer = f"{sys.executable} {EXAMPLES / 'mnist_transformer' / 'transformer.py'}"
+    arguments = [file, f"--namespace={place}", f"--image={TRANSFORMER}={transformer}"]
+    arguments += [f"--pvc={claim}={path}" for claim, path in claims.items()]
+    with new_sandbox(folder) as sandbox, sandbox.running(*arguments) as process, drained(process.stderr):
+        try:
+            address = re.search(r"http\S+", read_until(process.stdout, "The dashboard is at"))
+            assert address
+            board = Board(address[0])
             for story in told:
-                host = f"{story.name}.{place}.example.com"
-                answers = [await asyncio.to_thread(answer, url, host, ask) for ask in story.asks]
-                related = cluster.related(ServiceKey(place, story.name))
-                assert related
-                found.append(Outcome(answers, without_times(related.service["status"])))
-            keeping.cancel()
-    return found
+                eventually(
+                    lambda story=story: board.is_ready(place, story.name), f"{story.name} is ready", READY_WITHIN
+                )
+            url = f"http://127.0.0.1:{sandbox.port}"
+            return [
+                Outcome(
+                    [answer(url, f"{story.name}.{place}.example.com", ask) for ask in story.asks],
+                    without_times(board.status(place, story.name)),
+                )
+                for story in told
+            ]
+        finally:
+            process.terminate()
+            process.wait(READY_WITHIN)
+
+
+class Board:
+    """The dashboard of a run, whose page of the YAML has the status."""
+
+    def __init__(self, address: str) -> None:
+        self._root = address.partition("/?")[0]
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        self._opener.open(address).close()
+
+    def status(self, namespace: str, name: str) -> Mapping[str, Any]:
+        """The status of a service; empty if it has none yet."""
+        with self._opener.open(f"{self._root}/services/{namespace}/{name}/yaml") as response:
+            found = re.search(r'id="status"[^>]*>(.*?)</pre>', response.read().decode(), re.DOTALL)
+        return yaml.safe_load(html.unescape(found[1])) if found else {}
+
+    def is_ready(self, namespace: str, name: str) -> bool:
+        """Whether the condition Ready is True."""
+        conditions = self.status(namespace, name).get("conditions", [])
+        return any((item["type"], item["status"]) == ("Ready", "True") for item in conditions)
+
+
+@contextmanager
+def drained(stream: IO[str] | None) -> Iterator[None]:
+    """Read an output that nobody looks at, so that its writer never waits."""
+    reading = threading.Thread(target=lambda: [None for _ in stream or ()])
+    reading.start()
+    yield
+    reading.join()
 
 
 def answer(url: str, host: str, ask: Ask) -> tuple[int, Any]:

@@ -113,10 +113,10 @@ def byte_size(value: float | None) -> str:
 
 
 def as_yaml(manifest: Any) -> str:
-    """Return an object as YAML, without what the API server adds, and without the values of a Secret."""
+    """Return an object, or a part of one, as YAML: without what the API server adds, and the values of a Secret."""
     try:
         return yaml.safe_dump(
-            _written(manifest) if isinstance(manifest, Mapping) else manifest,
+            _written(manifest) if isinstance(manifest, Mapping) and "metadata" in manifest else _plain(manifest),
             sort_keys=False,
             allow_unicode=True,
             width=120,

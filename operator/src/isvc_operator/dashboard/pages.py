@@ -191,8 +191,13 @@ class Pages:
             parts["container"] = self._part("containers", service=service)
         if side == "yaml" and (found := self._source.related(key)):
             related = found.without(viewer.hidden(key))
+            body = related.service
             parts["yaml"] = self._part(
-                "yaml", service=service, applied=_applied(related.service), children=related.children
+                "yaml",
+                service=service,
+                applied=_applied(body),
+                status=body.get("status"),
+                children=related.children,
             )
         return parts
 
