@@ -95,8 +95,10 @@ def stories(images: Path, picture: bytes) -> list[Story]:
               [Ask("/predictions/tags", upload, form), Ask("/predictions/embedding", upload, form)]),
         Story("MNIST from its state dict", mnist / "inferenceservice-mar.yaml", "mnist-mar",
               [Ask("/v1/models/mnist:predict", seven)]),
-        Story("MNIST as TorchScript", mnist / "inferenceservice-torchscript.yaml", "mnist-torchscript",
+        Story("MNIST as scripted TorchScript", mnist / "inferenceservice-torchscript.yaml", "mnist-torchscript",
               [Ask("/v1/models/mnist-torchscript:predict", tensor)]),
+        Story("MNIST as traced TorchScript", mnist / "inferenceservice-traced.yaml", "mnist-traced",
+              [Ask("/v1/models/mnist-traced:predict", tensor)]),
         Story("MNIST as ONNX", mnist / "inferenceservice-onnx.yaml", "mnist-onnx",
               [Ask("/v1/models/mnist-onnx:predict", tensor)]),
     ]  # fmt: skip
