@@ -63,8 +63,11 @@ def test_a_command_says_what_it_lacks(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_yaml(Path("service.yaml"), SERVICE)
-    for name in list(sys.modules):  # so that it is imported again
+    imported = dict(sys.modules)
+    for name in imported:  # so that it is imported again
         if name.startswith(("isvc_operator.kube.client", "isvc_operator.bench", "isvc_operator.local")):
+            parent, _, child = name.rpartition(".")
+            monkeypatch.setattr(imported[parent], child, imported[name])  # so that it is this one again afterwards
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
 

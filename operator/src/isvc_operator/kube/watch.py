@@ -1,8 +1,8 @@
 """Lists the objects of one kind, watches them from there on, and reports each change, deletions included.
 
 What was deleted while no watch was open is missing in the next list. A list comes first, after the API server has ended
-a watch by an error, such as that it fell too far behind (410), and after some attempts in a row to open one: the API
-server may have another state then, restored from a backup. All other watches go on where the last one ended.
+a watch by an error, such as that it fell too far behind (410), and after a lost connection: the API server may have
+another state then, restored from a backup. All other watches go on where the last one ended.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -23,6 +23,7 @@ from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge, error_for
 from isvc_operator.kube.heard import Heard
 from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.kube.silence import Silence
 from isvc_operator.limits import WATCH_LINE_BYTES
 from isvc_operator.manifests import Manifest
@@ -107,7 +108,7 @@ class Watch:
         self._installed = asyncio.Event()
         self._newest = 0  # resource version that the API server has told
         self._failures = 0
-        self._unopened = 0  # watches since the last one that was open
+        self._lost = False  # the connection, since the last list
         self._attempts = 0  # to list the objects of a kind whose CRD was just installed
         self.known = asyncio.Event()
         self.is_missing = False
@@ -121,7 +122,7 @@ class Watch:
         """Follow the collection until cancelled; raises OlderState."""
         while True:
             try:
-                if not self._version or self._unopened > _QUIETLY:
+                if not self._version or self._lost:
                     self._installed.clear()
                     await self._list()
                 await self._follow()
@@ -156,16 +157,14 @@ class Watch:
             raise OlderState(f"{collection.path} is at resource version {version} and was at {self._newest}")
         self._changes.listed(collection, found, int(version))
         self._note(version)
-        self.is_missing = False
+        self._lost = self.is_missing = False
         self._watching.heard.listed(collection.path)
         self.known.set()
 
     async def _follow(self) -> None:
         collection, heard = self._collection, self._watching.heard
         request = requests.watch_objects(collection.kind, collection.namespace, self._version, collection.fields)
-        self._unopened += 1
-        async with self._watching.silence.bounded() as listener, self._api.stream(request) as parts:
-            self._unopened = 0
+        async with self._watching.silence.bounded() as listener, self._stream(request) as parts:
             heard.opened(collection.path)
             log.debug("watching %s from %s on", collection.path, self._version)
             async for lines in _lines(parts):
@@ -176,6 +175,16 @@ class Watch:
                     self._take(decode(line))
         if not listener.has_spoken:
             raise KubeError(0, "the API server ended the watch without a word")
+
+    @asynccontextmanager
+    async def _stream(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open the watch, and note if its connection is lost."""
+        try:
+            async with self._api.stream(request) as parts:
+                yield parts
+        except KubeError as error:
+            self._lost = self._lost or error.status == 0
+            raise
 
     def _take(self, event: Any) -> None:
         body = event["object"]
