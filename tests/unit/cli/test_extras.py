@@ -31,6 +31,16 @@ def needs(module: str, extra: str) -> str:
     return f"this needs the package {module}, which is not installed; run: pip install 'isvc-operator[{extra}]'"
 
 
+def without(module: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run `isvc` in a Python of its own that has no such module."""
+    script = (
+        f"import sys; sys.modules[{module!r}] = None; from isvc_operator.console import main; raise SystemExit(main())"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
 @pytest.mark.parametrize("extra", ["operator", "validate", "cli", "storage"])
 def test_every_package_of_an_extra_has_its_line(extra: str) -> None:
     names = (re.split(r"[^\w-]", package)[0] for package in PROJECT["project"]["optional-dependencies"][extra])
@@ -58,20 +68,13 @@ def test_a_module_of_no_extra_is_a_mistake_of_ours() -> None:
         ("jsonschema_rs", ["validate", "service.yaml"], "validate"),
     ],
 )
-def test_a_command_says_what_it_lacks(
-    module: str, arguments: list[str], extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_yaml(Path("service.yaml"), SERVICE)
-    imported = dict(sys.modules)
-    for name in imported:  # so that it is imported again
-        if name.startswith(("isvc_operator.kube.client", "isvc_operator.bench", "isvc_operator.local")):
-            parent, _, child = name.rpartition(".")
-            monkeypatch.setattr(imported[parent], child, imported[name])  # so that it is this one again afterwards
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, module, None)
+@pytest.mark.process
+def test_a_command_says_what_it_lacks(module: str, arguments: list[str], extra: str, tmp_path: Path) -> None:
+    write_yaml(tmp_path / "service.yaml", SERVICE)
 
-    assert (main(arguments), capsys.readouterr().err) == (2, f"isvc: {needs(module, extra)}\n")
+    done = without(module, *arguments, folder=tmp_path)
+
+    assert (done.returncode, done.stderr) == (2, f"isvc: {needs(module, extra)}\n")
 
 
 @pytest.mark.parametrize("missing", ["data_plane", "torch"])
@@ -87,9 +90,8 @@ def test_a_run_says_it_before_anything_starts(missing: str, tmp_path: Path, monk
 
 
 @pytest.mark.process
-def test_the_bare_wheel_says_what_it_lacks() -> None:
-    script = "import sys; sys.modules['click'] = None; from isvc_operator.console import main; main()"
-    done = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=False)
+def test_the_bare_wheel_says_what_it_lacks(tmp_path: Path) -> None:
+    done = without("click", "--help", folder=tmp_path)
 
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"isvc: {needs('click', 'cli')}\n")
 
