@@ -83,7 +83,7 @@ def test_the_lines_that_logs_shows_are_read(apiserver: ApiServer, namespace: str
 
 @pytest.mark.process
 def test_a_dashboard_says_where_it_is(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
-    until_said = "> said & until grep --silent stops said; do sleep 0.1; done; cat said; kill $!; wait $!"
+    until_said = "> said & until grep --silent --no-messages stops said; do sleep 0.1; done; cat said; kill $!; wait $!"
     ours = {"--namespace models": f"--namespace {namespace} {until_said}"}
     shell = DocShell(tmp_path).of_cluster(apiserver, namespace).swapping(ours)
 
