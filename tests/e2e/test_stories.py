@@ -154,16 +154,16 @@ def on_this_machine(place: str, told: list[Story], claims: Mapping[str, Path], f
         try:
             address = re.search(r"http\S+", read_until(process.stdout, "The dashboard is at"))
             assert address
-            board = Board(address[0])
+            page_of_run = PageOfRun(address[0])
             for story in told:
                 eventually(
-                    lambda story=story: board.is_ready(place, story.name), f"{story.name} is ready", READY_WITHIN
+                    lambda story=story: page_of_run.is_ready(place, story.name), f"{story.name} is ready", READY_WITHIN
                 )
             url = f"http://127.0.0.1:{sandbox.port}"
             return [
                 Outcome(
                     [answer(url, f"{story.name}.{place}.example.com", ask) for ask in story.asks],
-                    without_times(board.status(place, story.name)),
+                    without_times(page_of_run.status(place, story.name)),
                 )
                 for story in told
             ]
@@ -172,7 +172,7 @@ def on_this_machine(place: str, told: list[Story], claims: Mapping[str, Path], f
             process.wait(READY_WITHIN)
 
 
-class Board:
+class PageOfRun:
     """The dashboard of a run, whose page of the YAML has the status."""
 
     def __init__(self, address: str) -> None:

@@ -200,7 +200,7 @@ class Watch:
         self._note(body["metadata"]["resourceVersion"])
 
     def _note(self, version: str) -> None:
-        self._version, self._newest = version, int(version)
+        self._version, self._newest = version, max(self._newest, int(version))
 
     async def _wait_for_crd(self) -> None:
         """Wait until the CRD may be there; it is served a moment after the API server says that it is installed."""
