@@ -15,6 +15,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.limits import DASHBOARD_METRICS_BYTES
 from isvc_operator.manifests import Manifest
+from isvc_operator.responses import read_up_to
 
 _SECONDS: Final = 5.0
 _OK: Final = 200
@@ -45,9 +46,7 @@ async def from_pods() -> AsyncIterator[Metrics]:
             try:
                 # A pod's certificate has the name of its Service, and nothing secret is sent.
                 async with session.get(url, allow_redirects=False, ssl=False) as response:
-                    content = await response.content.read(DASHBOARD_METRICS_BYTES + 1)
-                    while len(content) <= DASHBOARD_METRICS_BYTES and (more := await response.content.readany()):
-                        content += more
+                    content = await read_up_to(response, DASHBOARD_METRICS_BYTES)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise NotReachable(f"pod {place.name} does not respond: {error}") from error
             return _text(place, response.status, content)

@@ -23,6 +23,7 @@ from isvc_operator.kube.pause import Pause
 from isvc_operator.kube.requests import LEASES, VERSION, ApiRequest
 from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, PASSED_BYTES, RETRY_AFTER_SECONDS
 from isvc_operator.manifests import Manifest
+from isvc_operator.responses import read_up_to
 
 _USER_AGENT: Final = "isvc-operator"
 _WATCHES_AGENT: Final = "isvc-watches"  # those of the watches, so that an audit log tells them apart
@@ -249,14 +250,11 @@ async def _read(response: aiohttp.ClientResponse) -> str:
 
 
 async def _read_bytes(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    parts, size = [], 0
-    async for part in response.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            response.close()
-            raise ResponseTooLarge(0, f"the response has more than {limit} bytes")
-    return b"".join(parts)
+    content = await read_up_to(response, limit)
+    if len(content) > limit:
+        response.close()
+        raise ResponseTooLarge(0, f"the response has more than {limit} bytes")
+    return content
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:

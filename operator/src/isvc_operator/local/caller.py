@@ -17,6 +17,7 @@ from isvc_operator.limits import SAMPLED_MODELS, SENT_RESPONSE_BYTES
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.local.errors import RunFailed, UnusableInput
 from isvc_operator.local.files import read_bytes
+from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
 
 # For a model that does not say what it takes: a picture of one pixel as TorchServe's handlers take it; it is also text.
@@ -72,10 +73,8 @@ async def served(endpoint: Endpoint) -> Served:
 async def _read(session: aiohttp.ClientSession, url: str) -> bytes | None:
     """Return a response of 200 that is not too large; None for another one."""
     async with session.get(url) as response:
-        content = await response.content.read(SENT_RESPONSE_BYTES)
-        while len(content) < SENT_RESPONSE_BYTES and (more := await response.content.read(SENT_RESPONSE_BYTES)):
-            content += more
-        return content if response.status == 200 and len(content) < SENT_RESPONSE_BYTES else None
+        content = await read_up_to(response, SENT_RESPONSE_BYTES)
+        return content if response.status == 200 and len(content) <= SENT_RESPONSE_BYTES else None
 
 
 def sample_request(name: str, models: Served, beside: Path | None, *, transformed: bool) -> tuple[str, Path | bytes]:
@@ -113,12 +112,9 @@ def _document(content: bytes) -> Any:
 
 async def model_names(endpoint: Endpoint) -> list[str]:
     """Return the models that the server lists, or the service's name if it has no such list."""
-    async with (
-        aiohttp.ClientSession(headers={"Host": endpoint.host}) as session,
-        session.get(f"{endpoint.url}/v1/models") as response,
-    ):
-        listed = _listed(await response.read()) if response.status == 200 else None
-        return [endpoint.service] if listed is None else listed
+    async with aiohttp.ClientSession(headers={"Host": endpoint.host}) as session:
+        listed = _listed(await _read(session, f"{endpoint.url}/v1/models") or b"")
+    return [endpoint.service] if listed is None else listed
 
 
 def _listed(content: bytes) -> list[str] | None:
@@ -146,7 +142,10 @@ async def predict(endpoint: Endpoint, body: bytes) -> str:
         aiohttp.ClientSession(headers={"Host": endpoint.host}, skip_auto_headers=["Content-Type"]) as session,
         session.post(endpoint.url + predict_path(names[0]), data=body) as response,
     ):
-        text = (await response.text(errors="replace")).strip()
+        content = await read_up_to(response, SENT_RESPONSE_BYTES)
+        text = content.decode(errors="replace").strip()
+        if len(content) > SENT_RESPONSE_BYTES:
+            raise RunFailed(f"{predict_path(names[0])} returned more than {SENT_RESPONSE_BYTES} bytes")
         if response.status != 200:
             raise RunFailed(f"{predict_path(names[0])} returned {response.status}: {one_line(text)}")
         return text

@@ -26,6 +26,7 @@ from isvc_operator.local.routes import IngressRoute, path_of
 from isvc_operator.local.service import Host, LocalService, Settings
 from isvc_operator.manifests import ServiceKey, annotations_of
 from isvc_operator.observe.component import LAST_LOG_LINES
+from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line, visible
 from isvc_operator.view.source import ContainerKey, Related, Request, Response, ServiceSource
 
@@ -300,9 +301,7 @@ async def local_cluster(group: Group, settings: Settings) -> AsyncIterator[Local
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    content = await response.content.read(limit + 1)
-    while len(content) <= limit and (more := await response.content.read(limit + 1 - len(content))):
-        content += more
+    content = await read_up_to(response, limit)
     if len(content) > limit:
         raise RunFailed(f"the response has more than {limit} bytes")
     return content

@@ -9,10 +9,11 @@ from typing import Any
 
 import aiohttp
 
-from isvc_operator.limits import LINE_BYTES
+from isvc_operator.limits import PROBE_RESPONSE_BYTES
 from isvc_operator.local.container import LOOPBACK, Exec, Grpc, HttpGet, Probe, Process, TcpSocket
 from isvc_operator.local.errors import RunFailed
 from isvc_operator.local.processes import Group
+from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
 
 # Seconds between two attempts while a container starts: a laptop has few containers, and someone waits for them.
@@ -71,10 +72,11 @@ async def _attempt(probe: Probe, process: Process, group: Group, session: aiohtt
         case HttpGet(port, path, scheme, headers):
             url = f"{scheme}://{LOOPBACK}:{port}{path}"
             async with session.get(url, headers=headers, ssl=False, allow_redirects=False) as response:
+                # Also of a good one: a server whose response is not read gets a reset, and logs it.
+                content = await read_up_to(response, PROBE_RESPONSE_BYTES)
                 if response.status < 400:
                     return ""
-                message = (await response.content.read(LINE_BYTES)).decode(errors="replace").strip()
-                return f"{response.status} {one_line(message)}"
+                return f"{response.status} {one_line(content.decode(errors='replace').strip())}"
         case Grpc(port, service):
             return await _grpc(port, service)
         case Exec(command):

@@ -21,6 +21,7 @@ from isvc_operator.predict.answer import Answer
 from isvc_operator.predict.errors import PredictFailed, UnusableRequest
 from isvc_operator.predict.payload import Payload, Protocol
 from isvc_operator.predict.target import Target
+from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
 
 _OK: Final = 200
@@ -136,13 +137,10 @@ def _content(payload: Payload) -> bytes | aiohttp.FormData:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    parts, size = [], 0
-    async for part in response.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > ANSWER_BYTES:
-            raise PredictFailed(f"the answer has more than {ANSWER_BYTES} bytes; use curl for it")
-    return b"".join(parts)
+    content = await read_up_to(response, ANSWER_BYTES)
+    if len(content) > ANSWER_BYTES:
+        raise PredictFailed(f"the answer has more than {ANSWER_BYTES} bytes; use curl for it")
+    return content
 
 
 def _json(content: bytes) -> Any:
