@@ -75,6 +75,11 @@ class Sandbox:
         ) as process:
             try:
                 yield process
+            except AssertionError as error:
+                process.kill()
+                if process.stderr:
+                    error.add_note(f"what else it had written to stderr:\n{process.stderr.read()}")
+                raise
             finally:
                 process.kill()
 
