@@ -12,6 +12,7 @@ from data_plane.client.address import Address
 from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorError
 from data_plane.client.pool import Limits, Pool, TlsOf
+from data_plane.tls import trusting
 
 _NO_LIMIT_S = 365 * 86400.0
 _OK, _REDIRECT, _ERROR = 200, 300, 400
@@ -20,7 +21,7 @@ _OK, _REDIRECT, _ERROR = 200, 300, 400
 @functools.cache
 def of_the_system() -> ssl.SSLContext:
     """Return settings that trust what the system trusts; its certificates take a while to read."""
-    return ssl.create_default_context()
+    return trusting()
 
 
 class HttpClient:

@@ -20,6 +20,7 @@ from data_plane.payload_logger.queue import PayloadQueue
 from data_plane.payload_logger.report import Report
 from data_plane.payload_logger.sender import Sender
 from data_plane.payload_logger.settings import BadSettings, LoggerSettings, Mode
+from data_plane.tls import trusting
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ def _tls(settings: LoggerSettings) -> ssl.SSLContext:
         log.warning("%s does not exist: the sink's certificate is checked with those of the system", one_line(file))
         file = None
     try:
-        context = ssl.create_default_context(cafile=file)
+        context = trusting(file)
     except OSError as error:  # OpenSSL's, which names no file
         raise BadSettings(
             f"The certificates for the payload logger, {file}, cannot be read: {error}; write certificates in PEM."

@@ -352,6 +352,13 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/local/test_watch.py::test_files_beyond_the_limit_are_not_seen",
     ),
     Bound(
+        what="`isvc run`: of the response to a probe",
+        constant="isvc_operator.limits:PROBE_RESPONSE_BYTES",
+        unit=Unit.BYTES,
+        beyond="the rest is not read, which changes nothing for the probe",
+        test="tests/unit/local/test_probes.py::test_a_server_with_a_long_body_is_good_too",
+    ),
+    Bound(
         what="`isvc run`: a server's metrics",
         constant="isvc_operator.limits:SCRAPED_BYTES",
         unit=Unit.BYTES,

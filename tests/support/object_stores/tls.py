@@ -14,6 +14,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 _AUTHORITY = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "A private authority")])
 _SERVER = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
 _LOOPBACK = x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))
+_SIGNS = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 @dataclass(frozen=True)
@@ -25,12 +36,20 @@ class Certificate:
     key: Path
 
 
-def issue(folder: Path, name: x509.GeneralName = _LOOPBACK) -> Certificate:
-    """A new authority, and a certificate of it for one host."""
+def issue(folder: Path, name: x509.GeneralName = _LOOPBACK, *, bare: bool = False) -> Certificate:
+    """A new authority, and a certificate of it for one host.
+
+    ``bare``: as older clusters have them, without key identifiers and without what the key may be used for.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority = _sign(_AUTHORITY, authority_key, authority_key, x509.BasicConstraints(ca=True, path_length=0))
-    server = _sign(_SERVER, key, authority_key, x509.SubjectAlternativeName([name]))
+    of_authority: list[x509.ExtensionType] = [x509.BasicConstraints(ca=True, path_length=None)]
+    of_server: list[x509.ExtensionType] = [x509.SubjectAlternativeName([name])]
+    if not bare:
+        of_authority += [_SIGNS, *_identifiers(authority_key, authority_key)]
+        of_server += _identifiers(key, authority_key)
+    authority = _sign(_AUTHORITY, authority_key, authority_key, of_authority)
+    server = _sign(_SERVER, key, authority_key, of_server)
     made = Certificate(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")
     made.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     made.chain.write_bytes(server.public_bytes(serialization.Encoding.PEM))
@@ -40,15 +59,23 @@ def issue(folder: Path, name: x509.GeneralName = _LOOPBACK) -> Certificate:
     return made
 
 
+def _identifiers(
+    key: ec.EllipticCurvePrivateKey, authority_key: ec.EllipticCurvePrivateKey
+) -> list[x509.ExtensionType]:
+    return [
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()),
+    ]
+
+
 def _sign(
     subject: x509.Name,
     key: ec.EllipticCurvePrivateKey,
     authority_key: ec.EllipticCurvePrivateKey,
-    extension: x509.ExtensionType,
+    extensions: list[x509.ExtensionType],
 ) -> x509.Certificate:
     now = datetime.datetime.now(datetime.UTC)
-    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    return (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(_AUTHORITY)
@@ -56,8 +83,8 @@ def _sign(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(identifier, critical=False)
-        .sign(authority_key, hashes.SHA256())
     )
+    for extension in extensions:
+        critical = isinstance(extension, x509.BasicConstraints | x509.KeyUsage)
+        builder = builder.add_extension(extension, critical=critical)
+    return builder.sign(authority_key, hashes.SHA256())

@@ -243,8 +243,10 @@ def _header(text: str) -> tuple[str, str]:
 def _tls(flags: _Flags) -> ssl.SSLContext:
     import ssl
 
+    from isvc_operator.tls import trusting
+
     try:
-        context = ssl.create_default_context(cafile=flags.cacert)
+        context = trusting(flags.cacert)
     except OSError as error:
         raise UnusableInput(f"--cacert {flags.cacert}: {error}; give a file with PEM certificates") from error
     if flags.insecure:

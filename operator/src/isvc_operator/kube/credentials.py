@@ -22,6 +22,7 @@ from yaml import YAMLError
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube.kubeconfig import existing
 from isvc_operator.text import one_line
+from isvc_operator.tls import trusting
 
 # What the library raises for a file that is no kubeconfig.
 _OF_ANOTHER_SHAPE: Final = (TypeError, AttributeError, KeyError)
@@ -46,7 +47,7 @@ class Access:
 
     def of_token(self, token: str) -> Access:
         """Return the same API server for the owner of a token, with nothing of these credentials."""
-        tls = ssl.create_default_context(cafile=self.authority)
+        tls = trusting(self.authority)
         tls.check_hostname, tls.verify_mode = self.tls.check_hostname, self.tls.verify_mode
         return replace(self, tls=tls, authorization=f"Bearer {token}", namespace=None)
 
@@ -124,7 +125,7 @@ def _of_pod(environment: Mapping[str, str]) -> Access:
     authority = str(SERVICE_ACCOUNT / "ca.crt")
     try:
         token = (SERVICE_ACCOUNT / "token").read_text().strip()
-        tls = ssl.create_default_context(cafile=authority)
+        tls = trusting(authority)
     except OSError as error:
         raise _unusable("no kubeconfig is set, and the pod has no service account", error) from error
     if not token:
@@ -140,7 +141,7 @@ async def _of_kubeconfig(path: str, context: str | None) -> Access:
     try:
         loaded = await load_kube_config(config_file=existing(path), context=context, client_configuration=found)
         namespace = loaded.current_context["context"].get("namespace")
-        tls = ssl.create_default_context(cafile=found.ssl_ca_cert)
+        tls = trusting(found.ssl_ca_cert)
         if found.cert_file:
             tls.load_cert_chain(found.cert_file, found.key_file)
     except (ConfigException, YAMLError, OSError, ValueError, *_OF_ANOTHER_SHAPE) as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -23,6 +22,7 @@ from isvc_operator.predict.payload import Payload, Protocol
 from isvc_operator.predict.target import Target
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
+from isvc_operator.tls import trusting
 
 _OK: Final = 200
 
@@ -115,7 +115,7 @@ class Caller:
 async def caller(target: Target, seconds: float, authority: str | None = None) -> AsyncIterator[Caller]:
     """Yield what sends requests to the target; ``authority``: a file with the certificates to trust."""
     try:
-        tls = await asyncio.to_thread(ssl.create_default_context, cafile=authority)
+        tls = await asyncio.to_thread(trusting, authority)
     except OSError as error:
         raise UnusableRequest(f"--cacert {authority}: {error}; give a file with PEM certificates") from error
     connector: aiohttp.BaseConnector = (
