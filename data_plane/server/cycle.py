@@ -49,7 +49,10 @@ class Cycle(RequestResponseCycle):
             lines.append(body)
             self.transport.write(b"".join(lines))
         else:
-            self.transport.writelines((b"".join(lines), body))
+            self.transport.write(b"".join(lines))
+            self.transport.write(
+                body
+            )  # writelines would copy it up to Python 3.11, and later not pause a slow client's
         self.message_event.set()
         if not self.keep_alive:
             self.transport.close()
