@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import sys
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -80,7 +81,13 @@ def meaning(source: Path) -> Iterable[bytes]:
     for name in ast.walk(tree):
         if isinstance(name, ast.Name) and name.id in imported:
             name.id = "imported"
-    return [ast.dump(statement).encode() for statement in tree.body if statement not in imports]
+    return [_dump(statement).encode() for statement in tree.body if statement not in imports]
+
+
+def _dump(statement: ast.stmt) -> str:
+    """Return what Python 3.11 dumps: later ones leave out what is empty, and know parameters of types."""
+    dumped = ast.dump(statement, show_empty=True) if sys.version_info >= (3, 13) else ast.dump(statement)
+    return dumped.replace(", type_params=[]", "")
 
 
 def _digest(parts: Iterable[bytes]) -> str:

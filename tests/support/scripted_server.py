@@ -73,12 +73,12 @@ async def scripted(
     """Each connection does as `behaviour` says, and is closed at its end."""
     server = ScriptedServer()
 
-    visits: set[asyncio.Task[None]] = set()
+    visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(_visit(Visitor(reader, writer, server, server.visits + 1), behaviour))
-        visits.add(task)
-        task.add_done_callback(visits.discard)
+        visits[task] = writer
+        task.add_done_callback(visits.pop)
 
     listening = await asyncio.start_server(visit, "127.0.0.1", port, ssl=tls)
     server.port = listening.sockets[0].getsockname()[1]
@@ -86,8 +86,9 @@ async def scripted(
         yield server
     finally:
         listening.close()
-        for task in visits:
+        for task, writer in visits.items():
             task.cancel()
+            writer.close()  # also if the task has not begun
         await asyncio.gather(*visits, return_exceptions=True)
         await listening.wait_closed()
 

@@ -77,6 +77,7 @@ def test_a_command_says_what_it_lacks(module: str, arguments: list[str], extra: 
     assert (done.returncode, done.stderr) == (2, f"isvc: {needs(module, extra)}\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("missing", ["data_plane", "torch"])
 def test_a_run_says_it_before_anything_starts(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
