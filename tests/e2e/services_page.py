@@ -29,16 +29,19 @@ class ServicesPage:
 
     def shows(self, name: str, reason: str, *words: str) -> None:
         """Wait until the row of a service has the reason, and see these words of the cause on its own page."""
-        self.portal.call(self._shows, name, reason, words)
+        self.portal.call(self._shows, name, reason, ".failure .reason", ".failure .cause", words)
 
-    async def _shows(self, name: str, reason: str, words: tuple[str, ...]) -> None:
+    def shows_starting(self, name: str, stage: str, *words: str) -> None:
+        """Wait until the row of a service has the stage, and see what it waits for on its own page."""
+        self.portal.call(self._shows, name, stage, ".message", ".message", words)
+
+    async def _shows(self, name: str, reason: str, of_reason: str, of_cause: str, words: tuple[str, ...]) -> None:
         row = self.table.get_by_role("row").filter(has=self.table.get_by_role("link", name=name, exact=True))
         await expect(row).to_contain_text(reason, timeout=WITHIN)
         page = await self.open_page(f"/services/{self.namespace.name}/{name}")
-        failure = page.get_by_role("region", name="Why it is not ready")
-        await expect(failure.locator(".reason")).to_contain_text(reason, timeout=WITHIN)
+        await expect(page.locator(of_reason).first).to_contain_text(reason, timeout=WITHIN)
         for word in words:
-            await expect(failure.locator(".cause").first).to_contain_text(word, timeout=WITHIN)
+            await expect(page.locator(of_cause).first).to_contain_text(word, timeout=WITHIN)
         await page.context.close()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.e2e.services_page import ServicesPage
 from tests.support.cluster import HTTP, Answer, curl
 from tests.support.diagnosed import assert_diagnosed, findings_on
 from tests.support.kept import sample
@@ -205,7 +206,9 @@ def test_while_the_predictor_is_down_the_answer_names_it(services: Namespace) ->
 
 
 @pytest.mark.parametrize("flags", [(), ("--enable_predictor_health_check",)], ids=["no flag", "the health check"])
-def test_a_wrong_predictor_host_is_told_with_the_address_that_was_tried(services: Namespace, flags: Any) -> None:
+def test_a_wrong_predictor_host_is_told_with_the_address_that_was_tried(
+    services: Namespace, page: ServicesPage, flags: Any
+) -> None:
     name = f"lost-{len(flags)}"
     services.apply(the_example(name, "--predictor_host=nowhere.to-be-found", *flags))
 
@@ -222,6 +225,7 @@ def test_a_wrong_predictor_host_is_told_with_the_address_that_was_tried(services
     assert services.condition("Ready", name)["status"] != "True"
     assert cause in described(services, name)
     assert_diagnosed(services, name, "StartingServer", cause)
+    page.shows_starting(name, "StartingServer", cause)
 
 
 def described(namespace: Namespace, name: str) -> str:
