@@ -150,6 +150,18 @@ async def test_a_service_that_cannot_start_says_why(open_page: Open, run: Run) -
     await expect(failure.locator(".reason")).to_contain_text("ServerFailed")
     await expect(failure.locator(".reason")).to_contain_text("exit code 3")
     await expect(failure.locator(".cause")).to_contain_text("<script>document.title='owned'</script>")
+    await expect(page.locator(".pod .restarts")).to_have_text(re.compile(r"^[1-9]\d* restarts?$"), timeout=30_000)
+
+
+async def test_the_runtime_is_named_and_why_it_was_chosen(open_page: Open, run: Run) -> None:
+    named, preferred = await open_page(path("digits", "/yaml")), await open_page(path("broken", "/yaml"))
+
+    await expect(named.get_by_role("region", name="Runtime")).to_have_text(
+        re.compile(r"isvc-mar of the cluster\s+named by spec.predictor.model.runtime")
+    )
+    await expect(preferred.get_by_role("region", name="Runtime")).to_have_text(
+        re.compile(r"fake of the cluster\s+the only runtime of the cluster that serves model format 'fake'")
+    )
 
 
 # --- requests --------------------------------------------------------------------------------------------------
@@ -330,6 +342,8 @@ async def test_axe_finds_nothing(open_page: Open) -> None:
             if (name, side) == ("digits", "/request"):
                 await page.get_by_role("button", name="Send").click()
                 await answer(page)
+            if (name, side) == ("digits", "/charts"):
+                await expect(page.locator(".charts")).to_have_attribute("data-points", re.compile("[1-9]"))
             found[name + side] = await findings(page)
 
     assert {side: items for side, items in found.items() if items} == {}

@@ -38,7 +38,10 @@ def test_predictions_go_into_a_response() -> None:
         (b'{"instances": [NaN]}', "The request body is not valid JSON"),
         (b'{"instances": [01]}', "The request body is not valid JSON: number with leading zero"),
         (b'{"instances": ["\xff"]}', "The request body is not valid JSON: str is not valid UTF-8"),
-        (b'{"instances": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "The request body is not valid JSON: depth limit"),
+        (
+            b'{"instances": ' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}",
+            "The request body is not valid JSON: depth limit",
+        ),
         (b'{"instances": {}}', '"instances" is a JSON object, not a list'),
         (b'{"instances": 3}', '"instances" is a JSON number, not a list'),
     ],
