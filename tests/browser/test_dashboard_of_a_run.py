@@ -26,7 +26,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 from tests.browser.axe import findings
 from tests.browser.conftest import Open, visits
 from tests.support.digits import digits_zip
-from tests.support.isvc_process import Sandbox, new_sandbox, read_until
+from tests.support.isvc_process import Sandbox, drained, new_sandbox, read_until
 from tests.support.local_services import runtime, service, write_yaml
 from tests.support.object_stores import nginx, tls
 from tests.support.object_stores.proxy import Request, Slow, is_object, proxy
@@ -91,9 +91,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         with new_sandbox(folder) as sandbox:
             environment = {"PYTHONPATH": str(TORCHLESS)}
             arguments = (write_yaml(folder / "services.yaml", *services), "--pvc", f"models={folder / 'models'}")
-            with sandbox.running(*arguments, environment=environment) as process:
-                draining = threading.Thread(target=lambda: [None for _ in process.stderr or ()])
-                draining.start()
+            running = sandbox.running(*arguments, environment=environment)
+            with running as process, drained(process.stderr):
                 try:
                     found = re.search(r"http\S+", read_until(process.stdout, "The dashboard is at"))
                     assert found
@@ -101,7 +100,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
                 finally:
                     process.terminate()
                     process.wait()
-                    draining.join()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

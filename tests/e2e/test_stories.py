@@ -11,20 +11,19 @@ import json
 import os
 import re
 import sys
-import threading
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.conformance.resnet50 import volume
 from tests.support.cluster import HTTP
-from tests.support.isvc_process import new_sandbox, read_until
+from tests.support.isvc_process import drained, new_sandbox, read_until
 from tests.support.kept import sample
 from tests.support.namespace import Namespace
 from tests.support.volumes import Volume
@@ -190,15 +189,6 @@ class PageOfRun:
         """Whether the condition Ready is True."""
         conditions = self.status(namespace, name).get("conditions", [])
         return any((item["type"], item["status"]) == ("Ready", "True") for item in conditions)
-
-
-@contextmanager
-def drained(stream: IO[str] | None) -> Iterator[None]:
-    """Read an output that nobody looks at, so that its writer never waits."""
-    reading = threading.Thread(target=lambda: [None for _ in stream or ()])
-    reading.start()
-    yield
-    reading.join()
 
 
 def answer(url: str, host: str, ask: Ask) -> tuple[int, Any]:

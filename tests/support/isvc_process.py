@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,17 @@ def read_until(stream: Any, words: str) -> str:
         if words in line:
             return read
     raise AssertionError(f"the output ended without {words!r}:\n{read}")
+
+
+@contextlib.contextmanager
+def drained(stream: Any) -> Iterator[None]:
+    """Read an output that nobody looks at, so that its writer never waits."""
+    reading = threading.Thread(target=lambda: [None for _ in stream or ()])
+    reading.start()
+    try:
+        yield
+    finally:
+        reading.join()
 
 
 def is_running(pid: int) -> bool:
