@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build/tests"
@@ -17,7 +17,10 @@ _FINISHED = ".finished"
 
 
 def kept(name: str, make: Callable[[Path], object], *sources: Path | str) -> Path:
-    """The folder that `make` has filled, to be read only. Its key is made of the sources and of the pinned packages."""
+    """The folder that `make` has filled, to be read only. Its key is made of the sources and of the pinned packages.
+
+    What was made for other sources under the same name is removed, so no two of one run may share a name.
+    """
     folder = FOLDER / name / _key(sources)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (FOLDER / f"{name}.lock").open("w") as lock:
@@ -39,7 +42,7 @@ def sample(name: str, *options: str) -> Path:
         command = [sys.executable, "-W", "ignore", source / "build.py", folder / "volume", *options]
         subprocess.run(command, check=True, capture_output=True)
 
-    return kept(name + re.sub(r"\W", "", "".join(options)), build, *sources, *options) / "volume"
+    return kept(quote(" ".join((name, *options)), safe=""), build, *sources) / "volume"
 
 
 def _key(sources: tuple[Path | str, ...]) -> str:

@@ -85,7 +85,7 @@ def test_each_printed_command_gets_an_answer(running: tuple[Sandbox, str]) -> No
     assert len(commands) == 3
 
 
-@pytest.mark.parametrize(("name", "options", "models"), [("bert", (), 1), ("resnet50", ("--layers=1,1,1,1",), 2)])
+@pytest.mark.parametrize(("name", "options", "models"), [("bert", (), 1), ("resnet50", ("--layers", "1,1,1,1"), 2)])
 def test_each_printed_command_of_the_other_examples_gets_an_answer(
     tmp_path: Path, name: str, options: tuple[str, ...], models: int
 ) -> None:
