@@ -21,7 +21,10 @@ from isvc_operator import __version__
 from isvc_operator.bench.plan import Seen
 from isvc_operator.cli import main
 from isvc_operator.cli.cluster import ClusterFlags
+from isvc_operator.migrate import changeover
+from isvc_operator.migrate.session import Session
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended
+from tests.support.fakes import FakeKubeApi
 from tests.support.local_services import runtime, service, write_yaml
 from tests.support.model_folder import STORY_CONFIG, write_volume
 from tests.support.output_goldens import OutputGoldens
@@ -181,3 +184,36 @@ def test_an_error_is_a_line_on_stderr_and_no_document(
 
     printed = capsys.readouterr()
     assert (printed.out, printed.err.startswith("isvc: ")) == ("", True)
+
+
+def test_new_prints_the_files(
+    goldens: OutputGoldens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["new", "transformer", "digits", "--output=json"]) == 0
+
+    goldens.compare("new", capsys.readouterr().out, {})
+
+
+def test_a_migration_prints_an_object_for_each_step(
+    goldens: OutputGoldens, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def back(session: Session) -> None:
+        session.say("KServe's controllers run again")
+        session.say("models/bert is back with KServe")
+
+    @asynccontextmanager
+    async def connect(_: ClusterFlags) -> AsyncIterator[tuple[FakeKubeApi, str]]:
+        yield FakeKubeApi(), "models"
+
+    monkeypatch.setattr(changeover, "back", back)
+    monkeypatch.setattr(ClusterFlags, "connect", connect)
+    monkeypatch.setattr("isvc_operator.cli.migrate._now", lambda: "2026-01-01T12:00:00.000000Z")
+
+    assert main(["migrate", "back", "--output=json"]) == 0
+
+    lines = capsys.readouterr().out
+    goldens.compare("migrate-back", lines, {})
+    assert main(["migrate", "back", "--output=yaml"]) == 0
+    assert [*yaml.safe_load_all(capsys.readouterr().out)] == [*map(json.loads, lines.splitlines())]

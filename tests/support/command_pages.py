@@ -54,10 +54,12 @@ a stable shape:
 - Texts such as `text`, `message`, `cause` and `cure` are for people, and may change. Decide by the other fields, and by
   the [exit code](README.md#exit-codes).
 - Exit code 2 prints no document, but a line on stderr: a file, a flag or a setting is invalid. Only `isvc validate` and
-  `isvc migrate plan` print one, which says what is invalid. Exit code 1 prints none if no cluster responds or there is
-  no such service; `isvc doctor` says in its document that no cluster responds.
+  `isvc migrate plan` (or `apply`, which is then blocked) print one, which says what is invalid. Exit code 1 prints none
+  if no cluster responds or there is no such service; `isvc doctor` says in its document that no cluster responds.
 - `isvc logs` and `isvc status --watch` print a line of JSON, or a document of YAML, for each line of a log or change of
-  a service; a service that is gone has `namespace`, `name` and `deleted`.
+  a service; a service that is gone has `namespace`, `name` and `deleted`. `isvc migrate apply` and `back` print one for
+  each step.
+- `isvc run`, `dashboard`, `operator` and `completion` have no such flag: they print a log, an address or a script.
 
 Each document below is one that the tests compare with what the command prints.
 """
@@ -75,7 +77,9 @@ SHOWN = {
     "bench": "isvc bench URL -o json",
     "inspect": "isvc inspect SOURCE -o json",
     "pack": "isvc pack FOLDER -o json",
+    "new": "isvc new transformer NAME -o json",
     "migrate-plan": "isvc migrate plan -o json",
+    "migrate-back": "isvc migrate back -o json",
 }
 RENDERED = "The objects are whole; here are only their names. As YAML they are documents, not a list.\n\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import click
 from isvc_operator.cli.cluster import ClusterFlags, credential_flags
 from isvc_operator.cli.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
 from isvc_operator.cli.names import Namespace
-from isvc_operator.cli.output import Output, output_flag, write_data
+from isvc_operator.cli.output import Output, output_flag, write_data, write_record
 from isvc_operator.cli.values import WholeNumber
 
 if TYPE_CHECKING:
@@ -79,23 +80,31 @@ def plan(*, cluster: ClusterFlags, namespace: tuple[str, ...], manifests: tuple[
     help=f"services at a time, at most {_MOST}; each needs twice its pods (default: 2)",
 )
 @_timeout
+@output_flag
 def apply(
-    *, cluster: ClusterFlags, namespace: tuple[str, ...], manifests: tuple[Path, ...], parallel: int, timeout: int
+    *,
+    cluster: ClusterFlags,
+    namespace: tuple[str, ...],
+    manifests: tuple[Path, ...],
+    parallel: int,
+    timeout: int,
+    output: Output,
 ) -> int:
     """Change services over while they serve."""
     import asyncio
 
-    return asyncio.run(_plan_or_apply(cluster, namespace, manifests, parallel=parallel, timeout=timeout))
+    return asyncio.run(_plan_or_apply(cluster, namespace, manifests, parallel=parallel, timeout=timeout, output=output))
 
 
 @command.command(short_help="give all services back to KServe's controller")
 @credential_flags
 @_timeout
-def back(*, cluster: ClusterFlags, timeout: int) -> None:
+@output_flag
+def back(*, cluster: ClusterFlags, timeout: int, output: Output) -> None:
     """Give all services back to KServe's controller."""
     import asyncio
 
-    asyncio.run(_back(cluster, timeout))
+    asyncio.run(_back(cluster, timeout, output))
 
 
 async def _plan_or_apply(
@@ -105,7 +114,7 @@ async def _plan_or_apply(
     *,
     parallel: int,
     timeout: int,
-    output: Output = Output.TEXT,
+    output: Output,
 ) -> int:
     """Print the plan if ``parallel`` is 0 or something is blocking, else carry it out; return the exit code."""
     import time
@@ -125,28 +134,31 @@ async def _plan_or_apply(
             for line in found.lines() if output is Output.TEXT else ():
                 sys.stdout.write(f"{line}\n")
             return {Level.BLOCKING: EXIT_INVALID, Level.WARNING: EXIT_NO_EFFECT, Level.OK: 0}[found.worst]
-        await changeover.apply(_session(objects, timeout), scope, parallel)
+        await changeover.apply(_session(objects, timeout, output), scope, parallel)
         return 0
 
 
-async def _back(cluster: ClusterFlags, timeout: int) -> None:
+async def _back(cluster: ClusterFlags, timeout: int, output: Output) -> None:
     from isvc_operator.migrate import changeover
     from isvc_operator.migrate.objects import Objects
 
     async with cluster.connect() as (api, _):
-        await changeover.back(_session(Objects(api), timeout))
+        await changeover.back(_session(Objects(api), timeout, output))
 
 
-def _session(objects: Objects, timeout: int) -> Session:
+def _session(objects: Objects, timeout: int, output: Output) -> Session:
     import asyncio
     import time
 
     from isvc_operator.migrate.session import Session
 
-    return Session(objects, _say, time.monotonic, asyncio.sleep, _now, patience=float(timeout))
+    return Session(objects, partial(_say, output), time.monotonic, asyncio.sleep, _now, patience=float(timeout))
 
 
-def _say(line: str) -> None:
+def _say(output: Output, line: str) -> None:
+    if output is not Output.TEXT:
+        write_record({"at": _now(), "message": line}, output)
+        return
     sys.stdout.write(f"{datetime.now(UTC).strftime('%H:%M:%S')} {line}\n")
     sys.stdout.flush()
 

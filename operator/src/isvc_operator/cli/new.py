@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from isvc_operator.cli.output import Output, output_flag, write_data
 from isvc_operator.errors import InvalidSpec
 
 if TYPE_CHECKING:
@@ -40,26 +41,28 @@ _into = click.option(
 @command.command(short_help="a model with its handler, tests and a service")
 @click.argument("name", metavar="NAME")
 @_into
-def model(*, name: str, into: Path) -> None:
+@output_flag
+def model(*, name: str, into: Path, output: Output) -> None:
     """Write a model with its handler, tests and a service into the folder NAME.
 
     NAME is the name of the folder, the model and the service.
     """
-    _create("model", name, into)
+    _create("model", name, into, output)
 
 
 @command.command(short_help="a transformer with tests, an image and a service")
 @click.argument("name", metavar="NAME")
 @_into
-def transformer(*, name: str, into: Path) -> None:
+@output_flag
+def transformer(*, name: str, into: Path, output: Output) -> None:
     """Write a transformer with tests, an image and a service into the folder NAME.
 
     NAME is the name of the folder, the image and the service.
     """
-    _create("transformer", name, into)
+    _create("transformer", name, into, output)
 
 
-def _create(kind: str, name: str, into: Path) -> None:
+def _create(kind: str, name: str, into: Path, output: Output) -> None:
     """Raise InvalidSpec for a name that no service can have, and for a folder that is there."""
     if not _NAME.fullmatch(name):
         raise InvalidSpec(f"{name!r} cannot be a service's name: use at most 53 lower-case letters, digits and hyphens")
@@ -67,7 +70,11 @@ def _create(kind: str, name: str, into: Path) -> None:
     if folder.exists():
         raise InvalidSpec(f"{folder} exists already; choose another name, or another folder with --into")
     write(kind, name, folder)
-    sys.stdout.write(f"wrote {folder}: see {folder / 'README.md'}\n")
+    if output is Output.TEXT:
+        sys.stdout.write(f"wrote {folder}: see {folder / 'README.md'}\n")
+    else:
+        files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+        write_data({"name": name, "kind": kind, "folder": str(folder), "files": [*map(str, files)]}, output)
 
 
 def write(kind: str, name: str, folder: Path) -> None:
