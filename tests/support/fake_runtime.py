@@ -7,6 +7,7 @@ SICK    the server does not live while this file exists
 STUBBORN  ignore SIGTERM
 NOISY   print a line of 10 MB at the start
 SLOW    a prediction takes so many seconds
+ALONE   one connection is served at a time
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import os
 import signal
 import sys
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,8 @@ def main() -> None:
         sys.stdout.write("\x1b[31mx" * 2_000_000 + "\n")
     has.extend(path.read_text() for path in sorted(arguments.model_dir.iterdir()) if path.is_file())
     sys.stdout.write(f"serving {sorted(path.name for path in arguments.model_dir.iterdir())}\n")
-    with ThreadingHTTPServer(("127.0.0.1", arguments.http_port), Handler) as server:
+    server_class = HTTPServer if os.environ.get("ALONE") else ThreadingHTTPServer
+    with server_class(("127.0.0.1", arguments.http_port), Handler) as server:
         server.serve_forever()
 
 

@@ -352,7 +352,7 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/local/test_watch.py::test_files_beyond_the_limit_are_not_seen",
     ),
     Bound(
-        what="`isvc run`: of the response to a probe",
+        what="`isvc run`: the body of the response to a probe",
         constant="isvc_operator.limits:PROBE_RESPONSE_BYTES",
         unit=Unit.BYTES,
         beyond="the rest is not read, which changes nothing for the probe",
@@ -366,7 +366,7 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/integration/local/test_cluster.py::test_an_answer_that_is_too_large_is_an_error",
     ),
     Bound(
-        what="`isvc run`: the response to a request that is sent from its page",
+        what="`isvc run`: the response to a request that is sent from its page or by `--request`",
         constant="isvc_operator.limits:SENT_RESPONSE_BYTES",
         unit=Unit.BYTES,
         beyond="an error in its place",

@@ -82,6 +82,16 @@ def test_a_command_that_does_not_exist_is_named(sandbox: Sandbox) -> None:
     assert "isvc: first/kserve-container cannot be started: no-such-server: No such file" in done.stderr
 
 
+def test_a_server_of_one_connection_at_a_time_is_probed_and_asked_in_turn(sandbox: Sandbox) -> None:
+    """A probe that kept its connection would hold such a server for good."""
+    with sandbox.running(*arguments(sandbox, service(env={"ALONE": "yes"}), runtime())) as process:
+        read_until(process.stdout, READY)
+        asked = [sandbox.ask(HOST, PREDICT, {"instances": [number]}) for number in range(3)]
+        stop(process)
+
+    assert [(status, answer["predictions"]) for status, answer in asked] == [(200, [0]), (200, [1]), (200, [2])]
+
+
 def test_two_services_have_their_own_hosts_and_ports_for_grpc_and_no_other_is_known(sandbox: Sandbox) -> None:
     ports = [{"name": "http", "containerPort": 8080}, {"name": "grpc", "containerPort": 8081}]
     with sandbox.running(*arguments(sandbox, service("first"), service("second"), runtime(ports=ports))) as process:

@@ -143,9 +143,16 @@ async def predict(endpoint: Endpoint, body: bytes) -> str:
         session.post(endpoint.url + predict_path(names[0]), data=body) as response,
     ):
         content = await read_up_to(response, SENT_RESPONSE_BYTES)
-        text = content.decode(errors="replace").strip()
+        text = _text(content, response.charset or "utf-8").strip()
         if len(content) > SENT_RESPONSE_BYTES:
             raise RunFailed(f"{predict_path(names[0])} returned more than {SENT_RESPONSE_BYTES} bytes")
         if response.status != 200:
             raise RunFailed(f"{predict_path(names[0])} returned {response.status}: {one_line(text)}")
         return text
+
+
+def _text(content: bytes, charset: str) -> str:
+    try:
+        return content.decode(charset, errors="replace")
+    except LookupError:
+        return content.decode(errors="replace")
