@@ -41,7 +41,8 @@ def trust_of(environment: Mapping[str, str], *, verify: bool = True) -> Trust:
 
 def tls_context(trust: Trust) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    # Python 3.13 also refuses an authority without a key identifier or a key usage, which private ones often lack.
+    # Python 3.13 also refuses certificates without key identifiers, and authorities without a key usage; private ones
+    # often lack them.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not trust.verify:
         context.check_hostname = False

@@ -12,10 +12,12 @@ import data_plane.tls
 import isvc_operator.tls
 from storage_initializer.backends.trust import Trust, tls_context
 from tests.support.object_stores import tls
+from transformer_sdk.kserve.inference_client import RESTConfig
 
 CLIENTS: dict[str, Callable[[str], ssl.SSLContext]] = {
     "operator": isvc_operator.tls.trusting,
     "data plane": data_plane.tls.trusting,
+    "kserve's client in the SDK": lambda authority: RESTConfig(verify=authority).tls(),
     "storage-initializer": lambda authority: tls_context(Trust(True, authority)),
 }
 

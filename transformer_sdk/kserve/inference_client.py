@@ -20,6 +20,7 @@ from data_plane.client.http import HttpClient
 from data_plane.errors import InvalidRequest as BadDocument
 from data_plane.file_state import file_state
 from data_plane.protocol import json_text
+from data_plane.tls import trusting
 from transformer_sdk.kserve.client_default import USE_CLIENT_DEFAULT
 from transformer_sdk.kserve.constants.constants import INFERENCE_CONTENT_LENGTH_HEADER, PredictorProtocol
 from transformer_sdk.kserve.errors import InvalidInput, UnsupportedProtocol
@@ -82,7 +83,7 @@ class RESTConfig:
         return self._context
 
     def _made(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.verify if isinstance(self.verify, str) else None)
+        context = trusting(self.verify if isinstance(self.verify, str) else None)
         if self.verify is False:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if self.cert:
