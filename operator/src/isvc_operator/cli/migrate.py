@@ -19,7 +19,7 @@ from isvc_operator.cli.values import WholeNumber
 
 if TYPE_CHECKING:
     from isvc_operator.migrate.objects import Objects
-    from isvc_operator.migrate.session import Session
+    from isvc_operator.migrate.session import Progress, Session
 
 _MOST = 20  # services at a time
 _LONGEST = 570  # seconds, less than new pods are held back for
@@ -152,14 +152,15 @@ def _session(objects: Objects, timeout: int, output: Output) -> Session:
 
     from isvc_operator.migrate.session import Session
 
-    return Session(objects, partial(_say, output), time.monotonic, asyncio.sleep, _now, patience=float(timeout))
+    return Session(objects, partial(_report, output), time.monotonic, asyncio.sleep, _now, patience=float(timeout))
 
 
-def _say(output: Output, line: str) -> None:
+def _report(output: Output, progress: Progress) -> None:
     if output is not Output.TEXT:
-        write_record({"at": _now(), "message": line}, output)
+        data = {"step": progress.step.value, "services": [*progress.services], "message": progress.message}
+        write_record({"at": _now(), **data}, output)
         return
-    sys.stdout.write(f"{datetime.now(UTC).strftime('%H:%M:%S')} {line}\n")
+    sys.stdout.write(f"{datetime.now(UTC).strftime('%H:%M:%S')} {progress.message}\n")
     sys.stdout.flush()
 
 

@@ -24,7 +24,7 @@ from isvc_operator.migrate.kserve import pause_controllers, put_away, put_back, 
 from isvc_operator.migrate.names import BUDGETS, ROUTES
 from isvc_operator.migrate.objects import path, service_path
 from isvc_operator.migrate.read import MigrationScope, children_of, services_in
-from isvc_operator.migrate.session import Session
+from isvc_operator.migrate.session import Progress, Session, Step
 
 _OWN_CONDITIONS: Final = (PROGRESSING, SPEC_SUPPORTED, STORAGE_COMPLETE)
 _NAMED: Final = 20  # services in one line
@@ -44,7 +44,8 @@ async def apply(session: Session, scope: MigrationScope, parallel: int) -> None:
     await _hand_all_over(session, services, children, parallel)
     if left := await _left_with_kserve(session):
         names = ", ".join(left[:_NAMED])
-        session.say(f"{len(left)} services remain with KServe, whose controllers stay paused: {names}")
+        message = f"{len(left)} services remain with KServe, whose controllers stay paused: {names}"
+        session.report(Progress(Step.SERVICES_LEFT, message, left))
     else:
         await put_away(session)
 
@@ -114,7 +115,8 @@ async def _wait_for_kserve(session: Session, service: Manifest) -> None:
         return is_ready(found) and all(is_complete(item) and not is_adopted(item) for item in deployments)
 
     await session.until(f"{_named(service)} is not served by KServe's pods yet", is_back)
-    session.say(f"{_named(service)} is back with KServe")
+    name = _named(service)
+    session.report(Progress(Step.SERVICE_GIVEN_BACK, f"{name} is back with KServe", [name]))
 
 
 def _uid(service: Manifest) -> str:

@@ -23,7 +23,7 @@ from isvc_operator.manifests import Manifest, annotations_of, controller_of, fin
 from isvc_operator.migrate.errors import MigrationFailed
 from isvc_operator.migrate.names import HASH, REVISION, SLICE_OF
 from isvc_operator.migrate.objects import deployment_path, path, service_path
-from isvc_operator.migrate.session import Session
+from isvc_operator.migrate.session import Progress, Session, Step
 
 # Seconds; a Deployment with a progressDeadlineSeconds of 600 may have no more.
 HOLD: Final = 590
@@ -60,7 +60,8 @@ async def hand_over(session: Session, service: Manifest, children: Iterable[Mani
             f"{name}: {error}. Its old pods still serve. {await _why(session, service)}Correct the cause and run this "
             "command again, or go back with: isvc migrate back"
         ) from error
-    session.say(f"{name} is changed over, after {session.clock() - started:.0f} s")
+    message = f"{name} is changed over, after {session.clock() - started:.0f} s"
+    session.report(Progress(Step.SERVICE_CHANGED_OVER, message, [name]))
 
 
 async def abandon(session: Session, children: Iterable[Manifest]) -> None:

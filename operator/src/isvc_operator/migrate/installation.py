@@ -13,7 +13,7 @@ from isvc_operator.migrate import kept
 from isvc_operator.migrate.errors import MigrationRefused
 from isvc_operator.migrate.names import OPERATOR, OPERATOR_CONTAINER, OPERATOR_NAMESPACE
 from isvc_operator.migrate.objects import deployment_path, path, root
-from isvc_operator.migrate.session import Session
+from isvc_operator.migrate.session import Progress, Session, Step
 
 _OPERATOR: Final = deployment_path(OPERATOR_NAMESPACE, OPERATOR)
 _RUNTIMES: Final = ("ClusterServingRuntime", "ServingRuntime")
@@ -67,7 +67,8 @@ async def start_operator(session: Session, namespaces: Sequence[str]) -> None:
     spec = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
     await session.objects.merge_lists(_OPERATOR, {"spec": spec})
     await session.until("the operator is not available", lambda: _is_available(session))
-    session.say(f"the operator watches {'all namespaces' if every else value}")
+    message = f"the operator watches {'all namespaces' if every else value}"
+    session.report(Progress(Step.OPERATOR_STARTED, message))
 
 
 async def stop_operator(session: Session) -> None:
@@ -82,7 +83,7 @@ async def stop_operator(session: Session) -> None:
         return not await session.objects.items("v1", "pods", OPERATOR_NAMESPACE, labels=labels)
 
     await session.until("the operator's pod does not end", has_ended)
-    session.say("the operator is scaled to zero")
+    session.report(Progress(Step.OPERATOR_STOPPED, "the operator is scaled to zero"))
 
 
 async def _is_available(session: Session) -> bool:

@@ -21,7 +21,7 @@ from isvc_operator.migrate.names import (
 )
 from isvc_operator.migrate.objects import deployment_path, path
 from isvc_operator.migrate.plan import electing_containers
-from isvc_operator.migrate.session import Session
+from isvc_operator.migrate.session import Progress, Session, Step
 
 _MANAGER: Final = deployment_path(KSERVE_NAMESPACE, KSERVE_MANAGER)
 _LEASES: Final = path("coordination.k8s.io/v1", "leases", KSERVE_NAMESPACE)
@@ -53,7 +53,7 @@ async def pause_controllers(session: Session) -> None:
         else:
             await objects.merge(_LEASE, body)
     await session.until("KServe's manager still runs with its controllers", lambda: _has_paused(session, manager))
-    session.say("KServe's controllers are paused; its webhooks still serve")
+    session.report(Progress(Step.KSERVE_PAUSED, "KServe's controllers are paused; its webhooks still serve"))
 
 
 async def resume_controllers(session: Session) -> None:
@@ -61,7 +61,7 @@ async def resume_controllers(session: Session) -> None:
     spec = {"holderIdentity": "", "leaseDurationSeconds": _A_MOMENT}
     if await session.objects.get(_LEASE):
         await session.objects.merge(_LEASE, {"metadata": {"annotations": {ANNOTATION_LEADERS: None}}, "spec": spec})
-    session.say("KServe's controllers run again")
+    session.report(Progress(Step.KSERVE_RESUMED, "KServe's controllers run again"))
 
 
 async def put_away(session: Session) -> None:
@@ -80,7 +80,8 @@ async def put_away(session: Session) -> None:
     if replicas := manager["spec"].get("replicas", 1):
         await kept.add(objects, kept.REPLICAS, {KSERVE_MANAGER: replicas})
         await objects.merge(_MANAGER, {"spec": {"replicas": 0}})
-    session.say(f"KServe's manager is scaled to zero, and its {len(found)} webhook configurations are kept")
+    message = f"KServe's manager is scaled to zero, and its {len(found)} webhook configurations are kept"
+    session.report(Progress(Step.KSERVE_STOPPED, message))
 
 
 async def put_back(session: Session) -> None:
@@ -97,7 +98,8 @@ async def put_back(session: Session) -> None:
             await objects.create(place.rpartition("/")[0], item)
     for key in (kept.WEBHOOKS, kept.REPLICAS):
         await kept.clear(objects, key)
-    session.say(f"KServe's manager runs, and {len(webhooks)} webhook configurations are restored")
+    message = f"KServe's manager runs, and {len(webhooks)} webhook configurations are restored"
+    session.report(Progress(Step.KSERVE_STARTED, message))
 
 
 async def _manager(session: Session) -> Manifest:

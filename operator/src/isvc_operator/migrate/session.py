@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeVar
 
 from isvc_operator.kube.errors import KubeError
@@ -15,12 +16,35 @@ T = TypeVar("T")
 _POLL = 0.5  # seconds
 
 
+class Step(StrEnum):
+    """What a change-over has done."""
+
+    KSERVE_PAUSED = "KServePaused"
+    KSERVE_RESUMED = "KServeResumed"
+    KSERVE_STOPPED = "KServeStopped"
+    KSERVE_STARTED = "KServeStarted"
+    OPERATOR_STARTED = "OperatorStarted"
+    OPERATOR_STOPPED = "OperatorStopped"
+    SERVICE_CHANGED_OVER = "ServiceChangedOver"
+    SERVICE_GIVEN_BACK = "ServiceGivenBack"
+    SERVICES_LEFT = "ServicesLeft"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A step that has been taken; ``services`` are those it is of, as ``namespace/name``."""
+
+    step: Step
+    message: str
+    services: Sequence[str] = ()
+
+
 @dataclass(frozen=True)
 class Session:
     """``clock`` counts seconds, ``now`` returns RFC 3339 times; no step waits longer than ``patience`` seconds."""
 
     objects: Objects
-    say: Callable[[str], None]
+    report: Callable[[Progress], None]
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     now: Callable[[], str]
