@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 _APART = 0.05
 _CLIENTS = 16
 # Of the highest rate, at which vegeta and `isvc bench` send. One request at a time costs the server twice what it costs
-# in a batch: at half of that rate its batches, and so its latencies, hang on how evenly a tool sends.
+# in a batch: at half of that rate its batches, and so its latencies, depend on how evenly a tool sends.
 _SHARE = 0.25
 _FIGURES = ("requests_per_s", "p50_ms", "p99_ms")
 

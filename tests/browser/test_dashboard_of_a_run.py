@@ -92,7 +92,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             environment = {"PYTHONPATH": str(TORCHLESS)}
             arguments = (write_yaml(folder / "services.yaml", *services), "--pvc", f"models={folder / 'models'}")
             running = sandbox.running(*arguments, environment=environment)
-            with running as process, drained(process.stderr):
+            with running as process, drained(process):
                 try:
                     found = re.search(r"http\S+", read_until(process.stdout, "The dashboard is at"))
                     assert found

@@ -149,7 +149,7 @@ def on_this_machine(place: str, told: list[Story], claims: Mapping[str, Path], f
     transformer = f"{sys.executable} {EXAMPLES / 'mnist_transformer' / 'transformer.py'}"
     arguments = [file, f"--namespace={place}", f"--image={TRANSFORMER}={transformer}"]
     arguments += [f"--pvc={claim}={path}" for claim, path in claims.items()]
-    with new_sandbox(folder) as sandbox, sandbox.running(*arguments) as process, drained(process.stderr):
+    with new_sandbox(folder) as sandbox, sandbox.running(*arguments) as process, drained(process):
         try:
             address = re.search(r"http\S+", read_until(process.stdout, "The dashboard is at"))
             assert address

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ class Sandbox:
                 yield process
             except AssertionError as error:
                 process.kill()
-                if process.stderr:
+                if process.stderr and not process.stderr.closed:
                     error.add_note(f"what else it had written to stderr:\n{process.stderr.read()}")
                 raise
             finally:
@@ -115,14 +116,19 @@ def read_until(stream: Any, words: str) -> str:
 
 
 @contextlib.contextmanager
-def drained(stream: Any) -> Iterator[None]:
-    """Read an output that nobody looks at, so that its writer never waits."""
-    reading = threading.Thread(target=lambda: [None for _ in stream or ()])
+def drained(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Read what a process writes to stderr, so that it never waits; an error of the block tells the last of it."""
+    last: deque[str] = deque(maxlen=100)
+    reading = threading.Thread(target=lambda: last.extend(process.stderr or ()))
     reading.start()
     try:
         yield
-    finally:
+    except Exception as error:
+        process.kill()
         reading.join()
+        error.add_note(f"the last of what it had written to stderr:\n{''.join(last)}")
+        raise
+    reading.join()
 
 
 def is_running(pid: int) -> bool:

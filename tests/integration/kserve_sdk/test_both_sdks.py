@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.model_folder import manifest, write_mar
 from tests.support.ports import free_port
-from tests.support.runtimes import ROOT, Runtime
+from tests.support.runtimes import ROOT, Runtime, wait_ended
 from tests.support.waiting import eventually
 from transformer_sdk.testing import FakePredictor
 
@@ -158,11 +158,7 @@ def test_workers_do_not_outlive_a_parent_that_is_killed(fake: FakePredictor, tmp
         transformer.process.kill()
 
         assert len(workers) == 2
-        eventually(lambda: not any(map(_runs, workers)), "the workers end")
-
-
-def _runs(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        wait_ended(workers)
 
 
 def test_a_port_that_is_taken_is_named(fake: FakePredictor, tmp_path: Path) -> None:

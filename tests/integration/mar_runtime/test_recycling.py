@@ -29,7 +29,15 @@ def descriptors(runtime: Runtime) -> int:
 
 
 def living(runtime: Runtime) -> list[psutil.Process]:
-    return [child for child in runtime.children() if child.status() != psutil.STATUS_ZOMBIE]
+    return [child for child in runtime.children() if state(child) not in (psutil.STATUS_ZOMBIE, None)]
+
+
+def state(process: psutil.Process) -> str | None:
+    """None for one that has ended since it was listed."""
+    try:
+        return process.status()
+    except psutil.NoSuchProcess:
+        return None
 
 
 @pytest.mark.parametrize("model", ["counted", "pair"])
@@ -48,7 +56,7 @@ def test_under_load_every_request_is_answered_while_workers_come_and_go(runtime:
     # Whatever is still on its way in or out comes to an end, and nothing is left over.
     runtime.wait_until(lambda: len(living(runtime)) == processes, "as many processes as before")
     runtime.wait_until(lambda: descriptors(runtime) <= open_files + 1, "as many open files as before")
-    assert not [child for child in runtime.children() if child.status() == psutil.STATUS_ZOMBIE]
+    assert not [child for child in runtime.children() if state(child) == psutil.STATUS_ZOMBIE]
 
 
 def test_a_worker_that_leaks_is_replaced(runtime: Runtime) -> None:

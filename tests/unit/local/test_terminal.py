@@ -12,6 +12,8 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TextIO
 
 import pytest
@@ -152,6 +154,15 @@ def test_the_end_does_not_wait_for_a_reader_who_does_not_read(monkeypatch: pytes
     assert took < 5
 
 
+def everything(terminal: int) -> str:
+    """What is written to the other end of a terminal, until it is closed."""
+    shown = b""
+    with suppress(OSError):
+        while part := os.read(terminal, 65536):
+            shown += part
+    return shown.decode()
+
+
 def test_on_a_terminal_an_address_is_copied_as_a_whole_and_a_download_has_a_bar(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -162,14 +173,15 @@ def test_on_a_terminal_an_address_is_copied_as_a_whole_and_a_download_has_a_bar(
     terminal, ours = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
     url = f"http://127.0.0.1:8080/default/{'a-long-name-' * 5}/"
-    with os.fdopen(ours, "w") as stream:
+    with ThreadPoolExecutor(1) as reader, os.fdopen(ours, "w") as stream:
+        reading = reader.submit(everything, terminal)
         monkeypatch.setattr(sys, "stderr", stream)
         monkeypatch.setattr(sys, "stdout", stream)
         with new_output() as output:
             output.log("first/kserve-container", "serving")
             output.log(INITIALIZER, "42 % of 1.5 GiB (80.0 MiB/s, 11 s left)")
             output.show_addresses("first", [("URL", url), ("Host", "first.example.com")])
-        shown = os.read(terminal, 1_000_000).decode()
+    shown = reading.result()
     os.close(terminal)
 
     assert re.search(r"\x1b\[\d+mfirst/kserve-container \| \x1b\[0mserving\r\n", shown)
