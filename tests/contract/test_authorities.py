@@ -69,3 +69,4 @@ def shake_hands(trusting: ssl.SSLContext, server: tls.Certificate, host: str = "
             end.do_handshake()
         except ssl.SSLWantReadError:
             continue
+    assert ends[0].getpeercert(), "the handshake has come to its end"

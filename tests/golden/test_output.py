@@ -22,7 +22,7 @@ from isvc_operator.bench.plan import Seen
 from isvc_operator.cli import main
 from isvc_operator.cli.cluster import ClusterFlags
 from isvc_operator.migrate import changeover
-from isvc_operator.migrate.session import Progress, Session, Step
+from isvc_operator.migrate.session import Session, Step, StepTaken
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended
 from tests.support.fakes import FakeKubeApi
 from tests.support.local_services import runtime, service, write_yaml
@@ -200,8 +200,8 @@ def test_a_migration_prints_an_object_for_each_step(
     goldens: OutputGoldens, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def back(session: Session) -> None:
-        session.report(Progress(Step.KSERVE_RESUMED, "KServe's controllers run again"))
-        session.report(Progress(Step.SERVICE_GIVEN_BACK, "models/bert is back with KServe", ["models/bert"]))
+        session.report(StepTaken(Step.KSERVE_RESUMED, "KServe's controllers run again"))
+        session.report(StepTaken(Step.SERVICE_GIVEN_BACK, "models/bert is back with KServe", ["models/bert"]))
 
     @asynccontextmanager
     async def connect(_: ClusterFlags) -> AsyncIterator[tuple[FakeKubeApi, str]]:

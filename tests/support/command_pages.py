@@ -58,7 +58,7 @@ a stable shape:
   if no cluster responds or there is no such service; `isvc doctor` says in its document that no cluster responds.
 - `isvc logs` and `isvc status --watch` print a line of JSON, or a document of YAML, for each line of a log or change of
   a service; a service that is gone has `namespace`, `name` and `deleted`. `isvc migrate apply` and `back` print one for
-  each step that has been taken.
+  each step that they report.
 - `isvc run`, `dashboard`, `operator` and `completion` have no such flag: they print a log, an address or a script.
 
 Each document below is one that the tests compare with what the command prints.

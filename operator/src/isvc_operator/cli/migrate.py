@@ -19,7 +19,7 @@ from isvc_operator.cli.values import WholeNumber
 
 if TYPE_CHECKING:
     from isvc_operator.migrate.objects import Objects
-    from isvc_operator.migrate.session import Progress, Session
+    from isvc_operator.migrate.session import Session, StepTaken
 
 _MOST = 20  # services at a time
 _LONGEST = 570  # seconds, less than new pods are held back for
@@ -155,12 +155,12 @@ def _session(objects: Objects, timeout: int, output: Output) -> Session:
     return Session(objects, partial(_report, output), time.monotonic, asyncio.sleep, _now, patience=float(timeout))
 
 
-def _report(output: Output, progress: Progress) -> None:
+def _report(output: Output, taken: StepTaken) -> None:
     if output is not Output.TEXT:
-        data = {"step": progress.step.value, "services": [*progress.services], "message": progress.message}
+        data = {"step": taken.step.value, "services": [*taken.services], "message": taken.message}
         write_record({"at": _now(), **data}, output)
         return
-    sys.stdout.write(f"{datetime.now(UTC).strftime('%H:%M:%S')} {progress.message}\n")
+    sys.stdout.write(f"{datetime.now(UTC).strftime('%H:%M:%S')} {taken.message}\n")
     sys.stdout.flush()
 
 

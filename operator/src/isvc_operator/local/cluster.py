@@ -291,7 +291,7 @@ class LocalCluster(ServiceSource):
 async def local_cluster(group: Group, settings: Settings) -> AsyncIterator[LocalCluster]:
     """Yield a cluster without services; on exit those that it has got are stopped."""
     # A new connection for each request, as a kubelet makes: a kept one holds a server that has one thread.
-    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    connector = aiohttp.TCPConnector(force_close=True)
     async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
         cluster = LocalCluster(group, session, settings)
         deriving = asyncio.create_task(cluster.keep_statuses())

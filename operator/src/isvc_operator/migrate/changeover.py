@@ -24,7 +24,7 @@ from isvc_operator.migrate.kserve import pause_controllers, put_away, put_back, 
 from isvc_operator.migrate.names import BUDGETS, ROUTES
 from isvc_operator.migrate.objects import path, service_path
 from isvc_operator.migrate.read import MigrationScope, children_of, services_in
-from isvc_operator.migrate.session import Progress, Session, Step
+from isvc_operator.migrate.session import Session, Step, StepTaken
 
 _OWN_CONDITIONS: Final = (PROGRESSING, SPEC_SUPPORTED, STORAGE_COMPLETE)
 _NAMED: Final = 20  # services in one line
@@ -45,7 +45,7 @@ async def apply(session: Session, scope: MigrationScope, parallel: int) -> None:
     if left := await _left_with_kserve(session):
         names = ", ".join(left[:_NAMED])
         message = f"{len(left)} services remain with KServe, whose controllers stay paused: {names}"
-        session.report(Progress(Step.SERVICES_LEFT, message, left))
+        session.report(StepTaken(Step.SERVICES_LEFT, message, left))
     else:
         await put_away(session)
 
@@ -116,7 +116,7 @@ async def _wait_for_kserve(session: Session, service: Manifest) -> None:
 
     await session.until(f"{_named(service)} is not served by KServe's pods yet", is_back)
     name = _named(service)
-    session.report(Progress(Step.SERVICE_GIVEN_BACK, f"{name} is back with KServe", [name]))
+    session.report(StepTaken(Step.SERVICE_GIVEN_BACK, f"{name} is back with KServe", [name]))
 
 
 def _uid(service: Manifest) -> str:

@@ -23,7 +23,7 @@ from isvc_operator.manifests import Manifest, annotations_of, controller_of, fin
 from isvc_operator.migrate.errors import MigrationFailed
 from isvc_operator.migrate.names import HASH, REVISION, SLICE_OF
 from isvc_operator.migrate.objects import deployment_path, path, service_path
-from isvc_operator.migrate.session import Progress, Session, Step
+from isvc_operator.migrate.session import Session, Step, StepTaken
 
 # Seconds; a Deployment with a progressDeadlineSeconds of 600 may have no more.
 HOLD: Final = 590
@@ -61,7 +61,7 @@ async def hand_over(session: Session, service: Manifest, children: Iterable[Mani
             "command again, or go back with: isvc migrate back"
         ) from error
     message = f"{name} is changed over, after {session.clock() - started:.0f} s"
-    session.report(Progress(Step.SERVICE_CHANGED_OVER, message, [name]))
+    session.report(StepTaken(Step.SERVICE_CHANGED_OVER, message, [name]))
 
 
 async def abandon(session: Session, children: Iterable[Manifest]) -> None:

@@ -13,7 +13,7 @@ from isvc_operator.migrate import kept
 from isvc_operator.migrate.errors import MigrationRefused
 from isvc_operator.migrate.names import OPERATOR, OPERATOR_CONTAINER, OPERATOR_NAMESPACE
 from isvc_operator.migrate.objects import deployment_path, path, root
-from isvc_operator.migrate.session import Progress, Session, Step
+from isvc_operator.migrate.session import Session, Step, StepTaken
 
 _OPERATOR: Final = deployment_path(OPERATOR_NAMESPACE, OPERATOR)
 _RUNTIMES: Final = ("ClusterServingRuntime", "ServingRuntime")
@@ -68,7 +68,7 @@ async def start_operator(session: Session, namespaces: Sequence[str]) -> None:
     await session.objects.merge_lists(_OPERATOR, {"spec": spec})
     await session.until("the operator is not available", lambda: _is_available(session))
     message = f"the operator watches {'all namespaces' if every else value}"
-    session.report(Progress(Step.OPERATOR_STARTED, message))
+    session.report(StepTaken(Step.OPERATOR_STARTED, message))
 
 
 async def stop_operator(session: Session) -> None:
@@ -83,7 +83,7 @@ async def stop_operator(session: Session) -> None:
         return not await session.objects.items("v1", "pods", OPERATOR_NAMESPACE, labels=labels)
 
     await session.until("the operator's pod does not end", has_ended)
-    session.report(Progress(Step.OPERATOR_STOPPED, "the operator is scaled to zero"))
+    session.report(StepTaken(Step.OPERATOR_STOPPED, "the operator is scaled to zero"))
 
 
 async def _is_available(session: Session) -> bool:

@@ -21,7 +21,7 @@ from isvc_operator.migrate.names import (
 )
 from isvc_operator.migrate.objects import deployment_path, path
 from isvc_operator.migrate.plan import electing_containers
-from isvc_operator.migrate.session import Progress, Session, Step
+from isvc_operator.migrate.session import Session, Step, StepTaken
 
 _MANAGER: Final = deployment_path(KSERVE_NAMESPACE, KSERVE_MANAGER)
 _LEASES: Final = path("coordination.k8s.io/v1", "leases", KSERVE_NAMESPACE)
@@ -53,7 +53,7 @@ async def pause_controllers(session: Session) -> None:
         else:
             await objects.merge(_LEASE, body)
     await session.until("KServe's manager still runs with its controllers", lambda: _has_paused(session, manager))
-    session.report(Progress(Step.KSERVE_PAUSED, "KServe's controllers are paused; its webhooks still serve"))
+    session.report(StepTaken(Step.KSERVE_PAUSED, "KServe's controllers are paused; its webhooks still serve"))
 
 
 async def resume_controllers(session: Session) -> None:
@@ -61,7 +61,7 @@ async def resume_controllers(session: Session) -> None:
     spec = {"holderIdentity": "", "leaseDurationSeconds": _A_MOMENT}
     if await session.objects.get(_LEASE):
         await session.objects.merge(_LEASE, {"metadata": {"annotations": {ANNOTATION_LEADERS: None}}, "spec": spec})
-    session.report(Progress(Step.KSERVE_RESUMED, "KServe's controllers run again"))
+    session.report(StepTaken(Step.KSERVE_RESUMED, "KServe's controllers run again"))
 
 
 async def put_away(session: Session) -> None:
@@ -81,7 +81,7 @@ async def put_away(session: Session) -> None:
         await kept.add(objects, kept.REPLICAS, {KSERVE_MANAGER: replicas})
         await objects.merge(_MANAGER, {"spec": {"replicas": 0}})
     message = f"KServe's manager is scaled to zero, and its {len(found)} webhook configurations are kept"
-    session.report(Progress(Step.KSERVE_STOPPED, message))
+    session.report(StepTaken(Step.KSERVE_STOPPED, message))
 
 
 async def put_back(session: Session) -> None:
@@ -99,7 +99,7 @@ async def put_back(session: Session) -> None:
     for key in (kept.WEBHOOKS, kept.REPLICAS):
         await kept.clear(objects, key)
     message = f"KServe's manager runs, and {len(webhooks)} webhook configurations are restored"
-    session.report(Progress(Step.KSERVE_STARTED, message))
+    session.report(StepTaken(Step.KSERVE_STARTED, message))
 
 
 async def _manager(session: Session) -> Manifest:

@@ -31,7 +31,7 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True)
-class Progress:
+class StepTaken:
     """A step that has been taken; ``services`` are those it is of, as ``namespace/name``."""
 
     step: Step
@@ -44,7 +44,7 @@ class Session:
     """``clock`` counts seconds, ``now`` returns RFC 3339 times; no step waits longer than ``patience`` seconds."""
 
     objects: Objects
-    report: Callable[[Progress], None]
+    report: Callable[[StepTaken], None]
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     now: Callable[[], str]
