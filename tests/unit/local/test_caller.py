@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,18 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from isvc_operator.local.caller import UNKNOWN, Endpoint, Served, model_names, predict_path, sample_request, served
+from isvc_operator.local import caller
+from isvc_operator.local.caller import (
+    UNKNOWN,
+    Endpoint,
+    Served,
+    model_names,
+    predict,
+    predict_path,
+    sample_request,
+    served,
+)
+from isvc_operator.local.errors import RunFailed
 
 
 @pytest.mark.parametrize(
@@ -31,6 +44,42 @@ async def test_a_list_of_another_protocol_is_none(text: str, names: list[str]) -
     async with TestServer(app) as server:
         assert server.port is not None
         assert await model_names(Endpoint("first", "first.default.example.com", server.port)) == names
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "text"),
+    [
+        ("é".encode(), "text/plain", "é"),
+        ("é".encode("latin-1"), "text/plain; charset=iso-8859-1", "é"),
+        ("é".encode(), "text/plain; charset=klingon", "é"),
+    ],
+)
+async def test_a_response_is_read_by_its_charset(content: bytes, kind: str, text: str) -> None:
+    async with answering(content, kind) as endpoint:
+        assert await predict(endpoint, b"{}") == text
+
+
+async def test_a_response_beyond_the_limit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller, "SENT_RESPONSE_BYTES", 64)
+    async with answering(b"x" * 64, "text/plain") as endpoint:
+        assert await predict(endpoint, b"{}") == "x" * 64
+    async with answering(b"x" * 65, "text/plain") as endpoint:
+        with pytest.raises(RunFailed, match=r"^/v1/models/first:predict returned more than 64 bytes$"):
+            await predict(endpoint, b"{}")
+
+
+@asynccontextmanager
+async def answering(content: bytes, kind: str) -> AsyncIterator[Endpoint]:
+    """A server that answers each POST so, and has no list of models."""
+
+    async def say(_: web.Request) -> web.Response:
+        return web.Response(body=content, headers={"Content-Type": kind})
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", say)
+    async with TestServer(app) as server:
+        assert server.port is not None
+        yield Endpoint("first", "first.default.example.com", server.port)
 
 
 async def test_commands_are_printed_for_so_many_models() -> None:
