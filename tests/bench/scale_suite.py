@@ -3,8 +3,9 @@
 What no program can be faster than is measured, too (``scale/least.py``).
 
 Each program gets a new cluster (``scale/cluster.py``): the pods exist in the API server only, and are ready at once.
-KServe's manager has no limit of processor time here, and its webhooks are not called. ``--services`` sets another
-number than a thousand, ``--profile`` writes ``scale-profile.txt`` beside the results.
+KServe's manager has no limit of processor time here. First Kubernetes' controllers have no limit of calls, so that the
+programs are compared, then their own, which most clusters have. ``--services`` sets another number than a thousand,
+``--profile`` writes ``scale-profile.txt`` beside the results.
 """
 
 from __future__ import annotations
@@ -35,7 +36,17 @@ FAILURES = 10
 RATE = 0.6  # of the services are let begin in a minute, where a changed runtime is followed slowly
 IDLE, KSERVES_IDLE = 300, 60  # seconds
 READS = {"discover", "list", "watch"}
+PEER = "KServe 0.20"
 Cell = TypeVar("Cell")
+
+
+@dataclass(frozen=True)
+class Limited:
+    """With the limit that Kubernetes' controllers have."""
+
+    ours: Created
+    theirs: Created
+    least: Least
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,7 @@ class Found:
     prototype: Created
     same_children: Created  # ours without Ingresses
     least: Least
+    limited: Limited
     sizes: list[Created]
 
 
@@ -104,14 +116,25 @@ def _found(assets: Path, count: int, scale: float) -> Found:
         same = _logged("ours, no Ingress", mine.create(count))
     with trial(Ours(), assets) as mine:
         bare = _logged("no program", least(mine, count))
+    limited = _limited(assets, count)
     sizes = [ours]
     for share in FLAT:
         with trial(Ours(), assets) as mine:
             sizes.append(_logged("ours", mine.create(max(1, int(share * count)))))
     return Found(
         ours, restarted, rest["idle"], rest["rolled"], rest["slowly"], rate, rest["failed"], theirs, their_restart,
-        their_idle, their_failed, prototype, same, bare, sorted(sizes, key=lambda cell: cell.services),
+        their_idle, their_failed, prototype, same, bare, limited, sorted(sizes, key=lambda cell: cell.services),
     )  # fmt: skip
+
+
+def _limited(assets: Path, count: int) -> Limited:
+    with trial(KServe(), assets, limited=True) as mine:
+        theirs = _logged("KServe, limited", mine.create(count))
+    with trial(Ours(), assets, limited=True) as mine:
+        ours = _logged("ours, limited", mine.create(count))
+    with trial(Ours(), assets, limited=True) as mine:
+        bare = _logged("no program, limited", least(mine, count))
+    return Limited(ours, theirs, bare)
 
 
 def _logged(name: str, cell: Cell) -> Cell:
@@ -121,13 +144,6 @@ def _logged(name: str, cell: Cell) -> Cell:
 
 def _rows(found: Found) -> list[Row]:
     ours, theirs, largest = found.ours, found.theirs, found.sizes[-1]
-    peer = "KServe 0.20"
-
-    def beside(id_: str, what: str, mine: float, other: float, unit: str, most: float) -> Row:
-        holds = mine <= most * other
-        return Row(f"scale-{id_}", what, mine, unit, f"≤ {most:g} × KServe's", holds, peer, other)
-
-    calls, theirs_calls = ours.calls_each, theirs.calls_each
     idle_calls = sum(found.idle.calls.values())
     restart_writes = sum(number for verb, number in found.restarted.calls.items() if verb not in READS)
     their_writes = sum(number for verb, number in found.their_restart.calls.items() if verb not in READS)
@@ -137,36 +153,47 @@ def _rows(found: Found) -> list[Row]:
     ratio = round(found.same_children.cpu / found.prototype.cpu, 2)
     each = [_cpu_each(cell) for cell in found.sizes]
     return [
-        beside("children", f"{ours.services:,} services: all Deployments and Services exist", ours.children,
-               theirs.children, "s", 0.5),
-        beside("ready", "all Ready", ours.ready, theirs.ready, "s", 0.3),
-        Row("scale-memory", "resident memory, the most", ours.rss, "MiB", "≤ 150", ours.rss <= 150, peer, theirs.rss),
+        *_created_rows("scale", f"{ours.services:,} services: ", ours, theirs),
+        Row("scale-memory", "resident memory, the most", ours.rss, "MiB", "≤ 150", ours.rss <= 150, PEER, theirs.rss),
         Row("scale-memory-largest", f"… with {largest.services:,} services", largest.rss, "MiB", "≤ 350",
             largest.rss <= 350),
-        Row("scale-calls", "API calls a service, created to Ready", calls, "calls", "≤ 6", calls <= 6, peer,
-            theirs_calls),
-        beside("api-server-cpu", "processor time of the API server", ours.api_server_cpu, theirs.api_server_cpu, "s",
-               0.5),
-        Row("scale-cpu", "processor time of the operator", ours.cpu, "s", "–", True, peer, theirs.cpu),
+        Row("scale-cpu", "processor time of the operator", ours.cpu, "s", "–", True, PEER, theirs.cpu),
         Row("scale-restart", "restart: calls that are no list and no watch", restart_writes, "calls", "0",
-            restart_writes == 0, peer, their_writes),
+            restart_writes == 0, PEER, their_writes),
         Row("scale-restart-time", "restart: process started → each service reconciled", caught_up, "s", "≤ 5",
-            caught_up <= 5, peer, found.their_restart.caught_up),
+            caught_up <= 5, PEER, found.their_restart.caught_up),
         Row("scale-idle", f"idle for {found.idle.seconds:g} s: calls", idle_calls, "calls", "0 but for the Lease",
-            idle_calls == 0, f"{peer}, {found.their_idle.seconds:g} s", sum(found.their_idle.calls.values())),
+            idle_calls == 0, f"{PEER}, {found.their_idle.seconds:g} s", sum(found.their_idle.calls.values())),
         Row("scale-idle-cpu", "idle: processor time", found.idle.cores, "cores", "≤ 0.02", found.idle.cores <= 0.02,
-            peer, found.their_idle.cores),
+            PEER, found.their_idle.cores),
         Row("scale-roll", "image of the runtime changed → all pods of the new one", found.rolled.available, "s", "–",
             True),
         Row("scale-roll-wrong", "… services whose last status is wrong", wrong, "", "0", wrong == 0),
         Row("scale-roll-rate", f"… with rolloutsPerMinute={found.rate:,}: begun in a minute, the most",
             found.slowly.in_a_minute, "", f"≤ {found.rate:,} + 5 %", found.slowly.in_a_minute <= 1.05 * found.rate),
         Row("scale-failure", f"a pod's failure → on the resource, slowest of {len(found.failed.seen)}", slowest, "s",
-            "≤ 2", slowest <= 2, f"{peer}: {sum(at is not None for at in found.their_failed.seen)} of 3 named"),
+            "≤ 2", slowest <= 2, f"{PEER}: {sum(at is not None for at in found.their_failed.seen)} of 3 named"),
         Row("scale-prototype", "processor time beside the kopf prototype's, the same children",
             found.same_children.cpu, "s", "≤ 1.2×", ratio <= 1.2, "prototype", found.prototype.cpu),
         Row("scale-flat", f"processor time a service with {found.sizes[-1].services:,} services", each[-1], "ms",
             "flat: ≤ 1.2×", each[-1] <= 1.2 * each[0], f"with {found.sizes[0].services:,}", each[0]),
+        *_created_rows("scale-limited", "controllers with their limit of calls: ", found.limited.ours,
+                       found.limited.theirs),
+    ]  # fmt: skip
+
+
+def _created_rows(id_: str, setup: str, ours: Created, theirs: Created) -> list[Row]:
+    def beside(name: str, what: str, mine: float, other: float, most: float) -> Row:
+        target = f"≤ {most:g} × KServe's"
+        return Row(f"{id_}-{name}", what, mine, "s", target, mine <= most * other, PEER, other)
+
+    calls = ours.calls_each
+    return [
+        beside("children", f"{setup}all Deployments and Services exist", ours.children, theirs.children, 0.5),
+        beside("ready", "… all Ready", ours.ready, theirs.ready, 0.3),
+        Row(f"{id_}-calls", "… API calls a service, created to Ready", calls, "calls", "≤ 6", calls <= 6, PEER,
+            theirs.calls_each),
+        beside("api-server-cpu", "… processor time of the API server", ours.api_server_cpu, theirs.api_server_cpu, 0.5),
     ]  # fmt: skip
 
 
@@ -179,6 +206,7 @@ def _tables(found: Found) -> str:
     for name, cell in [
         ("KServe", found.theirs), *(("ours", cell) for cell in found.sizes),
         ("ours, no Ingress", found.same_children), ("prototype", found.prototype),
+        ("KServe, limited controllers", found.limited.theirs), ("ours, limited controllers", found.limited.ours),
     ]:  # fmt: skip
         lines.append(f"| {name} | {cell.services:,} | {cell.client:g} | {cell.children:g} | {cell.ready:g} "
                      f"| {cell.calls_each:g} | {cell.cpu:g} | {_cpu_each(cell):g} | {cell.api_server_cpu:g} "
@@ -186,6 +214,7 @@ def _tables(found: Found) -> str:
     seen = sorted(seconds for seconds in found.failed.seen if seconds is not None)
     words = [
         f"Calls of ours, created to Ready: {verbs(found.ours.calls)}; of KServe: {verbs(found.theirs.calls)}.",
+        f"With limited controllers: {verbs(found.limited.ours.calls)}; {verbs(found.limited.theirs.calls)}.",
         f"Restart of ours: {verbs(found.restarted.calls)}, {found.restarted.cpu:g} s of CPU; of KServe: "
         f"{verbs(found.their_restart.calls)}, {found.their_restart.cpu:g} s.",
         f"Idle, ours: {verbs(found.idle.calls)}.",
@@ -196,16 +225,18 @@ def _tables(found: Found) -> str:
         f"Failures named: {len(seen)} of {len(found.failed.seen)}, "
         f"p50 {median(seen) if seen else float('nan'):g} s; KServe: {found.their_failed.seen}.",
     ]
-    bare = found.least
-    lines.append(f"| no program: a client creates the children | {bare.services:,} | – | {bare.children:g} "
-                 f"| {bare.available:g} (pods) | – | – | – | {bare.api_server_cpu:g} | – "
-                 f"| {bare.yardstick:g} |")  # fmt: skip
+    for name, bare in (("no program", found.least), ("no program, limited controllers", found.limited.least)):
+        lines.append(f"| {name}: a client creates the children | {bare.services:,} | – | {bare.children:g} "
+                     f"| {bare.available:g} (pods) | – | – | – | {bare.api_server_cpu:g} | – "
+                     f"| {bare.yardstick:g} |")  # fmt: skip
     return "\n".join(lines) + "\n\n" + "\n".join(f"- {line}" for line in words)
 
 
 def _cells(found: Found) -> list[tuple[str, dict[str, Any]]]:
-    named = {name: cell for name, cell in vars(found).items() if name not in {"sizes", "rate"}}
-    return [*((name, asdict(cell)) for name, cell in named.items()), *(("size", asdict(cell)) for cell in found.sizes)]
+    named = {name: cell for name, cell in vars(found).items() if name not in {"sizes", "rate", "limited"}}
+    limited = {f"limited_{name}": cell for name, cell in vars(found.limited).items()}
+    sizes = (("size", asdict(cell)) for cell in found.sizes)
+    return [*((name, asdict(cell)) for name, cell in (named | limited).items()), *sizes]
 
 
 def _cpu_each(cell: Created) -> float:

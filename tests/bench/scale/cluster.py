@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 ROOT = Path(__file__).parents[3]
 NODE = "kwok"
 _CONTROLLERS = "deployment-controller,replicaset-controller,endpointslice-controller,garbage-collector-controller"
-# Their own limits of 20 and 50 calls a second would be measured otherwise, and not the operator.
+# Without their own limits, of which the one of a controller is 20 calls a second.
 _NO_LIMIT = ("--kube-api-qps=5000", "--kube-api-burst=10000")
 _STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-delete")
 _START_TIMEOUT = 60.0  # seconds
@@ -39,8 +39,14 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running_cluster(assets: Path, folder: Path, install: Callable[[ApiServer], None], *flags: str) -> Iterator[Cluster]:
-    """A cluster with what ``install`` makes, and these flags of the API server; it is gone at the end of the block."""
+def running_cluster(
+    assets: Path, folder: Path, install: Callable[[ApiServer], None], *flags: str, limited: bool = False
+) -> Iterator[Cluster]:
+    """A cluster with what ``install`` makes, and these flags of the API server; it is gone at the end of the block.
+
+    ``limited``: controllers and scheduler send as many calls a second as by default, and not as many as they can.
+    """
+    limits = () if limited else _NO_LIMIT
     controllers, scheduler, kwok = (
         printed("program", name) for name in ("kube-controller-manager", "kube-scheduler", "kwok")
     )
@@ -51,9 +57,9 @@ def running_cluster(assets: Path, folder: Path, install: Callable[[ApiServer], N
         kubeconfig = f"--kubeconfig={server.kubeconfig}"
         # They elect no leader and serve nothing.
         for command in (
-            [controllers, kubeconfig, f"--controllers={_CONTROLLERS}", *_NO_LIMIT, "--leader-elect=false",
+            [controllers, kubeconfig, f"--controllers={_CONTROLLERS}", *limits, "--leader-elect=false",
              "--secure-port=0"],
-            [scheduler, kubeconfig, *_NO_LIMIT, "--leader-elect=false", "--secure-port=0"],
+            [scheduler, kubeconfig, *limits, "--leader-elect=false", "--secure-port=0"],
             [kwok, kubeconfig, "--manage-all-nodes", "--cidr=10.128.0.0/12", *stages],
         ):  # fmt: skip
             stack.enter_context(started(command, folder / f"{Path(command[0]).name}.log"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import json
@@ -17,7 +18,7 @@ import psutil
 
 from tests.bench.migration import kserve
 from tests.bench.scale.cluster import Cluster, printed, started
-from tests.bench.scale.services import RUNTIMES, runtime
+from tests.bench.scale.services import RUNTIMES, runtime, service, services_path
 from tests.support.apiserver import ApiServer, install_crds, wait_until_served
 from tests.support.operator_process import OPERATOR, WATCHES, in_pod
 from tests.support.ports import free_port, release
@@ -86,16 +87,15 @@ class Ours:
 
 @dataclass(frozen=True)
 class KServe:
-    """KServe's manager with its own CRDs and ConfigMap; its webhooks are not called."""
+    """KServe's manager with its own CRDs, ConfigMap and webhooks; one of these adds the model to each pod."""
 
     name: str = "KServe"
     user_agents: tuple[str, ...] = ("kserve/", "manager/")
 
     def install(self, server: ApiServer) -> None:
         """Its CRDs and its ConfigMap, and the runtime."""
-        objects = kserve.objects_of(Path(printed("sources", "kserve")))
         server.create_namespace("kserve")
-        for item in objects:
+        for item in _kserves_objects():
             if item["kind"] == "CustomResourceDefinition":
                 _apply(server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", item)
             elif item["kind"] == "ConfigMap":
@@ -105,17 +105,21 @@ class KServe:
 
     @contextlib.contextmanager
     def running(self, cluster: Cluster) -> Iterator[Running]:
-        """The manager, once it is ready."""
+        """The manager, once it is ready and its webhooks are called."""
         metrics, probes, webhooks = (release(free_port()) for _ in range(3))
         with tempfile.TemporaryDirectory() as folder:
             certificates = Path(folder) / "k8s-webhook-server" / "serving-certs"  # where it looks
             certificates.mkdir(parents=True)
-            for name, content in zip(("tls.key", "tls.crt"), kserve.make_certificate(), strict=True):
-                (certificates / name).write_bytes(content)
+            key, certificate = kserve.make_certificate()
+            (certificates / "tls.key").write_bytes(key)
+            (certificates / "tls.crt").write_bytes(certificate)
             command = [printed("program", "kserve"), f"--metrics-addr=127.0.0.1:{metrics}",
                        f"--health-probe-addr=127.0.0.1:{probes}", f"--webhook-port={webhooks}"]  # fmt: skip
             environment = {"POD_NAMESPACE": "kserve", "TMPDIR": folder}
-            with _started(command, cluster, "kserve", probes, "/readyz", environment) as process:
+            with (
+                _started(command, cluster, "kserve", probes, "/readyz", environment) as process,
+                _called(cluster.server, f"https://127.0.0.1:{webhooks}", certificate),
+            ):
                 controller = r'\{[^}]*controller="inferenceservice"[^}]*\}'
                 yield Running(
                     process, metrics,
@@ -144,6 +148,33 @@ class Prototype:
         command = [sys.executable, "-m", "tests.bench.scale.prototype", str(port)]
         with _started(command, cluster, "prototype", port, "/") as process:
             yield Running(process, port, re.compile(r"^done (\S+)$", re.M), re.compile(r"^waiting (\S+)$", re.M))
+
+
+def _kserves_objects() -> list[dict[str, Any]]:
+    return kserve.objects_of(Path(printed("sources", "kserve")))
+
+
+@contextlib.contextmanager
+def _called(server: ApiServer, url: str, certificate: bytes) -> Iterator[None]:
+    """KServe's webhooks are called at ``url``, until the end of the block."""
+    with contextlib.ExitStack() as stack:
+        for item in _kserves_objects():
+            if not item["kind"].endswith("WebhookConfiguration"):
+                continue
+            for webhook in item["webhooks"]:
+                path = webhook["clientConfig"]["service"]["path"]
+                webhook["clientConfig"] = {"url": url + path, "caBundle": base64.b64encode(certificate).decode()}
+            collection = f"/apis/admissionregistration.k8s.io/v1/{item['kind'].lower()}s"
+            _apply(server, collection, item)
+            stack.callback(server.send, "DELETE", f"{collection}/{item['metadata']['name']}")
+        eventually(lambda: _is_defaulted(server), "KServe's webhooks are called", _START_TIMEOUT)
+        yield
+
+
+def _is_defaulted(server: ApiServer) -> bool:
+    """Whether a new service would get what only a webhook adds."""
+    created = server.send("POST", services_path("default") + "?dryRun=All", service("new", "default"))
+    return bool(created["metadata"].get("annotations"))
 
 
 @contextlib.contextmanager

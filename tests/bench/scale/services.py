@@ -36,7 +36,7 @@ def runtime(tag: str = "1") -> dict[str, Any]:
 
 def service(name: str, namespace: str, **variables: str) -> dict[str, Any]:
     """A service whose server gets these environment variables."""
-    # KServe's webhook, which is not installed here, would add the runtime's name.
+    # With the runtime's name, so that no program has to look for one.
     model: dict[str, Any] = {
         "modelFormat": {"name": "factor"}, "protocolVersion": "v1", "runtime": RUNTIME,
         "storageUri": f"pvc://{CLAIM}/factor",

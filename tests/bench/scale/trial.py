@@ -274,8 +274,8 @@ class Trial:
 
 
 @contextlib.contextmanager
-def trial(contender: Contender, assets: Path) -> Iterator[Trial]:
-    """A new cluster for it, with no service yet."""
+def trial(contender: Contender, assets: Path, *, limited: bool = False) -> Iterator[Trial]:
+    """A new cluster for it, with no service yet; with ``limited`` controllers, or with such as have no limit."""
 
     def install(server: ApiServer) -> None:
         contender.install(server)
@@ -284,7 +284,7 @@ def trial(contender: Contender, assets: Path) -> Iterator[Trial]:
 
     with (
         tempfile.TemporaryDirectory() as folder,
-        running_cluster(assets, Path(folder), install, *_ONE_LOG) as cluster,
+        running_cluster(assets, Path(folder), install, *_ONE_LOG, limited=limited) as cluster,
         contextlib.closing(Client(cluster.server)) as client,
         watching(client, services_path(NAMESPACE)) as services,
         watching(client, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments") as deployments,
