@@ -5,7 +5,7 @@
 3. render    every child                                         pure
 4. apply     what differs; delete what is no longer rendered     (the API server)
 5. observe   rollout, pods, failures                             pure, except for logs and Events
-6. write     the status, once, if it has changed; then Events    (the API server)
+6. write     the status, once, if it has changed; then Events    (the API server; a mere stage when it has lasted)
 
 A service whose children were created by step 4 goes to the end of the queue: its status is written when it comes again.
 """
@@ -35,6 +35,7 @@ from isvc_operator.kube.made import Made, wanted
 from isvc_operator.kube.objects import ObjectReader, read_storage
 from isvc_operator.kube.observation import Observer
 from isvc_operator.kube.pod_details import PodDetails
+from isvc_operator.kube.stages import Stages
 from isvc_operator.kube.status import write_status
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.status import derive_status
@@ -77,6 +78,7 @@ class Reconciler:
         self._details = PodDetails(self.api, self.clock)
         self._observer = Observer(self.cache, self._details)
         self._ending = Ending(self.cache, self.clock)
+        self._stages = Stages(self.clock)
         self._resolved: Made[Resolved] = Made()
         self._rendered: Made[list[dict[str, Any]]] = Made()
         self.use(self.config)
@@ -112,6 +114,7 @@ class Reconciler:
             self._details.forget(key)
             self._children.forget(key)
             self._ending.forget(key)
+            self._stages.forget(key)
             self._resolved.forget(key)
             self._rendered.forget(key)
             self._observer.ignored.forget(key)
@@ -162,12 +165,14 @@ class Reconciler:
                 key, service, resolved, problem=problem, rendered=rendered, applied=applied, config=config
             )
             status = derive_status(observation, now := self.now())
-        with step("write"):
-            await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)
+        held_back = self._stages.left(key, service.status, status)
+        if not held_back:
+            with step("write"):
+                await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)
         if failed is not None:
             raise failed
         resync = RESYNC if resolved and (resolved.refers_to_objects or resolved.waits_for_keda) else None
-        times = (requeue_after, applied.requeue_after, resync)
+        times = (held_back or None, requeue_after, applied.requeue_after, resync)
         return min((seconds for seconds in times if seconds is not None), default=None)
 
     async def _resolve(

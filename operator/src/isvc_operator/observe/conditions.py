@@ -87,5 +87,14 @@ def _with_time(current: Condition, previous: Condition | None, now: str) -> Cond
     return current.model_copy(update={"last_transition_time": now})
 
 
+def is_another_stage(before: Sequence[Condition], after: Sequence[Condition]) -> bool:
+    """Whether a service goes on starting: ``Ready`` has another reason, and no condition another status than before."""
+    old, new = ({item.type: item for item in conditions} for conditions in (before, after))
+    if READY not in old or READY not in new or new[READY].status != "Unknown":
+        return False
+    same = {type_: item.status for type_, item in old.items()} == {type_: item.status for type_, item in new.items()}
+    return same and old[READY].reason != new[READY].reason
+
+
 def _content(item: Condition) -> tuple[str | None, ...]:
     return item.status, item.severity, item.reason, item.message

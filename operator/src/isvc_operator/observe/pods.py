@@ -108,9 +108,12 @@ def first_failure(pods: Sequence[Pod]) -> PodFailure | None:
 
 
 def stage(pods: Sequence[Pod]) -> Stage:
-    """Return the stage of the pod that is closest to being ready."""
-    pod = furthest(pods) or next(iter(pods), None)
-    return stage_of(pod) if pod else Stage(CREATING, "Waiting for the Deployment controller to create the pod")
+    """Return the stage of the pod that is closest to being ready.
+
+    Without such a pod it is the Deployment controller's turn: to create one, or to report those that are ready.
+    """
+    pod = furthest(pods)
+    return stage_of(pod) if pod else Stage(CREATING, "Waiting for the Deployment controller")
 
 
 def furthest(pods: Sequence[Pod]) -> Pod | None:

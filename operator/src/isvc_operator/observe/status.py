@@ -257,7 +257,8 @@ def _model_status(observed: Observation, previous: InferenceServiceStatus, now: 
         last_failure_info=_failure_info(observed, before.last_failure_info, now),
         copies=ModelCopies(
             failed_copies=int(bool(observed.predictor.failure)),
-            total_copies=sum(map(is_ready, observed.predictor.pods)),
+            # The pods' conditions, and the Deployment's count of them, which follows: until then it is not available.
+            total_copies=min(sum(map(is_ready, observed.predictor.pods)), observed.predictor.rollout.serving),
         ),
     )
 

@@ -152,7 +152,7 @@ def test_the_location_of_a_failure(container: str | None, location: str) -> None
 # --- stages ------------------------------------------------------------------------------------------
 
 STAGES: dict[str, tuple[list[dict[str, Any]], Stage]] = {
-    "no pod": ([], Stage("CreatingPod", "Waiting for the Deployment controller to create the pod")),
+    "no pod": ([], Stage("CreatingPod", "Waiting for the Deployment controller")),
     "no node": ([a_pod(node=None)], Stage("Scheduling", f"pod {POD}: waiting for a node")),
     "a node, and nothing runs": (
         [a_pod(initializer=an_initializer(waiting("PodInitializing")))],
@@ -177,6 +177,10 @@ STAGES: dict[str, tuple[list[dict[str, Any]], Stage]] = {
     "the furthest of several": (
         [a_pod("behind", node=None), a_pod("ahead", initializer=an_initializer(running()))],
         Stage("LoadingModel", "pod ahead: the storage-initializer is copying the model"),
+    ),
+    "a ready pod that its Deployment does not count yet": (
+        [a_ready_pod()],
+        Stage("CreatingPod", "Waiting for the Deployment controller"),
     ),
     "one is ready, the other is not": (
         [a_ready_pod("ready"), a_pod("starting", initializer=an_initializer(running()))],

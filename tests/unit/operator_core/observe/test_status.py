@@ -171,6 +171,17 @@ def test_a_crash_beside_a_complete_rollout_does_not_make_the_service_unready() -
     }
 
 
+def test_a_ready_pod_is_a_copy_when_its_deployment_counts_it() -> None:
+    counts = {
+        serving: status_of(rollout=Rollout(complete=bool(serving), serving=serving, message=""), pods=[a_ready_pod()])[
+            "modelStatus"
+        ]["copies"]["totalCopies"]
+        for serving in (0, 1)
+    }
+
+    assert counts == {0: 0, 1: 1}
+
+
 def test_a_pod_that_does_not_come_to_load_the_model_does_not_fail_the_model() -> None:
     status = status_of(rollout=STARTING, pods=[a_pod()], failure=NO_NODE, stage=PREPARING)
     message = f"pod {POD}: 3 Insufficient cpu; add a node"

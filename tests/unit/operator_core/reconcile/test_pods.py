@@ -129,12 +129,49 @@ async def test_progress_is_reported_every_two_seconds_and_without_events(cluster
         cluster.api.logs[f"{POD}/storage-initializer"] = f" {line}\n"
         calls[second] = await cluster.reconcile()
 
-    assert calls == {0: [STATUS, "POST events"], 1: [], 2: [LOG, STATUS], 3: [], 4: [LOG, STATUS]}
+    assert calls == {0: [], 1: [STATUS, "POST events"], 2: [LOG, STATUS], 3: [], 4: [LOG, STATUS]}
     assert cluster.condition("Ready")["reason"] == "LoadingModel"
     assert cluster.condition("Ready")["message"] == (
         f"pod {POD}: the storage-initializer is copying the model: 80 % of 4.7 GiB (1 of 1 pods updated, 0 available)"
     )
     assert cluster.again == 2.0
+
+
+async def test_a_stage_that_has_not_lasted_for_a_second_is_not_written(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    calls = {}
+    starting = {"available": 0, "progressing": "ReplicaSetUpdated"}
+    for second, pod, rollout in (
+        (0.0, a_pod(node=None), starting),
+        (0.1, a_pod(), starting),
+        (0.9, a_pod(containers=[a_container()]), starting),
+        (1.0, a_pod(containers=[a_container()]), starting),
+        (1.1, a_ready_pod(), {}),
+    ):
+        cluster.seconds.passed = second
+        cluster.roll_out(pod, **rollout)
+        calls[second] = [*await cluster.reconcile(), cluster.condition("Ready").get("reason")]
+
+    written = [STATUS, "POST events"]
+    assert calls == {
+        0.0: ["CreatingPod"],
+        0.1: ["CreatingPod"],
+        0.9: ["CreatingPod"],
+        1.0: [*written, "StartingServer"],
+        1.1: [*written, None],
+    }
+
+
+async def test_a_failure_is_written_at_once(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_pod(), available=0, progressing="ReplicaSetUpdated")
+    assert await cluster.reconcile() == []
+    assert cluster.again == 1.0
+
+    cluster.roll_out(a_crashed_pod(), available=0, progressing="ReplicaSetUpdated")
+
+    assert STATUS in await cluster.reconcile()
+    assert cluster.condition("Ready")["reason"] == "ServerFailed"
 
 
 async def test_progress_that_did_not_change_is_not_written(cluster: Cluster) -> None:
@@ -160,8 +197,10 @@ async def test_a_claim_in_use_by_another_node_is_reported_once_the_pod_is_late(c
     }
     cluster.api.recorded.append(event)
     await cluster.reconcile()
-    assert cluster.again == 5.0
-    cluster.seconds.passed = cluster.again
+    cluster.seconds.passed = 1
+    await cluster.reconcile()
+    assert cluster.again == 4.0
+    cluster.seconds.passed = 5
 
     assert await cluster.reconcile() == ["GET events", STATUS, "POST events"]
 

@@ -122,6 +122,8 @@ async def test_a_transformer_that_stays_not_ready_is_reported_with_its_log_and_w
     cluster = await with_transformer()
     await cluster.settle()
     cluster.api.put(a_front_pod(containers=[a_container()]))
+    await cluster.reconcile()
+    cluster.seconds.passed = 1
     await cluster.settle()
     cluster.api.logs[f"{FRONT}/kserve-container"] = "the predictor at http://nowhere is not ready"
     log = f"GET pods/{FRONT}/log"
