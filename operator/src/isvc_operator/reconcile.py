@@ -13,7 +13,7 @@ A service whose children were created by step 4 goes to the end of the queue: it
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,20 @@ log = logging.getLogger(__name__)
 RESYNC = 300.0
 # Failed attempts before the status reports an API server that is unavailable: four to eight seconds of retries.
 REPORT_AFTER = 4
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of steps 2 to 4: all of it, or as much as there was before a ``problem``, which the status reports.
+
+    ``failed`` is an error after which the service is tried again.
+    """
+
+    resolved: Resolved | None = None
+    rendered: Sequence[dict[str, Any]] = ()
+    applied: Applied = field(default_factory=Applied)
+    problem: Problem | None = None
+    failed: OperatorError | None = None
 
 
 @dataclass
@@ -107,72 +121,97 @@ class Reconciler:
                 return self._ending.left(key) or None
 
     async def _reconcile(self, key: ServiceKey, failures: int) -> float | None:
-        step = self.tracer.span
-        with step("gather"):
+        with self.tracer.span("gather"):
             gathered = gather(self.cache, key)
         if gathered is None:
-            self._details.forget(key)
-            self._children.forget(key)
-            self._ending.forget(key)
-            self._stages.forget(key)
-            self._resolved.forget(key)
-            self._rendered.forget(key)
-            self._observer.ignored.forget(key)
+            self._forget(key)
             await release_finalizer(self.api, self.cache, key)
             return None
         if left := self._ending.left(key):
             return left
         service, problem = self.cache.read(gathered.body, read_service)
-        resolved: Resolved | None = None
-        failed: OperatorError | None = None
-        config, applied = gathered.config(self.config), Applied()
-        rendered: list[dict[str, Any]] = []
-        if problem is None:
-            try:
-                with step("resolve"):
-                    resolved = None if is_stopped(service) else await self._resolve(key, service, gathered, config)
-                with step("render"):
-                    rendered = self._render(key, resolved, config) if resolved else []
-                with step("apply"):
-                    applied = await self._children.apply(
-                        key,
-                        gathered.body,
-                        rendered=rendered,
-                        observed=gathered.children,
-                        canaries=canary_requests(service.spec),
-                        origin=origin_of(service, resolved),
-                        rollouts_per_minute=config.inference_service.rollouts_per_minute,
-                    )
-            except NamespaceEnding:
-                raise
-            except (KubeError, InvalidCredentials) as error:
-                if isinstance(error, KubeError) and error.is_transient and failures < REPORT_AFTER:
-                    raise
-                failed, problem = error, Problem.of(error)
-            except InvalidSpec as error:
-                problem = Problem.of(error)
-            except Exception as error:  # reported in the status of the service that triggers it
-                log.exception("the operator has failed")
-                failed = Unexpected(f"the operator has failed ({type(error).__name__}: {error}); see its log")
-                problem = Problem.of(failed)
-        if problem is None and applied.created:
+        config = gathered.config(self.config)
+        outcome = (
+            Outcome(problem=problem)
+            if problem
+            else await self._apply(key, service, gathered, config=config, failures=failures)
+        )
+        if outcome.applied.created and outcome.problem is None:
             # Where many services are created, all of them get their children first. The first events of the pods have
             # arrived by then, so that one write of the status contains them. Until then what was decided is held.
             self._resolved.hold(key)
             return 0.0
-        with step("observe"):
+        return await self._report(key, service, gathered, config=config, outcome=outcome)
+
+    def _forget(self, key: ServiceKey) -> None:
+        for memory in (self._details, self._children, self._ending, self._stages, self._resolved, self._rendered):
+            memory.forget(key)
+        self._observer.ignored.forget(key)
+
+    async def _apply(
+        self, key: ServiceKey, service: InferenceService, gathered: Gathered, *, config: OperatorConfig, failures: int
+    ) -> Outcome:
+        """Resolve, render and apply; raises a transient error, unless it has lasted for so many ``failures``."""
+        step, resolved, rendered = self.tracer.span, None, list[dict[str, Any]]()
+        try:
+            with step("resolve"):
+                resolved = None if is_stopped(service) else await self._resolve(key, service, gathered, config)
+            with step("render"):
+                rendered = self._render(key, resolved, config) if resolved else []
+            with step("apply"):
+                applied = await self._children.apply(
+                    key,
+                    gathered.body,
+                    rendered=rendered,
+                    observed=gathered.children,
+                    canaries=canary_requests(service.spec),
+                    origin=origin_of(service, resolved),
+                    rollouts_per_minute=config.inference_service.rollouts_per_minute,
+                )
+            return Outcome(resolved, rendered, applied)
+        except NamespaceEnding:
+            raise
+        except (KubeError, InvalidCredentials) as error:
+            if isinstance(error, KubeError) and error.is_transient and failures < REPORT_AFTER:
+                raise
+            return Outcome(resolved, rendered, problem=Problem.of(error), failed=error)
+        except InvalidSpec as error:
+            return Outcome(resolved, rendered, problem=Problem.of(error))
+        except Exception as error:  # reported in the status of the service that triggers it
+            log.exception("the operator has failed")
+            failed = Unexpected(f"the operator has failed ({type(error).__name__}: {error}); see its log")
+            return Outcome(resolved, rendered, problem=Problem.of(failed), failed=failed)
+
+    async def _report(
+        self,
+        key: ServiceKey,
+        service: InferenceService,
+        gathered: Gathered,
+        *,
+        config: OperatorConfig,
+        outcome: Outcome,
+    ) -> float | None:
+        """Observe the service, and write its status; raises what has failed before."""
+        resolved = outcome.resolved
+        with self.tracer.span("observe"):
             observation, requeue_after = await self._observer.observe(
-                key, service, resolved, problem=problem, rendered=rendered, applied=applied, config=config
+                key,
+                service,
+                resolved,
+                problem=outcome.problem,
+                rendered=outcome.rendered,
+                applied=outcome.applied,
+                config=config,
             )
             status = derive_status(observation, now := self.now())
         held_back = self._stages.left(key, service.status, status)
         if not held_back:
-            with step("write"):
+            with self.tracer.span("write"):
                 await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)
-        if failed is not None:
-            raise failed
+        if outcome.failed is not None:
+            raise outcome.failed
         resync = RESYNC if resolved and (resolved.refers_to_objects or resolved.waits_for_keda) else None
-        times = (held_back or None, requeue_after, applied.requeue_after, resync)
+        times = (held_back or None, requeue_after, outcome.applied.requeue_after, resync)
         return min((seconds for seconds in times if seconds is not None), default=None)
 
     async def _resolve(
