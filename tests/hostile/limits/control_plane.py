@@ -370,7 +370,7 @@ BOUNDS: tuple[Bound, ...] = (
         constant="isvc_operator.limits:SENT_RESPONSE_BYTES",
         unit=Unit.BYTES,
         beyond="an error in its place",
-        test="tests/integration/local/test_cluster.py::test_an_answer_that_is_too_large_is_an_error",
+        test="tests/unit/local/test_caller.py::test_a_response_beyond_the_limit_is_an_error",
     ),
     Bound(
         what="`isvc run`: open connections to the ingress",
