@@ -32,7 +32,7 @@ MODULES = {
 }
 # It ends the operator at its start, when there is no status to write.
 NEVER_WRITTEN = {"InvalidConfig"}
-STAGES = {"CreatingPod", "Scheduling", "PreparingPod", "LoadingModel", "StartingServer"}
+STAGES = {"WaitingForDeployment", "Scheduling", "PreparingPod", "LoadingModel", "StartingServer"}
 GOOD = {"NewReplicaSetAvailable", "TrafficHeld", "InferenceServiceReady", "InferenceServiceNotReady"}
 OF_MODEL_STATUS = {"ModelLoadFailed", "RuntimeUnhealthy"}
 # Beside a failure that has its own reason, or of pods that serve as they should.

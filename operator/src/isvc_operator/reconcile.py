@@ -5,7 +5,7 @@
 3. render    every child                                         pure
 4. apply     what differs; delete what is no longer rendered     (the API server)
 5. observe   rollout, pods, failures                             pure, except for logs and Events
-6. write     the status, once, if it has changed; then Events    (the API server; a mere stage when it has lasted)
+6. write     the status, once, if it has changed; then Events    (the API server; stages once a second)
 
 A service whose children were created by step 4 goes to the end of the queue: its status is written when it comes again.
 """
@@ -204,14 +204,15 @@ class Reconciler:
                 config=config,
             )
             status = derive_status(observation, now := self.now())
-        held_back = self._stages.left(key, service.status, status)
-        if not held_back:
+        wait = self._stages.wait(key, service.status, status)
+        if not wait:
             with self.tracer.span("write"):
                 await write_status(self.api, self.cache, gathered.body, service=service, status=status, now=now)
+            self._stages.forget(key)
         if outcome.failed is not None:
             raise outcome.failed
         resync = RESYNC if resolved and (resolved.refers_to_objects or resolved.waits_for_keda) else None
-        times = (held_back or None, requeue_after, outcome.applied.requeue_after, resync)
+        times = (wait or None, requeue_after, outcome.applied.requeue_after, resync)
         return min((seconds for seconds in times if seconds is not None), default=None)
 
     async def _resolve(

@@ -58,7 +58,7 @@ class Cluster:
                 ("ingress", name),
             ):
                 eventually(lambda: namespace.find(kind, child), f"{kind} {child} exists", WITHIN)  # noqa: B023
-            namespace.wait_for_condition("Ready", "Unknown", "CreatingPod", service=name, within=WITHIN)
+            namespace.wait_for_condition("Ready", "Unknown", "WaitingForDeployment", service=name, within=WITHIN)
 
     def metric(self, pattern: str) -> float:
         """The sum of the samples that match."""

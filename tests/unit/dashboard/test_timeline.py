@@ -87,7 +87,7 @@ def test_a_container_that_has_ended_with_an_error_has_failed() -> None:
 
 
 def test_without_pods_there_is_no_line() -> None:
-    assert line_of(view_of(Related(service=PLAYED.body("Unknown", "CreatingPod", ""))), BEGAN) is None
+    assert line_of(view_of(Related(service=PLAYED.body("Unknown", "WaitingForDeployment", ""))), BEGAN) is None
 
 
 @pytest.mark.parametrize("length", [1, 3, 34, 61, 700, 5000, 90_000])

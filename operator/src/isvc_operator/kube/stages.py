@@ -1,4 +1,4 @@
-"""Holds back a status that only names another stage of a service's start: most stages last for milliseconds."""
+"""Lets the status of a starting service follow its stages once a second: most of them last for milliseconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from isvc_operator.api.inference_service import InferenceServiceStatus
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.conditions import is_another_stage
 
-HELD_BACK: Final = 1.0  # seconds
+BETWEEN: Final = 1.0  # seconds, at least, from a stage that is not written to one that is
 
 
 @dataclass
@@ -20,16 +20,17 @@ class Stages:
     clock: Callable[[], float]
     _since: dict[ServiceKey, float] = field(default_factory=dict)
 
-    def left(self, key: ServiceKey, before: InferenceServiceStatus, after: InferenceServiceStatus) -> float:
-        """Return for how many seconds ``after`` is held back; 0 if it is to be written now, or is what is written."""
+    def wait(self, key: ServiceKey, before: InferenceServiceStatus, after: InferenceServiceStatus) -> float:
+        """Return in how many seconds ``after`` may be written; 0 if now.
+
+        After a stage is written, the service has to be forgotten.
+        """
         now, same = self.clock(), before.observed_generation == after.observed_generation
         if same and is_another_stage(before.conditions, after.conditions):
-            left = self._since.setdefault(key, now) + HELD_BACK - now
-            if left > 0:
-                return left
+            return max(0.0, self._since.setdefault(key, now) + BETWEEN - now)
         self.forget(key)
         return 0.0
 
     def forget(self, key: ServiceKey) -> None:
-        """Forget a service."""
+        """Forget a service, which is gone, or whose status has its stage."""
         self._since.pop(key, None)

@@ -18,8 +18,9 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.manifests import Manifest, Pod, labels_of, name_of
 
-# The reasons of the component's condition, in the order of a pod's start.
-CREATING = "CreatingPod"
+# The reasons of the component's condition. The first is for the Deployment controller, which creates a pod
+# and reports it at the end; the others are in the order of a pod's start.
+WAITING = "WaitingForDeployment"
 SCHEDULING = "Scheduling"
 PREPARING = "PreparingPod"
 LOADING = "LoadingModel"
@@ -113,7 +114,7 @@ def stage(pods: Sequence[Pod]) -> Stage:
     Without such a pod it is the Deployment controller's turn: to create one, or to report those that are ready.
     """
     pod = furthest(pods)
-    return stage_of(pod) if pod else Stage(CREATING, "Waiting for the Deployment controller")
+    return stage_of(pod) if pod else Stage(WAITING, "Waiting for the Deployment controller")
 
 
 def furthest(pods: Sequence[Pod]) -> Pod | None:

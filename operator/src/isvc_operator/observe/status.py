@@ -257,10 +257,15 @@ def _model_status(observed: Observation, previous: InferenceServiceStatus, now: 
         last_failure_info=_failure_info(observed, before.last_failure_info, now),
         copies=ModelCopies(
             failed_copies=int(bool(observed.predictor.failure)),
-            # The pods' conditions, and the Deployment's count of them, which follows: until then it is not available.
-            total_copies=min(sum(map(is_ready, observed.predictor.pods)), observed.predictor.rollout.serving),
+            total_copies=_copies(observed),
         ),
     )
+
+
+def _copies(observed: Observation) -> int:
+    """Return how many pods are ready, by their Deployment as well, which a service that is resolved has."""
+    ready = sum(map(is_ready, observed.predictor.pods))
+    return min(ready, observed.predictor.rollout.serving) if observed.resolved else ready
 
 
 def _transition(observed: Observation) -> tuple[str, str]:

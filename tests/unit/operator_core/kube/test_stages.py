@@ -1,4 +1,4 @@
-"""A status that only names another stage is held back for a second; all others are written at once."""
+"""A status that only names another stage waits for up to a second; all others are written at once."""
 
 from __future__ import annotations
 
@@ -22,25 +22,35 @@ def a_status(ready: str = "Unknown", reason: str = "", *, ingress: str = "True",
 SCHEDULING, STARTING = a_status(reason="Scheduling"), a_status(reason="StartingServer")
 
 
-def test_another_stage_is_written_a_second_after_the_first_that_is_not_written() -> None:
+def test_another_stage_waits_until_a_second_after_the_first_that_is_not_written() -> None:
     seconds = Seconds()
     stages = Stages(seconds)
-    left = {}
+    waits = {}
     for at, status in ((0.0, SCHEDULING), (0.5, STARTING), (1.0, STARTING), (1.25, SCHEDULING)):
         seconds.passed = at
-        left[at] = stages.left(KEY, a_status(reason="CreatingPod"), status)
+        waits[at] = stages.wait(KEY, a_status(reason="WaitingForDeployment"), status)
 
-    assert left == {0.0: 1.0, 0.5: 0.5, 1.0: 0.0, 1.25: 1.0}
+    assert waits == {0.0: 1.0, 0.5: 0.5, 1.0: 0.0, 1.25: 0.0}
+
+
+def test_after_a_stage_was_written_the_next_waits_again() -> None:
+    seconds = Seconds()
+    stages = Stages(seconds)
+    stages.wait(KEY, a_status(reason="WaitingForDeployment"), SCHEDULING)
+    seconds.passed = 1.0
+    stages.forget(KEY)
+
+    assert stages.wait(KEY, SCHEDULING, STARTING) == 1.0
 
 
 def test_a_stage_that_has_passed_again_is_forgotten() -> None:
     seconds = Seconds()
     stages = Stages(seconds)
-    assert stages.left(KEY, SCHEDULING, STARTING) == 1.0
-    assert stages.left(KEY, SCHEDULING, SCHEDULING) == 0.0
+    assert stages.wait(KEY, SCHEDULING, STARTING) == 1.0
+    assert stages.wait(KEY, SCHEDULING, SCHEDULING) == 0.0
     seconds.passed = 0.75
 
-    assert stages.left(KEY, SCHEDULING, STARTING) == 1.0
+    assert stages.wait(KEY, SCHEDULING, STARTING) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -57,4 +67,4 @@ def test_a_stage_that_has_passed_again_is_forgotten() -> None:
     ],
 )
 def test_all_others_are_written_at_once(before: InferenceServiceStatus, after: InferenceServiceStatus) -> None:
-    assert Stages(Seconds()).left(KEY, before, after) == 0.0
+    assert Stages(Seconds()).wait(KEY, before, after) == 0.0

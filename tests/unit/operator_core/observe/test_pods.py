@@ -152,7 +152,7 @@ def test_the_location_of_a_failure(container: str | None, location: str) -> None
 # --- stages ------------------------------------------------------------------------------------------
 
 STAGES: dict[str, tuple[list[dict[str, Any]], Stage]] = {
-    "no pod": ([], Stage("CreatingPod", "Waiting for the Deployment controller")),
+    "no pod": ([], Stage("WaitingForDeployment", "Waiting for the Deployment controller")),
     "no node": ([a_pod(node=None)], Stage("Scheduling", f"pod {POD}: waiting for a node")),
     "a node, and nothing runs": (
         [a_pod(initializer=an_initializer(waiting("PodInitializing")))],
@@ -180,7 +180,7 @@ STAGES: dict[str, tuple[list[dict[str, Any]], Stage]] = {
     ),
     "a ready pod that its Deployment does not count yet": (
         [a_ready_pod()],
-        Stage("CreatingPod", "Waiting for the Deployment controller"),
+        Stage("WaitingForDeployment", "Waiting for the Deployment controller"),
     ),
     "one is ready, the other is not": (
         [a_ready_pod("ready"), a_pod("starting", initializer=an_initializer(running()))],

@@ -11,7 +11,7 @@ from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, Requ
 from isvc_operator.kube.fence import LeaseLost
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import Manifest
-from tests.support.builders import NAMESPACE, a_ready_pod, a_service_body
+from tests.support.builders import NAMESPACE, a_pod, a_ready_pod, a_service_body
 from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster
 
 CREATION = ("POST", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
@@ -75,7 +75,7 @@ async def test_an_apply_that_succeeds_removes_the_failure(cluster: Cluster) -> N
     cluster.api.failing.clear()
 
     assert await cluster.reconcile() == ["POST deployments/torchserve-predictor", STATUS, "POST events"]
-    assert cluster.condition("Ready")["reason"] == "CreatingPod"
+    assert cluster.condition("Ready")["reason"] == "WaitingForDeployment"
 
 
 async def test_an_api_server_that_is_busy_for_a_moment_is_not_reported(serving: Cluster) -> None:
@@ -124,6 +124,18 @@ async def test_a_status_that_cannot_be_written_is_tried_again(cluster: Cluster) 
     cluster.api.failing.clear()
 
     assert await cluster.reconcile() == [STATUS]
+
+
+async def test_a_stage_that_cannot_be_written_fails_each_time(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.roll_out(a_pod(), available=0, progressing="ReplicaSetUpdated")
+    assert await cluster.reconcile() == []
+    cluster.seconds.passed = cluster.again or 0.0
+    cluster.api.failing["PATCH", path_of("InferenceService", *KEY) + "/status"] = KubeError(503, "overloaded")
+
+    for _ in range(2):  # a success in between would end the backoff
+        with pytest.raises(KubeError, match="overloaded"):
+            await cluster.reconcile()
 
 
 async def test_an_event_that_cannot_be_recorded_is_logged_and_does_not_fail_the_reconcile(

@@ -154,9 +154,9 @@ async def test_a_stage_that_has_not_lasted_for_a_second_is_not_written(cluster: 
 
     written = [STATUS, "POST events"]
     assert calls == {
-        0.0: ["CreatingPod"],
-        0.1: ["CreatingPod"],
-        0.9: ["CreatingPod"],
+        0.0: ["WaitingForDeployment"],
+        0.1: ["WaitingForDeployment"],
+        0.9: ["WaitingForDeployment"],
         1.0: [*written, "StartingServer"],
         1.1: [*written, None],
     }

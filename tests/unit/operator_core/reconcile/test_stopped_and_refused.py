@@ -132,3 +132,12 @@ async def test_an_invalid_body_is_reported_in_a_condition() -> None:
     assert "spec.predictor.minReplicas: " in ready["message"]
     cluster.clock.time = NOW
     assert await cluster.reconcile() == []
+
+
+async def test_a_service_that_is_edited_into_an_invalid_one_still_has_its_copies(serving: Cluster) -> None:
+    serving.edit_service(model={"modelFormat": {"name": "pytroch"}})
+
+    await serving.reconcile()
+
+    assert serving.condition("Ready")["status"] == "False"
+    assert serving.service["status"]["modelStatus"]["copies"] == {"failedCopies": 0, "totalCopies": 1}

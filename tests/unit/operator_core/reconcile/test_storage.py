@@ -81,7 +81,7 @@ async def test_a_secret_that_is_created_later_repairs_the_service(in_s3: Cluster
 
     await in_s3.reconcile()
 
-    assert in_s3.condition("Ready")["reason"] == "CreatingPod"
+    assert in_s3.condition("Ready")["reason"] == "WaitingForDeployment"
 
 
 async def test_a_secret_that_may_not_be_read_is_reported(in_s3: Cluster) -> None:
