@@ -31,6 +31,9 @@ EVENTS = {
     "the end: a `stop` of a model that a hook has added": "stop late",
 }
 
+# Seconds. More than the server's grace period of 30, all of which gRPC waits now and then although no call is left.
+_END_TIMEOUT = 45
+
 _PROGRAM = "tests.conformance.sdk.program"
 
 
@@ -49,7 +52,7 @@ def answers(package: str, folder: Path) -> dict[str, Any]:
             found = {one.name: _sent(one, http_port, seen) for one in REQUESTS}
             found |= over_grpc.answers(grpc_port)
             process.send_signal(signal.SIGTERM)
-            found["the end: exit code"] = process.wait(30)
+            found["the end: exit code"] = process.wait(_END_TIMEOUT)
         finally:
             process.kill()
             process.wait()
