@@ -35,7 +35,7 @@ from isvc_operator.kube.made import Made, wanted
 from isvc_operator.kube.objects import ObjectReader, read_storage
 from isvc_operator.kube.observation import Observer
 from isvc_operator.kube.pod_details import PodDetails
-from isvc_operator.kube.stages import Stages
+from isvc_operator.kube.stages import StageThrottle
 from isvc_operator.kube.status import write_status
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.status import derive_status
@@ -55,7 +55,7 @@ REPORT_AFTER = 4
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ApplyOutcome:
     """What came of steps 2 to 4: all of it, or as much as there was before a ``problem``, which the status reports.
 
     ``failed`` is an error after which the service is tried again.
@@ -92,7 +92,7 @@ class Reconciler:
         self._details = PodDetails(self.api, self.clock)
         self._observer = Observer(self.cache, self._details)
         self._ending = Ending(self.cache, self.clock)
-        self._stages = Stages(self.clock)
+        self._stages = StageThrottle(self.clock)
         self._resolved: Made[Resolved] = Made()
         self._rendered: Made[list[dict[str, Any]]] = Made()
         self.use(self.config)
@@ -132,7 +132,7 @@ class Reconciler:
         service, problem = self.cache.read(gathered.body, read_service)
         config = gathered.config(self.config)
         outcome = (
-            Outcome(problem=problem)
+            ApplyOutcome(problem=problem)
             if problem
             else await self._apply(key, service, gathered, config=config, failures=failures)
         )
@@ -150,7 +150,7 @@ class Reconciler:
 
     async def _apply(
         self, key: ServiceKey, service: InferenceService, gathered: Gathered, *, config: OperatorConfig, failures: int
-    ) -> Outcome:
+    ) -> ApplyOutcome:
         """Resolve, render and apply; raises a transient error, unless it has lasted for so many ``failures``."""
         step, resolved, rendered = self.tracer.span, None, list[dict[str, Any]]()
         try:
@@ -168,19 +168,19 @@ class Reconciler:
                     origin=origin_of(service, resolved),
                     rollouts_per_minute=config.inference_service.rollouts_per_minute,
                 )
-            return Outcome(resolved, rendered, applied)
+            return ApplyOutcome(resolved, rendered, applied)
         except NamespaceEnding:
             raise
         except (KubeError, InvalidCredentials) as error:
             if isinstance(error, KubeError) and error.is_transient and failures < REPORT_AFTER:
                 raise
-            return Outcome(resolved, rendered, problem=Problem.of(error), failed=error)
+            return ApplyOutcome(resolved, rendered, problem=Problem.of(error), failed=error)
         except InvalidSpec as error:
-            return Outcome(resolved, rendered, problem=Problem.of(error))
+            return ApplyOutcome(resolved, rendered, problem=Problem.of(error))
         except Exception as error:  # reported in the status of the service that triggers it
             log.exception("the operator has failed")
             failed = Unexpected(f"the operator has failed ({type(error).__name__}: {error}); see its log")
-            return Outcome(resolved, rendered, problem=Problem.of(failed), failed=failed)
+            return ApplyOutcome(resolved, rendered, problem=Problem.of(failed), failed=failed)
 
     async def _report(
         self,
@@ -189,7 +189,7 @@ class Reconciler:
         gathered: Gathered,
         *,
         config: OperatorConfig,
-        outcome: Outcome,
+        outcome: ApplyOutcome,
     ) -> float | None:
         """Observe the service, and write its status; raises what has failed before."""
         resolved = outcome.resolved

@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 ROOT = Path(__file__).parents[3]
 NODE = "kwok"
 _CONTROLLERS = "deployment-controller,replicaset-controller,endpointslice-controller,garbage-collector-controller"
-# Without their own limits, of which the one of a controller is 20 calls a second.
+# In place of their own limits: 20 calls a second for each controller, 50 for the scheduler.
 _NO_LIMIT = ("--kube-api-qps=5000", "--kube-api-burst=10000")
 _STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-delete")
 _START_TIMEOUT = 60.0  # seconds

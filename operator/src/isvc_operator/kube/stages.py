@@ -14,7 +14,7 @@ BETWEEN: Final = 1.0  # seconds, at least, from a stage that is not written to o
 
 
 @dataclass
-class Stages:
+class StageThrottle:
     """Knows since when the status of a service lacks its stage. ``clock`` counts seconds."""
 
     clock: Callable[[], float]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isvc_operator.api.inference_service import Condition, InferenceServiceStatus
-from isvc_operator.kube.stages import Stages
+from isvc_operator.kube.stages import StageThrottle
 from isvc_operator.manifests import ServiceKey
 from tests.support.fakes import Seconds
 
@@ -24,7 +24,7 @@ SCHEDULING, STARTING = a_status(reason="Scheduling"), a_status(reason="StartingS
 
 def test_another_stage_waits_until_a_second_after_the_first_that_is_not_written() -> None:
     seconds = Seconds()
-    stages = Stages(seconds)
+    stages = StageThrottle(seconds)
     waits = {}
     for at, status in ((0.0, SCHEDULING), (0.5, STARTING), (1.0, STARTING), (1.25, SCHEDULING)):
         seconds.passed = at
@@ -35,7 +35,7 @@ def test_another_stage_waits_until_a_second_after_the_first_that_is_not_written(
 
 def test_after_a_stage_was_written_the_next_waits_again() -> None:
     seconds = Seconds()
-    stages = Stages(seconds)
+    stages = StageThrottle(seconds)
     stages.wait(KEY, a_status(reason="WaitingForDeployment"), SCHEDULING)
     seconds.passed = 1.0
     stages.forget(KEY)
@@ -45,7 +45,7 @@ def test_after_a_stage_was_written_the_next_waits_again() -> None:
 
 def test_a_stage_that_has_passed_again_is_forgotten() -> None:
     seconds = Seconds()
-    stages = Stages(seconds)
+    stages = StageThrottle(seconds)
     assert stages.wait(KEY, SCHEDULING, STARTING) == 1.0
     assert stages.wait(KEY, SCHEDULING, SCHEDULING) == 0.0
     seconds.passed = 0.75
@@ -67,4 +67,4 @@ def test_a_stage_that_has_passed_again_is_forgotten() -> None:
     ],
 )
 def test_all_others_are_written_at_once(before: InferenceServiceStatus, after: InferenceServiceStatus) -> None:
-    assert Stages(Seconds()).wait(KEY, before, after) == 0.0
+    assert StageThrottle(Seconds()).wait(KEY, before, after) == 0.0
