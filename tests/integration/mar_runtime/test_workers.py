@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from data_plane.model_server import container
 from mar_runtime import resources
 from mar_runtime.archives.unpack import unpack
+from mar_runtime.pool.pipe import NeverStarted
 from mar_runtime.pool.process_pool import ProcessPool
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.pool.worker_process import WorkerProcess, workers_context
@@ -22,6 +25,7 @@ from tests.integration.mar_runtime.serving import Waiting, model_dir, told, writ
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Runtime
 from tests.support.waiting import eventually
+from torchserve_compat import frames
 
 WORKERS = min(4, container.processors())
 LOADS_ONCE = b"""
@@ -176,6 +180,22 @@ async def test_one_that_nobody_waits_for_any_more_is_gone_with_its_start(tmp_pat
     await asyncio.wait([starting])
 
     assert not psutil.pid_exists(int(told.read_text()))
+
+
+async def test_one_that_has_ended_is_sent_nothing_before_its_end_was_told(tmp_path: Path) -> None:
+    """A process of its handler keeps the connection, so what is sent there would be lost."""
+    spec = spec_of(write_acting(tmp_path, "m"))
+    fork = frames.RequestPart("body", "application/json", b'{"do": "fork"}')
+    frame = frames.encode(frames.HandlerBatch("raw", [frames.HandlerRequest("1", (), [fork])]))
+    worker = await WorkerProcess.start(workers_context(cuda=False), spec, PATIENT_S)
+    await worker.send(frame, PATIENT_S, lambda _: True)
+
+    os.kill(worker.pid, signal.SIGKILL)
+    eventually(lambda: not psutil.pid_exists(worker.pid), "it is gone")  # without a turn of the event loop
+
+    with pytest.raises(NeverStarted):
+        await worker.send(frame, PATIENT_S, lambda _: True)
+    assert "SIGKILL" in await worker.gone
 
 
 async def test_workers_take_the_models_gpus_in_turn(tmp_path: Path) -> None:

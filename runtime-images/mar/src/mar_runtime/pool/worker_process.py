@@ -106,8 +106,11 @@ class WorkerProcess:
 
     @property
     def is_ending(self) -> bool:
-        """Return whether the process accepts no more frames; results that it sent before may still arrive."""
-        return self._exited.done() or self._pipe.lost.done()
+        """Return whether the process accepts no more frames; results that it sent before may still arrive.
+
+        It asks the system, too: the events of its end arrive later than a frame may be sent, which would then be lost.
+        """
+        return self._exited.done() or self._pipe.lost.done() or not _is_known(self.pid)
 
     async def send(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> bytes:
         """Send a frame and return its result; raises WorkerDied, NeverStarted, and TimeoutError if it runs too long.
@@ -180,6 +183,15 @@ class WorkerProcess:
             return f"it was ended by {signal.Signals(-code).name}{hint}"
         reason = f": {self._pipe.exit_message}" if self._pipe.exit_message else ""
         return f"it exited with code {code}{reason}"
+
+
+def _is_known(pid: int) -> bool:
+    """Return whether there is a process, or one that has ended and was not waited for; takes a microsecond."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _runs(pid: int) -> bool:
