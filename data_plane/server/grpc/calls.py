@@ -20,6 +20,7 @@ from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.grpc.messages import Arrival, MessageReceiver
+from data_plane.server.grpc.open_calls import OpenCalls
 from data_plane.server.grpc.statuses import REQUEST_ID, Context, abort, code_of, trailing_metadata
 from data_plane.server.grpc.unread import UnreadResponses
 from data_plane.server.metrics import ServerMetrics
@@ -37,6 +38,7 @@ class Shared:
     metrics: ServerMetrics
     budget: ByteBudget
     unread: UnreadResponses
+    open_calls: OpenCalls
     timeout_s: float
     payloads: PayloadLogger | None = None
 
@@ -57,6 +59,7 @@ class UnaryCalls:
         self._metrics = shared.metrics
         self._budget = shared.budget
         self._unread = shared.unread
+        self._open_calls = shared.open_calls
         self._timeout_s = shared.timeout_s
         self._reading: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_unary_rpc_method_handler(
             functools.partial(self._handle, None)
@@ -72,6 +75,7 @@ class UnaryCalls:
     async def _handle(self, arrival: Arrival | None, body: bytes, context: Context) -> bytes:
         """Without an `arrival`, `body` is not the message, which has to be read."""
         started = time.perf_counter()
+        self._open_calls.add(context)
         call = _begin(context, self._timeout_s)
         held = Held(self._budget)
         code = grpc.StatusCode.CANCELLED  # by the client
@@ -119,6 +123,7 @@ class StreamCalls:
         self._metrics = shared.metrics
         self._budget = shared.budget
         self._unread = shared.unread
+        self._open_calls = shared.open_calls
         self._timeout_s = shared.timeout_s
         self._payloads = shared.payloads
         self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._handle)
@@ -129,6 +134,7 @@ class StreamCalls:
 
     async def _handle(self, _: object, context: Context) -> None:
         started = time.perf_counter()
+        self._open_calls.add(context)
         call = _begin(context, self._timeout_s)
         held = Held(self._budget)
         code = grpc.StatusCode.CANCELLED  # by the client

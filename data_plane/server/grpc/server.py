@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import grpc
 
 from data_plane.limits import (
+    DRAIN_IDLE,
     GRPC_PING,
     GRPC_PING_TIMEOUT,
     HEAD_TIMEOUT,
@@ -22,6 +24,7 @@ from data_plane.server.certificate import Certificate, Pem
 from data_plane.server.grpc import open_inference, torchserve
 from data_plane.server.grpc.calls import Shared, StreamCalls, UnaryCalls
 from data_plane.server.grpc.messages import MessageReceiver, readers_within
+from data_plane.server.grpc.open_calls import OpenCalls
 from data_plane.server.grpc.unread import UnreadResponses
 from data_plane.server.metrics import ServerMetrics
 
@@ -63,7 +66,8 @@ class GrpcServer:
         )
         budget = budget or ByteBudget()
         self._unread = UnreadResponses(budget)
-        shared = Shared(metrics, budget, self._unread, request_timeout_s, payloads)
+        self._open_calls = OpenCalls()
+        shared = Shared(metrics, budget, self._unread, self._open_calls, request_timeout_s, payloads)
         # Messages that ask for health have a few bytes: they do not wait for others, nor for memory.
         large = MessageReceiver(readers_within(budget, max_message_size), budget)
         small = MessageReceiver(MIN_GRPC_READERS)
@@ -101,8 +105,18 @@ class GrpcServer:
         return port
 
     async def stop(self, grace_s: float) -> None:
-        """Accept no new calls; those in progress have `grace_s` to finish."""
-        await self._server.stop(grace_s)
+        """Accept no new calls; those in progress have `grace_s` to finish.
+
+        Clients are told to close their connections. Those that do not, because they are cut off or held, are not waited
+        for where they have no call.
+        """
+        stopping = asyncio.ensure_future(self._server.stop(grace_s))
+        idle = asyncio.ensure_future(self._open_calls.wait_for_none(DRAIN_IDLE))
+        await asyncio.wait([stopping, idle], return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            await self._server.stop(None)
+        idle.cancel()
+        await stopping
 
 
 class _Handlers(grpc.GenericRpcHandler):

@@ -33,11 +33,13 @@ from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
+from data_plane.server.grpc import server as server_module
 from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, echo, serving
 from tests.support.tensors import plain
 
+BLINK_S = 0.05
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
 REQUEST = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m")
 REQUEST_TO_N = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "n")
@@ -48,13 +50,17 @@ Ask = Callable[..., Awaitable[Any]]
 @asynccontextmanager
 async def asking(models: Models, max_message_size: int = 1_000_000) -> AsyncIterator[Ask]:
     """A function that calls a method by its name."""
-    server = GrpcServer(
-        models, ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=max_message_size
-    )
+    server = server_of(models, max_message_size)
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         yield lambda method, request, **options: call_method(channel, method, request, **options)
     await server.stop(0)
+
+
+def server_of(models: Models, max_message_size: int = 1_000_000) -> GrpcServer:
+    return GrpcServer(
+        models, ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=max_message_size
+    )
 
 
 def call_method(channel: grpc.aio.Channel, method: str, request: Message | bytes, **options: Any) -> Any:
@@ -274,7 +280,8 @@ async def test_a_client_that_hangs_up_is_gone() -> None:
     assert gone == [False, True]
 
 
-async def test_calls_under_way_are_finished_before_the_end() -> None:
+async def test_calls_under_way_are_finished_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "DRAIN_IDLE", BLINK_S)
     started, go_on = asyncio.Event(), asyncio.Event()
 
     async def wait(request: TensorRequest, call: Call) -> TensorResponse:
@@ -282,28 +289,42 @@ async def test_calls_under_way_are_finished_before_the_end() -> None:
         await go_on.wait()
         return await echo(request, call)
 
-    server = GrpcServer(
-        serving(FakeModel(wait)),
-        ServerMetrics(),
-        host="127.0.0.1",
-        port=0,
-        request_timeout_s=60,
-        max_message_size=1_000_000,
-    )
+    server = server_of(serving(FakeModel(wait)))
     port = await server.start()
+    silent = await connected(port)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         under_way = asyncio.ensure_future(call_method(channel, "ModelInfer", REQUEST))
         await started.wait()
         stopping = asyncio.ensure_future(server.stop(60))
+        await asyncio.sleep(3 * BLINK_S)
         go_on.set()
         assert (await under_way).id == "42"
         await stopping
+    silent.close()
+
+
+async def test_a_connection_without_a_call_whose_client_does_not_close_it_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_module, "DRAIN_IDLE", BLINK_S)
+    server = server_of(serving())
+    client = await connected(await server.start())
+
+    await asyncio.wait_for(server.stop(300), 15)  # gRPC itself waits 20 s for it
+
+    client.close()
+
+
+async def connected(port: int) -> asyncio.StreamWriter:
+    """A client that says what HTTP/2 begins with, and nothing to what it is told."""
+    answers, client = await asyncio.open_connection("127.0.0.1", port)
+    client.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    assert await answers.readexactly(9)  # the server's settings
+    return client
 
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
-    first = GrpcServer(
-        serving(), ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1_000_000
-    )
+    first = server_of(serving())
     port = await first.start()
     with pytest.raises(RuntimeError, match=f"127.0.0.1:{port}"):
         await GrpcServer(
@@ -313,14 +334,7 @@ async def test_a_port_that_is_taken_is_an_error() -> None:
 
 
 async def test_kserves_client_is_served() -> None:
-    server = GrpcServer(
-        serving(FakeModel()),
-        ServerMetrics(),
-        host="127.0.0.1",
-        port=0,
-        request_timeout_s=60,
-        max_message_size=1_000_000,
-    )
+    server = server_of(serving(FakeModel()))
     port = await server.start()
     client = InferenceGRPCClient(f"127.0.0.1:{port}", retries=0)
     sent = kserve.InferInput("x", [2], "FP32")
