@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from model_archive.compression import Compression, Packed, size_of
+from model_archive.compression import ArchiveFile, Compression, size_of
 from model_archive.contents import Contents, exact
 from model_archive.limits import MAX_MANIFEST
 from model_archive.manifest import FOLDER, MANIFEST, REPACK, Manifest, missing_manifest, parse_manifest
@@ -94,7 +94,7 @@ def read_file(path: Path, file: str, name: str, *, limit: int = -1) -> bytes | N
 
 
 @contextmanager
-def open_archive(path: Packed, name: str) -> Iterator[Iterator[Member]]:
+def open_archive(path: ArchiveFile, name: str) -> Iterator[Iterator[Member]]:
     """Open a ``.mar`` or ``.tar.gz``, whose files are read one by one; raise InvalidArchive, also in the block."""
     contents = Contents(name, size=size_of(path), cure=REPACK, spelling=exact)
     if path.name.endswith(".mar"):

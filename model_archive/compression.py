@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CHUNK = 64 << 10
 
 
-class Packed(Protocol):
+class ArchiveFile(Protocol):
     """A file with an archive, wherever it is read from. A Path is one."""
 
     @property
@@ -29,7 +29,7 @@ class Packed(Protocol):
         """Open it for reading at any place."""
 
 
-def size_of(file: Packed) -> int:
+def size_of(file: ArchiveFile) -> int:
     """Return the number of its bytes."""
     with file.open("rb") as stream:
         return stream.seek(0, io.SEEK_END)
@@ -48,7 +48,7 @@ class DamagedError(Exception):
     """The compressed stream ends too early, or is in another format."""
 
 
-def compression_of(path: Packed) -> Compression:
+def compression_of(path: ArchiveFile) -> Compression:
     """Return the format that a file's first bytes show."""
     with path.open("rb") as stream:
         start = stream.read(6)
@@ -56,7 +56,7 @@ def compression_of(path: Packed) -> Compression:
 
 
 @contextmanager
-def open_decompressed(path: Packed, compression: Compression) -> Iterator[IO[bytes]]:
+def open_decompressed(path: ArchiveFile, compression: Compression) -> Iterator[IO[bytes]]:
     """Open the content for reading from its beginning to its end; raises ``DamagedError``."""
     with path.open("rb") as stream:
         match compression:

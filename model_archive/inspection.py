@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from model_archive.archive import open_archive
-from model_archive.compression import Packed
+from model_archive.compression import ArchiveFile
 from model_archive.errors import InvalidArchive
 from model_archive.limits import MAX_CHECKED, MAX_MANIFEST, MAX_REQUIREMENTS
 from model_archive.manifest import (
@@ -41,7 +41,7 @@ SettingsCheck = Callable[[bytes], str | None]
 """Says why an archive's own settings cannot be read. It needs a reader of YAML, which this package does without."""
 
 
-def inspect_archive(file: Packed, name: str, check: SettingsCheck) -> Inspected:
+def inspect_archive(file: ArchiveFile, name: str, check: SettingsCheck) -> Inspected:
     """Return what is in a ``.mar`` or ``.tar.gz``; what is wrong with it is among its problems. Raise OSError."""
     try:
         sizes, found = _read(file, {MANIFEST}, name, MAX_MANIFEST + 1)
@@ -66,7 +66,7 @@ def requirement_lines(content: bytes) -> tuple[str, ...]:
 
 
 def _read(
-    file: Packed, wanted: Collection[str], name: str, limit: int
+    file: ArchiveFile, wanted: Collection[str], name: str, limit: int
 ) -> tuple[Mapping[PurePosixPath, int], Mapping[str, bytes]]:
     """Return the sizes of all files, and the beginnings of those that are wanted."""
     sizes: dict[PurePosixPath, int] = {}

@@ -22,7 +22,7 @@ from model_archive.errors import CannotPack
 from model_archive.limits import MAX_ENTRIES, MAX_MANIFEST
 from model_archive.manifest import MANIFEST, RUNTIMES, STOCK_HANDLERS, Manifest, handler_file, parse_manifest
 from model_archive.text import quoted
-from model_archive.writing import Format, replacing, write_archive
+from model_archive.writing import ArchiveFormat, replacing, write_archive
 
 FIRST_TIME = datetime(1980, 1, 1, tzinfo=UTC)
 """The first time that a zip can hold. It is that of all archives, unless another one is asked for."""
@@ -68,11 +68,11 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class Target:
+class ArchiveTarget:
     """Where an archive is written, in which form, and the time that all its files get."""
 
     folder: Path
-    form: Format = Format.DEFAULT
+    form: ArchiveFormat = ArchiveFormat.DEFAULT
     overwrite: bool = False
     time: datetime = FIRST_TIME
 
@@ -88,7 +88,7 @@ def in_folder(folder: Path, given: Sources) -> Sources:
     return replace(given, **filled | {"extra_files": folders})
 
 
-def pack(sources: Sources, target: Target) -> Packed:
+def pack(sources: Sources, target: ArchiveTarget) -> Packed:
     """Write the archive; raise CannotPack, and InvalidArchive for what the runtimes would refuse."""
     sources = _with_defaults(sources)
     path = target.folder / f"{_checked_name(sources)}{target.form.ending}"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, cast
 
-from model_archive.compression import Compression, DamagedError, Packed, open_decompressed, size_of
+from model_archive.compression import ArchiveFile, Compression, DamagedError, open_decompressed, size_of
 from model_archive.contents import Contents
 from model_archive.limits import MAX_TAR_HEADER
 
@@ -57,7 +57,7 @@ class OpenTar:
 
 
 @contextmanager
-def open_tar(path: Packed, contents: Contents, compression: Compression) -> Iterator[OpenTar]:
+def open_tar(path: ArchiveFile, contents: Contents, compression: Compression) -> Iterator[OpenTar]:
     """Open a tar; raise InvalidArchive, also for what is found in the block."""
     try:
         with open_decompressed(path, compression) as stream:

@@ -23,7 +23,7 @@ Content = Path | bytes
 """A file, or what is in it."""
 
 
-class Format(Enum):
+class ArchiveFormat(Enum):
     """torch-model-archiver's formats, by its names."""
 
     DEFAULT = "default"
@@ -34,7 +34,7 @@ class Format(Enum):
     @property
     def ending(self) -> str:
         """What follows the model's name."""
-        return {Format.TGZ: ".tar.gz", Format.NO_ARCHIVE: ""}.get(self, ".mar")
+        return {ArchiveFormat.TGZ: ".tar.gz", ArchiveFormat.NO_ARCHIVE: ""}.get(self, ".mar")
 
 
 @contextmanager
@@ -48,16 +48,16 @@ def replacing(path: Path) -> Iterator[Path]:
         draft.replace(path)
 
 
-def write_archive(path: Path, files: Mapping[PurePosixPath, Content], form: Format, time: datetime) -> None:
+def write_archive(path: Path, files: Mapping[PurePosixPath, Content], form: ArchiveFormat, time: datetime) -> None:
     """Write the files in the order that they have; raise OSError."""
     match form:
-        case Format.NO_ARCHIVE:
+        case ArchiveFormat.NO_ARCHIVE:
             _write_folder(path, files)
-        case Format.TGZ:
+        case ArchiveFormat.TGZ:
             _write_tar(path, files, time)
-        case Format.DEFAULT:
+        case ArchiveFormat.DEFAULT:
             _write_zip(path, files, ZIP_DEFLATED, time)
-        case Format.ZIP_STORE:
+        case ArchiveFormat.ZIP_STORE:
             _write_zip(path, files, ZIP_STORED, time)
 
 
@@ -79,7 +79,7 @@ def _write_tar(path: Path, files: Mapping[PurePosixPath, Content], time: datetim
         gzip.GzipFile("", "wb", fileobj=file, mtime=seconds) as packed,
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
-        top = path.name.removesuffix(Format.TGZ.ending)
+        top = path.name.removesuffix(ArchiveFormat.TGZ.ending)
         for name, content in files.items():
             info = tarfile.TarInfo(f"{top}/{name}")
             info.mode, info.mtime = _mode(content), seconds

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import IO, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from model_archive.compression import Packed, size_of
+from model_archive.compression import ArchiveFile, size_of
 from model_archive.contents import Contents
 from model_archive.limits import MAX_ZIP_DIRECTORY
 from model_archive.text import quoted
@@ -42,7 +42,7 @@ class OpenZip:
 
 
 @contextmanager
-def open_zip(path: Packed, contents: Contents) -> Iterator[OpenZip]:
+def open_zip(path: ArchiveFile, contents: Contents) -> Iterator[OpenZip]:
     """Open a zip and check all its entries; raise InvalidArchive, also for damage that is found in the block."""
     try:
         with path.open("rb") as stream, ZipFile(cast(IO[bytes], file := _File(stream, contents))) as archive:
@@ -111,7 +111,7 @@ def _check_gap(size: int, slack: int, contents: Contents) -> None:
         raise contents.hostile(f"has {size} bytes between its entries that belong to none")
 
 
-def _damage(path: Packed, error: BadZipFile) -> str:
+def _damage(path: ArchiveFile, error: BadZipFile) -> str:
     size = size_of(path)
     if size == 0:
         return "is empty (0 bytes)"

@@ -25,7 +25,7 @@ from storage_initializer.retry import Retry
 from storage_initializer.schemes import SCHEMES
 from storage_initializer.sources import Source
 from storage_initializer.termination import termination_raises, uninterrupted
-from storage_initializer.transfer import Place, StagedSource, move_into_place, places, stage
+from storage_initializer.transfer import StagedDestination, StagedSource, move_into_place, places, stage
 
 log = logging.getLogger("storage_initializer")
 
@@ -82,12 +82,14 @@ def _open(transfer: Transfer, plan: Plan, opened: ExitStack) -> Source:
         return opened.enter_context(closing(open_source(transfer, plan)))
 
 
-def _places(plan: Plan) -> list[Place]:
+def _places(plan: Plan) -> list[StagedDestination]:
     with _naming(plan.transfers[0]):
         return places([transfer.destination for transfer in plan.transfers])
 
 
-def _stage(transfer: Transfer, source: Source, *, place: Place, plan: Plan) -> AbstractContextManager[StagedSource]:
+def _stage(
+    transfer: Transfer, source: Source, *, place: StagedDestination, plan: Plan
+) -> AbstractContextManager[StagedSource]:
     log.info("%s → %s", transfer.source.shown, transfer.destination)
 
     def finish(folder: Path) -> Sequence[str]:

@@ -45,7 +45,7 @@ Finish = Callable[[Path], Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Place:
+class StagedDestination:
     """A destination, and the folder on the same file system where its files are staged."""
 
     destination: Path
@@ -56,28 +56,28 @@ class Place:
 class StagedSource:
     """A source's files, complete and checked, in the folder ``new`` of the place's staging folder."""
 
-    place: Place
+    place: StagedDestination
     summary: str
     warnings: Sequence[str] = ()
 
 
-def places(destinations: Sequence[Path]) -> list[Place]:
+def places(destinations: Sequence[Path]) -> list[StagedDestination]:
     """Return where to stage. A destination inside another one is staged in the outer, whose files may replace it."""
     for destination in destinations:
         with _writing(destination):
             destination.mkdir(parents=True, exist_ok=True)
-    found: list[Place] = []
+    found: list[StagedDestination] = []
     for destination in destinations:
         outer = min(filter(lambda other: _holds(other, destination), destinations), key=lambda path: len(path.parts))
         number = sum(place.staging.parent == outer for place in found)
-        found.append(Place(destination, outer / (f"{STAGING}-{number}" if number else STAGING)))
+        found.append(StagedDestination(destination, outer / (f"{STAGING}-{number}" if number else STAGING)))
     return found
 
 
 @contextmanager
 def stage(
     source: Source,
-    place: Place,
+    place: StagedDestination,
     *,
     select: Select,
     finish: Finish,
@@ -106,7 +106,7 @@ def stage(
         yield StagedSource(place, progress.summary(), warnings)
 
 
-def move_into_place(place: Place, undo: ExitStack) -> None:
+def move_into_place(place: StagedDestination, undo: ExitStack) -> None:
     """Move the files into place. Entries of the same names are replaced; others stay."""
     new, old = place.staging / "new", place.staging / "old"
     with _writing(place.destination):

@@ -22,7 +22,7 @@ class Drop(Enum):
     STOPPED = "stopped"  # the server ended first
 
 
-class Failure(Enum):
+class SinkFailure(Enum):
     """Why the sink did not take a payload."""
 
     UNREACHABLE = "unreachable"
@@ -39,7 +39,7 @@ class Counts:
 
     delivered: Counter[PayloadKind] = field(default_factory=Counter)
     dropped: Counter[tuple[PayloadKind, Drop]] = field(default_factory=Counter)
-    failed: Counter[tuple[PayloadKind, Failure]] = field(default_factory=Counter)
+    failed: Counter[tuple[PayloadKind, SinkFailure]] = field(default_factory=Counter)
     events: int = 0
     bytes: int = 0
 

@@ -11,7 +11,7 @@ from data_plane.client.errors import PredictorBroken, PredictorTimeout, Predicto
 from data_plane.client.pool import Pool
 from data_plane.limits import LOG_ATTEMPTS, LOG_SENDERS, LOG_TIMEOUT
 from data_plane.messages import Headers
-from data_plane.payload_logger.counts import Counts, Drop, Failure
+from data_plane.payload_logger.counts import Counts, Drop, SinkFailure
 from data_plane.payload_logger.events import EventWriter, Payload
 from data_plane.payload_logger.queue import PayloadQueue
 from data_plane.payload_logger.report import Report
@@ -24,7 +24,7 @@ _TOO_MANY: Final = 429
 class _Problem:
     """Why an attempt has failed."""
 
-    failure: Failure
+    failure: SinkFailure
     text: str
     may_pass: bool
 
@@ -87,20 +87,20 @@ class Sender:
         try:
             response = await self._pool.request("POST", self._path, headers, body, LOG_TIMEOUT)
         except PredictorUnreachable as error:
-            return _Problem(Failure.UNREACHABLE, error.reason, may_pass=True)
+            return _Problem(SinkFailure.UNREACHABLE, error.reason, may_pass=True)
         except PredictorTimeout:
-            return _Problem(Failure.TIMEOUT, f"it sent no response within {LOG_TIMEOUT} s", may_pass=False)
+            return _Problem(SinkFailure.TIMEOUT, f"it sent no response within {LOG_TIMEOUT} s", may_pass=False)
         except PredictorBroken as error:
-            return _Problem(Failure.BROKEN, str(error.__cause__), may_pass=True)
+            return _Problem(SinkFailure.BROKEN, str(error.__cause__), may_pass=True)
         return _problem_of(response.status)
 
 
 def _problem_of(status: int) -> _Problem | None:
     text = f"it responded with {status}"
     if status >= 500:
-        return _Problem(Failure.STATUS_5XX, text, may_pass=True)
+        return _Problem(SinkFailure.STATUS_5XX, text, may_pass=True)
     if status >= 400:
-        return _Problem(Failure.STATUS_4XX, text, may_pass=status == _TOO_MANY)
+        return _Problem(SinkFailure.STATUS_4XX, text, may_pass=status == _TOO_MANY)
     if status >= 300:
-        return _Problem(Failure.STATUS_3XX, text, may_pass=False)
+        return _Problem(SinkFailure.STATUS_3XX, text, may_pass=False)
     return None

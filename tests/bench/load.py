@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isvc_operator.bench.load import run
-from isvc_operator.bench.plan import Plan, target
+from isvc_operator.bench.plan import LoadPlan, target
 from tests.bench.work import Question
 
 _SCRIPT = Path(__file__).with_name("wrk.lua")
@@ -51,7 +51,7 @@ def pace(port: int, question: Question, rate: float, seconds: float) -> list[flo
     """Ask at a fixed rate, ready or not; the milliseconds from when each request was due to its answer."""
     headers = {"Content-Type": "application/json"}
     sent = target(f"http://127.0.0.1:{port}{question.path}", method="POST", headers=headers, body=question.body)
-    plan = Plan(connections=256, seconds=seconds, requests=int(rate * seconds), rate=rate, timeout=120)
+    plan = LoadPlan(connections=256, seconds=seconds, requests=int(rate * seconds), rate=rate, timeout=120)
     seen = run(sent, plan)
     assert seen.failed == 0, (seen.statuses, seen.errors)
     return [1000 * latency for latency in seen.latencies]

@@ -23,7 +23,7 @@ from data_plane.server.metrics import ServerMetrics
 from isvc_operator.dashboard import scraping
 from isvc_operator.dashboard.server import dashboard
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import Request, Response
+from isvc_operator.view.source import ServiceRequest, ServiceResponse
 from tests.browser.conftest import chromium
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource
@@ -122,14 +122,14 @@ class Gallery(PlayedSource):
             batches.observe_batch(size, size, 0.01, 0.001)
 
 
-def respond(request: Request) -> Response:
+def respond(request: ServiceRequest) -> ServiceResponse:
     if request.path == "/v1/models":
-        return Response(status=200, headers={}, body=b'{"models": ["bert"]}', seconds=0.002)
+        return ServiceResponse(status=200, headers={}, body=b'{"models": ["bert"]}', seconds=0.002)
     if request.method == "GET":
-        return Response(status=404, headers={}, body=b"{}", seconds=0.002)
+        return ServiceResponse(status=404, headers={}, body=b"{}", seconds=0.002)
     timing = "queue;dur=1.214, batch;dur=0.062, model;dur=9.830, transport;dur=0.411"
     headers = {"Content-Type": "application/json", "Server-Timing": timing, "X-Request-Id": "8f2c"}
-    return Response(status=200, headers=headers, body=json.dumps({"predictions": [4]}).encode(), seconds=0.0138)
+    return ServiceResponse(status=200, headers=headers, body=json.dumps({"predictions": [4]}).encode(), seconds=0.0138)
 
 
 async def main() -> None:

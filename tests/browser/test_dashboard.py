@@ -17,7 +17,7 @@ from data_plane.server.metrics import ServerMetrics
 from isvc_operator.dashboard import scraping
 from isvc_operator.dashboard.server import dashboard
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import Request, Response
+from isvc_operator.view.source import ServiceRequest, ServiceResponse
 from tests.browser.axe import findings
 from tests.browser.conftest import Open
 from tests.support.played_services import Played
@@ -31,13 +31,15 @@ SHARES = {"transformer": 90, "canary": 10}
 TIMING = "queue;dur=1.000, batch;dur=0.500, model;dur=6.000, transport;dur=0.500"
 
 
-def respond(request: Request) -> Response:
+def respond(request: ServiceRequest) -> ServiceResponse:
     if request.path == "/v1/models":
-        return Response(status=200, headers={}, body=b'{"models": ["bert"]}', seconds=0.001)
+        return ServiceResponse(status=200, headers={}, body=b'{"models": ["bert"]}', seconds=0.001)
     if request.method == "GET":
-        return Response(status=404, headers={}, body=b"{}", seconds=0.001)
+        return ServiceResponse(status=404, headers={}, body=b"{}", seconds=0.001)
     received = {"predictions": [len(json.loads(request.body)["instances"][0]["data"])]}
-    return Response(status=200, headers={"Server-Timing": TIMING}, body=json.dumps(received).encode(), seconds=0.01)
+    return ServiceResponse(
+        status=200, headers={"Server-Timing": TIMING}, body=json.dumps(received).encode(), seconds=0.01
+    )
 
 
 # --- it follows what happens ---------------------------------------------------------------------------------
@@ -341,9 +343,11 @@ async def test_texts_from_outside_are_texts_wherever_they_are_shown(open_page: O
     source.put(failed)
     source.write(played.pod_name, "kserve-container", HOSTILE)
     source.respond = lambda request: (
-        Response(status=200, headers={}, body=json.dumps({"models": [HOSTILE]}).encode(), seconds=0.1)
+        ServiceResponse(status=200, headers={}, body=json.dumps({"models": [HOSTILE]}).encode(), seconds=0.1)
         if request.method == "GET"
-        else Response(status=200, headers={"X": HOSTILE, "Server-Timing": HOSTILE}, body=HOSTILE.encode(), seconds=0.1)
+        else ServiceResponse(
+            status=200, headers={"X": HOSTILE, "Server-Timing": HOSTILE}, body=HOSTILE.encode(), seconds=0.1
+        )
     )
     for side in ("", "/timeline", "/logs", "/request", "/charts", "/yaml"):
         page = await open_page(path + side)

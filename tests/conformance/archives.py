@@ -17,7 +17,7 @@ from typing import Any
 
 from model_archive import packing, writing
 from model_archive.manifest import STOCK_HANDLERS
-from model_archive.packing import Sources, Target, pack
+from model_archive.packing import ArchiveTarget, Sources, pack
 from tests.support import model_folder, wheels
 from tests.support.kept import kept
 from tests.support.model_folder import write_files
@@ -213,7 +213,7 @@ def _write(path: Path, archive: Archive, weights: Path, wheel: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         write_files(Path(work), files)
-        pack(sources_of(archive, Path(work)), Target(Path(work), time=MADE)).path.rename(path)
+        pack(sources_of(archive, Path(work)), ArchiveTarget(Path(work), time=MADE)).path.rename(path)
 
 
 def sources_of(archive: Archive, folder: Path) -> Sources:

@@ -20,8 +20,8 @@ from zipfile import ZipFile
 import pytest
 
 from model_archive.manifest import MANIFEST
-from model_archive.packing import Sources, Target, pack
-from model_archive.writing import Format
+from model_archive.packing import ArchiveTarget, Sources, pack
+from model_archive.writing import ArchiveFormat
 from tests.conformance.archives import DIRECTORIES, HANDLERS, Archive, sources_of
 from tests.support.kept import ROOT
 from tests.support.model_folder import read_tree, write_files
@@ -108,7 +108,7 @@ def archiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sourc
             },
         }
         generate_model_archive(ModelArchiverConfig(**config))
-        return tmp_path / "archiver" / f"{sources.model_name}{Format(form).ending}"
+        return tmp_path / "archiver" / f"{sources.model_name}{ArchiveFormat(form).ending}"
 
     return run
 
@@ -142,7 +142,7 @@ def test_an_archive_holds_what_torch_model_archiver_packs(
     sources = model.sources(tmp_path / "files")
     (tmp_path / "ours").mkdir()
 
-    ours = pack(sources, Target(tmp_path / "ours", Format(form))).path
+    ours = pack(sources, ArchiveTarget(tmp_path / "ours", ArchiveFormat(form))).path
     theirs = archiver(sources, form)
 
     manifest, files = without_manifest(contents(ours))

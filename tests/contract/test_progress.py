@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from isvc_operator.view.progress import progress_in
-from isvc_operator.view.values import Progress as Seen
+from isvc_operator.view.values import DownloadProgress
 from storage_initializer.lines import LogLineFormatter
 from storage_initializer.progress import Progress
 
@@ -17,12 +17,12 @@ MIB = 1024 * 1024
 @pytest.mark.parametrize(
     ("size", "seen"),
     [
-        (100 * MIB, Seen(percent=40, size="100.0 MiB", rate="20.0 MiB/s", seconds_left=3)),
-        (0, Seen(size="40.0 MiB", rate="20.0 MiB/s")),
+        (100 * MIB, DownloadProgress(percent=40, size="100.0 MiB", rate="20.0 MiB/s", seconds_left=3)),
+        (0, DownloadProgress(size="40.0 MiB", rate="20.0 MiB/s")),
     ],
     ids=["of a known size", "of an unknown size"],
 )
-def test_the_line_of_a_copy_is_read(size: int, seen: Seen, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_line_of_a_copy_is_read(size: int, seen: DownloadProgress, caplog: pytest.LogCaptureFixture) -> None:
     times = iter([0.0, 2.0])
     with caplog.at_level(logging.INFO, "storage_initializer"):
         Progress(1, size, lambda: next(times)).advance(40 * MIB)

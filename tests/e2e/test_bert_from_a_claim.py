@@ -12,7 +12,7 @@ from isvc_operator.cli import main
 from isvc_operator.cluster.source import cluster_source
 from isvc_operator.kube.client import connect
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import Request
+from isvc_operator.view.source import ServiceRequest
 from tests.support.cluster import HTTP, HTTPS_PORT, Answer, RealCluster, curl
 from tests.support.isvc_process import on_cluster
 from tests.support.namespace import STORY, Namespace
@@ -176,7 +176,7 @@ def test_isvc_shows_the_service_and_its_logs(story: Namespace) -> None:
 
 async def test_requests_and_metrics_go_through_the_api_server(story: Namespace, cluster: RealCluster) -> None:
     key = ServiceKey(story.name, "torchserve")
-    sent = Request(method="POST", path=PREDICT, body=SAMPLE.read_bytes())
+    sent = ServiceRequest(method="POST", path=PREDICT, body=SAMPLE.read_bytes())
     async with connect(str(cluster.kubeconfig), agent="isvc") as api, cluster_source(api, [story.name]) as source:
         response = await source.send(key, sent)
         metrics = await source.metrics(key, the_pod(story)["metadata"]["name"])

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from isvc_operator import __version__
-from isvc_operator.bench.plan import Seen
+from isvc_operator.bench.plan import Responses
 from isvc_operator.cli import main
 from isvc_operator.cli.cluster import ClusterFlags
 from isvc_operator.migrate import changeover
@@ -144,7 +144,7 @@ async def test_predict_prints_the_answer_and_the_time(goldens: OutputGoldens) ->
 
 
 def test_bench_prints_what_was_measured(goldens: OutputGoldens, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = Seen(
+    seen = Responses(
         latencies=array("d", [0.010, 0.011, 0.012, 0.040]),
         statuses=Counter({200: 3, 503: 1}),
         errors=Counter({"connection refused": 1}),

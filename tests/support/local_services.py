@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from isvc_operator.local.documents import Documents, Text, parse_documents
+from isvc_operator.local.documents import Documents, YamlText, parse_documents
 
 
 class Silent:
@@ -68,4 +68,4 @@ def write_yaml(path: Path, *documents: Mapping[str, Any]) -> Path:
 
 def parsed(*documents: Mapping[str, Any]) -> Documents:
     """What ``isvc`` reads from a file with these documents."""
-    return parse_documents([Text("my.yaml", yaml.safe_dump_all(documents))], "default")
+    return parse_documents([YamlText("my.yaml", yaml.safe_dump_all(documents))], "default")

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
 from isvc_operator.dashboard.errors import DashboardFailed
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import ContainerKey, Related, Request, Response
+from isvc_operator.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 
 Line = tuple[str | None, str]
 
 
-def no_response(_request: Request) -> Response:
+def no_response(_request: ServiceRequest) -> ServiceResponse:
     raise DashboardFailed("the service does not respond; it is starting")
 
 
@@ -23,8 +23,8 @@ class PlayedSource:
         self.services: dict[ServiceKey, Related] = {}
         self.logs: dict[tuple[str, str], list[Line]] = {}
         self.metrics_of: dict[str, Callable[[], str]] = {}
-        self.respond: Callable[[Request], Response] = no_response
-        self.requests: list[Request] = []
+        self.respond: Callable[[ServiceRequest], ServiceResponse] = no_response
+        self.requests: list[ServiceRequest] = []
         self.unseen: list[str] = []
         self.silence = 0.0
         self.broken: Exception | None = None  # what happens to who reads the changes
@@ -114,6 +114,6 @@ class PlayedSource:
         self.scraped.put_nowait(pod)
         return self.metrics_of[pod]() if pod in self.metrics_of else ""
 
-    async def send(self, key: ServiceKey, request: Request) -> Response:
+    async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
         self.requests.append(request)
         return self.respond(request)

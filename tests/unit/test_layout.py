@@ -83,6 +83,16 @@ def test_every_folder_of_the_top_level_says_what_it_is() -> None:
     assert [folder for folder in sorted(folders) if not (ROOT / folder / "README.md").exists()] == []
 
 
+def test_no_two_classes_have_one_name() -> None:
+    """Private ones may: nobody reads them outside their module."""
+    places: dict[str, set[str]] = {}
+    for line in git("grep", "-E", "^class [A-Za-z]", "--", "*.py", ":!tests", ":!examples"):
+        module, _, rest = line.partition(":class ")
+        places.setdefault(re.split(r"\W", rest)[0], set()).add(module)
+
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+
+
 # --- versions --------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from isvc_operator.kube.client import Passed, ProxyApi, connect
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.service import view_of
-from isvc_operator.view.values import Health
+from isvc_operator.view.values import HealthStatus
 from tests.support.apiserver import ApiServer, running
 from tests.support.builders import a_pod, an_initializer, ended
 from tests.support.builders import running as runs
@@ -34,7 +34,7 @@ async def seen(kubeconfig: Path, *namespaces: str) -> AsyncIterator[ClusterSourc
         yield source
 
 
-async def health_of(source: ClusterSource, key: ServiceKey, wanted: Health) -> None:
+async def health_of(source: ClusterSource, key: ServiceKey, wanted: HealthStatus) -> None:
     """Wait until the service is seen like this."""
     async with asyncio.timeout(WITHIN):
         changes = source.changes()
@@ -51,13 +51,13 @@ async def test_a_service_is_seen_as_it_changes(apiserver: ApiServer, namespace: 
         related = source.related(key)
         assert related is not None
         service = view_of(related)
-        assert (service.health, service.components[0].pods[0].stage) == (Health.STARTING, "LoadingModel")
+        assert (service.health, service.components[0].pods[0].stage) == (HealthStatus.STARTING, "LoadingModel")
         assert "Pulled" in {moment.reason for moment in service.history}
         assert service.way[0].kind == "Ingress"
 
         failed = a_pod(initializer=an_initializer(ended(5, "there is no modl-store")))
         store(apiserver, namespace, replace(a_related(failed), children=[], events=[an_event("BackOff", "again")]))
-        await health_of(source, key, Health.FAILED)
+        await health_of(source, key, HealthStatus.FAILED)
 
         apiserver.send("DELETE", path_of("InferenceService", namespace, "torchserve"))
         async with asyncio.timeout(WITHIN):
@@ -120,7 +120,7 @@ async def test_who_may_not_see_pods_is_told(apiserver: ApiServer, namespace: str
     async with seen(kubeconfig, namespace) as source:
         related = source.related(ServiceKey(namespace, "torchserve"))
         assert related is not None
-        assert (view_of(related).health, related.pods) == (Health.READY, [])
+        assert (view_of(related).health, related.pods) == (HealthStatus.READY, [])
         assert f"you may not list and watch pods in namespace {namespace}" in source.hidden()
 
 

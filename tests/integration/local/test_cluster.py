@@ -16,8 +16,8 @@ from isvc_operator.local import cluster as cluster_module
 from isvc_operator.local.cluster import LocalCluster
 from isvc_operator.view.diagnosis import diagnose
 from isvc_operator.view.service import view_of
-from isvc_operator.view.source import ContainerKey, Request
-from isvc_operator.view.values import ContainerState, Health, Progress
+from isvc_operator.view.source import ContainerKey, ServiceRequest
+from isvc_operator.view.values import ContainerState, DownloadProgress, HealthStatus
 from tests.support.isvc_process import is_running
 from tests.support.local_clusters import conditions, key, running, until_settled
 from tests.support.local_services import runtime, service
@@ -126,9 +126,9 @@ async def test_services_and_their_objects_are_those_of_a_cluster(cluster: LocalC
     # --- as the page and the commands show them
     seen = {name: view_of(cluster.related(key(name))) for name in ("serves", "exits", "absent")}  # type: ignore[arg-type]
     assert {name: service.health for name, service in seen.items()} == {
-        "serves": Health.READY,
-        "exits": Health.FAILED,
-        "absent": Health.FAILED,
+        "serves": HealthStatus.READY,
+        "exits": HealthStatus.FAILED,
+        "absent": HealthStatus.FAILED,
     }
     assert [(hop.kind, hop.name) for hop in seen["serves"].way] == [
         ("Ingress", "serves.default.example.com"),
@@ -144,9 +144,11 @@ async def test_services_and_their_objects_are_those_of_a_cluster(cluster: LocalC
     assert lines == ["serving ['weights']"]
     assert [line async for line in cluster.log(place, lines=10, follow=False, since_seconds=-60)] == []
     assert await cluster.metrics(key("serves"), place.pod) == '{"requests": 1}'
-    response = await cluster.send(key("serves"), Request(method="POST", path="/v1/models/fake:predict", body=PREDICT))
+    response = await cluster.send(
+        key("serves"), ServiceRequest(method="POST", path="/v1/models/fake:predict", body=PREDICT)
+    )
     assert (response.status, b'"predictions": [1]' in response.body, response.seconds > 0) == (200, True, True)
-    refused = await cluster.send(key("fails"), Request(method="GET", path="/v1/models"))
+    refused = await cluster.send(key("fails"), ServiceRequest(method="GET", path="/v1/models"))
     assert refused.status == 503
 
     # --- a line of 10 MB is passed on in parts, and does not act
@@ -168,7 +170,7 @@ async def test_services_and_their_objects_are_those_of_a_cluster(cluster: LocalC
         with pytest.raises(OperatorError, match=" has no pod p"):
             await anext(cluster.log(lost, lines=1, follow=False))
     with pytest.raises(OperatorError, match="there is no InferenceService x in namespace default"):
-        await cluster.send(key("x"), Request(method="GET", path="/"))
+        await cluster.send(key("x"), ServiceRequest(method="GET", path="/"))
     assert cluster.related(key("x")) is None
     assert cluster.keys() == sorted(cluster.keys())
 
@@ -195,7 +197,7 @@ async def test_a_download_is_seen_while_it_goes_on(folder: Path) -> None:
                 await asyncio.wait_for(seen.wait(), 0.1)
         writer.close()
 
-    def progress() -> Progress | None:
+    def progress() -> DownloadProgress | None:
         related = cluster.related(key("first"))
         return related and next((pod.progress for pod in view_of(related).components[0].pods), None)
 
@@ -290,7 +292,7 @@ async def test_an_answer_that_is_too_large_is_an_error(folder: Path, monkeypatch
         with pytest.raises(OperatorError, match="the response has more than 5 bytes"):
             await cluster.metrics(key("first"), pod)
         with pytest.raises(OperatorError, match="the response has more than 5 bytes"):
-            await cluster.send(key("first"), Request(method="GET", path="/v1/models"))
+            await cluster.send(key("first"), ServiceRequest(method="GET", path="/v1/models"))
 
 
 def restarts(cluster: LocalCluster) -> int:

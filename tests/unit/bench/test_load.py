@@ -11,15 +11,15 @@ import pytest
 
 from isvc_operator.bench.errors import Unreachable
 from isvc_operator.bench.load import load, run
-from isvc_operator.bench.plan import Plan, Seen, target
+from isvc_operator.bench.plan import LoadPlan, Responses, target
 from tests.support.ports import free_port
 from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, scripted
 
-PLAN = Plan(connections=3, seconds=30, requests=20, timeout=10)
+PLAN = LoadPlan(connections=3, seconds=30, requests=20, timeout=10)
 HOLD_S = 0.3
 
 
-async def loaded(behaviour: Behaviour, plan: Plan) -> tuple[Seen, ScriptedServer]:
+async def loaded(behaviour: Behaviour, plan: LoadPlan) -> tuple[Responses, ScriptedServer]:
     async with scripted(behaviour) as server:
         sent = target(f"http://{server.host}/v1/models/m:predict?x=1", method="POST", headers={}, body=b'{"a":1}')
         return await asyncio.to_thread(run, sent, plan), server

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.bench.plan import Target, target
+from isvc_operator.bench.plan import AddressedRequest, target
 from isvc_operator.errors import InvalidSpec
 
 
 def test_a_request_without_a_body() -> None:
-    assert target("https://models.example/v1/models", method="GET", headers={}, body=b"") == Target(
+    assert target("https://models.example/v1/models", method="GET", headers={}, body=b"") == AddressedRequest(
         "models.example",
         443,
         True,

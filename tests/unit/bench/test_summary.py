@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from isvc_operator.bench.plan import Plan, Seen
+from isvc_operator.bench.plan import LoadPlan, Responses
 from isvc_operator.bench.summary import document, histogram, percentile
 
-PLAN = Plan(connections=4, seconds=10, requests=1000, timeout=30)
+PLAN = LoadPlan(connections=4, seconds=10, requests=1000, timeout=30)
 
 
 @pytest.mark.parametrize(("share", "value"), [(0, 1), (50, 5), (90, 9), (90.1, 10), (99, 10), (100, 10)])
@@ -31,7 +31,7 @@ def test_a_histogram_has_every_value_once_and_no_empty_ends() -> None:
 
 
 def test_the_document_says_everything() -> None:
-    seen = Seen(
+    seen = Responses(
         latencies=array("d", [0.004, 0.001, 0.002, 0.003]),
         late=array("d", [0.0001, 0.0002]),
         statuses=Counter({503: 1, 200: 3}),
@@ -69,6 +69,6 @@ def test_the_document_says_everything() -> None:
 
 
 def test_the_document_of_nothing_is_whole() -> None:
-    empty = document("http://h/", PLAN, Seen())
+    empty = document("http://h/", PLAN, Responses())
 
     assert (empty["responses"], empty["histogram"], empty["responsesPerSecond"]) == (0, [], 0.0)

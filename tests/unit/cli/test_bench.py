@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from isvc_operator import limits
-from isvc_operator.bench.plan import Seen
+from isvc_operator.bench.plan import Responses
 from isvc_operator.cli import main
 from tests.support.object_stores import tls
 from tests.support.ports import free_port
@@ -274,7 +274,7 @@ async def test_a_user_in_the_url_is_sent_and_not_shown(capsys: Captured) -> None
 def test_an_interrupted_run_shows_what_was_measured(
     output: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    seen = Seen(latencies=array("d", [0.01]), statuses=Counter({200: 1}), seconds=1, interrupted=True)
+    seen = Responses(latencies=array("d", [0.01]), statuses=Counter({200: 1}), seconds=1, interrupted=True)
     monkeypatch.setattr("isvc_operator.bench.load.run", lambda *_, **__: seen)
 
     assert main(["bench", "http://h/", "-o", output]) == 130

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
-from isvc_operator.cli.output import Output, Style, Styled, write_data, write_line, write_record, write_table
+from isvc_operator.cli.output import OutputFormat, Style, Styled, write_data, write_line, write_record, write_table
 
 HOSTILE = "[red]x[/red] :smile: \x1b[2J\x1b]8;;http://a\x07 \u202e"
 SHOWN = r"[red]x[/red] :smile: \x1b[2J\x1b]8;;http://a\x07 \u202e"
@@ -76,8 +76,8 @@ def test_without_rich_a_terminal_gets_plain_text(monkeypatch: pytest.MonkeyPatch
     assert stream.getvalue() == "ok bert\n"
 
 
-@pytest.mark.parametrize(("output", "parse"), [(Output.JSON, json.loads), (Output.YAML, yaml.safe_load)])
-def test_data_comes_back_as_it_was(output: Output, parse: object) -> None:
+@pytest.mark.parametrize(("output", "parse"), [(OutputFormat.JSON, json.loads), (OutputFormat.YAML, yaml.safe_load)])
+def test_data_comes_back_as_it_was(output: OutputFormat, parse: object) -> None:
     stream, data = io.StringIO(), {"name": HOSTILE, "isReady": True, "items": [1, None]}
 
     write_data(data, output, stream)

@@ -12,7 +12,7 @@ from isvc_operator.migrate.plan import MigrationPlan
 from isvc_operator.migrate.plan_line import blocking, warning
 from isvc_operator.view.diagnosis import Diagnosis
 from isvc_operator.view.json_shape import as_json
-from isvc_operator.view.values import Health
+from isvc_operator.view.values import HealthStatus
 from tests.support.kept import ROOT
 
 Captured = pytest.CaptureFixture[str]
@@ -20,10 +20,10 @@ SERVICE = str(ROOT / "examples/bert/inferenceservice.yaml")
 
 
 def test_the_findings_of_a_healthy_service_are_an_empty_list() -> None:
-    healthy = Diagnosis(namespace="team", name="bert", health=next(iter(Health)), healthy=True)
+    healthy = Diagnosis(namespace="team", name="bert", health=next(iter(HealthStatus)), healthy=True)
 
     assert as_json(healthy) == {
-        "namespace": "team", "name": "bert", "health": next(iter(Health)).value, "healthy": True, "findings": [],
+        "namespace": "team", "name": "bert", "health": next(iter(HealthStatus)).value, "healthy": True, "findings": [],
     }  # fmt: skip
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.cli.output import Output
-from isvc_operator.cli.seen.changes import Changes
+from isvc_operator.cli.output import OutputFormat
+from isvc_operator.cli.seen.changes import ChangePrinter
 from isvc_operator.manifests import ServiceKey
 from tests.support.related import a_related
 
@@ -23,10 +23,10 @@ class Deleted:
         return self._found.pop(0)
 
 
-@pytest.mark.parametrize("output", [Output.JSON, Output.YAML])
-def test_what_a_terminal_would_obey_is_escaped(output: Output, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("output", [OutputFormat.JSON, OutputFormat.YAML])
+def test_what_a_terminal_would_obey_is_escaped(output: OutputFormat, capsys: pytest.CaptureFixture[str]) -> None:
     source: Any = Deleted()
-    changes, key = Changes(source, output), ServiceKey("team\u202e\x9b", "bert")
+    changes, key = ChangePrinter(source, output), ServiceKey("team\u202e\x9b", "bert")
 
     changes.write([key])
     capsys.readouterr()

@@ -11,7 +11,7 @@ from isvc_operator.cli.output import Cell, Styled, aligned
 from isvc_operator.cli.seen.lines import age, bar, change, finding_lines, one_service, table, tree
 from isvc_operator.view.diagnosis import diagnose
 from isvc_operator.view.service import view_of
-from isvc_operator.view.values import Component, Health, Hop, Progress, Service
+from isvc_operator.view.values import ComponentView, DownloadProgress, HealthStatus, Hop, ServiceView
 from tests.support.builders import (
     a_container,
     a_deployment,
@@ -140,11 +140,13 @@ def test_pods_that_leave_and_shares_of_requests_are_told() -> None:
 
     assert any(line.endswith("pod old Ready (node-1, 3h7m, older template)") for line in text(tree(service, NOW)))
 
-    split = Service(
+    split = ServiceView(
         namespace="models",
         name="bert",
-        health=Health.READY,
-        components=[Component(kind="predictor", name="one", health=Health.READY, wanted=1, available=1, traffic=25)],
+        health=HealthStatus.READY,
+        components=[
+            ComponentView(kind="predictor", name="one", health=HealthStatus.READY, wanted=1, available=1, traffic=25)
+        ],
         way=[
             Hop(name="h", kind="HTTPRoute", target="one", weight=25),
             Hop(name="h", kind="HTTPRoute", target="two", weight=75),
@@ -177,12 +179,12 @@ def test_an_age_has_its_two_largest_units(since: str, told: str) -> None:
     ("progress", "told"),
     [
         (
-            Progress(percent=0, size="1 GiB", rate="1 MiB/s", seconds_left=9),
+            DownloadProgress(percent=0, size="1 GiB", rate="1 MiB/s", seconds_left=9),
             f"{'░' * 20} 0 % of 1 GiB, 1 MiB/s, 9 s left",
         ),
-        (Progress(percent=100, size="1 GiB"), f"{'█' * 20} 100 % of 1 GiB"),
-        (Progress(size="1 GiB", rate="1 MiB/s"), "1 GiB, 1 MiB/s"),
+        (DownloadProgress(percent=100, size="1 GiB"), f"{'█' * 20} 100 % of 1 GiB"),
+        (DownloadProgress(size="1 GiB", rate="1 MiB/s"), "1 GiB, 1 MiB/s"),
     ],
 )
-def test_a_bar_has_its_figures(progress: Progress, told: str) -> None:
+def test_a_bar_has_its_figures(progress: DownloadProgress, told: str) -> None:
     assert bar(progress) == told

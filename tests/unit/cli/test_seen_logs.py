@@ -12,7 +12,7 @@ import pytest
 from isvc_operator.cli.seen.follow import LogLine, NoSuchContainer, Wanted, follow, past_lines
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import ContainerKey, Related, Request, Response
+from isvc_operator.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 from tests.support.builders import a_container, a_pod, a_ready_pod, an_initializer, ended, waiting
 from tests.support.failing_pods import POD
 from tests.support.related import a_problem_of, a_related
@@ -61,7 +61,7 @@ class Source:
     async def metrics(self, key: ServiceKey, pod: str) -> str:
         raise NotImplementedError
 
-    async def send(self, key: ServiceKey, request: Request) -> Response:
+    async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
         raise NotImplementedError
 
 

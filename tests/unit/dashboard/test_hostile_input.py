@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from isvc_operator.view.source import Request, Response
+from isvc_operator.view.source import ServiceRequest, ServiceResponse
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource
 
@@ -80,7 +80,7 @@ async def test_any_name_may_be_in_the_list_of_models(
     viewer: aiohttp.ClientSession, source: PlayedSource, models: bytes
 ) -> None:
     body = b'{"models": %s}' % models
-    source.respond = lambda _: Response(status=200, headers={}, body=body, seconds=0.1)
+    source.respond = lambda _: ServiceResponse(status=200, headers={}, body=body, seconds=0.1)
 
     async with viewer.get(f"{PATH}/sample") as response:
         text = await response.text()
@@ -92,8 +92,8 @@ async def test_any_name_may_be_in_the_list_of_models(
 async def test_any_text_may_be_in_the_header_of_times(
     viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str], timing: str
 ) -> None:
-    def respond(_request: Request) -> Response:
-        return Response(status=200, headers={"Server-Timing": timing}, body=b"{}", seconds=0.0)
+    def respond(_request: ServiceRequest) -> ServiceResponse:
+        return ServiceResponse(status=200, headers={"Server-Timing": timing}, body=b"{}", seconds=0.0)
 
     source.respond = respond
     async with viewer.post(f"{PATH}/request", headers=headers, data={"body": "{}"}) as response:
@@ -174,7 +174,7 @@ async def test_a_path_of_other_bytes_is_not_found(viewer: aiohttp.ClientSession,
 async def test_a_model_of_other_bytes_is_asked_for_in_utf_8(
     viewer: aiohttp.ClientSession, source: PlayedSource
 ) -> None:
-    source.respond = lambda _: Response(status=200, headers={}, body=b"{}", seconds=0.1)
+    source.respond = lambda _: ServiceResponse(status=200, headers={}, body=b"{}", seconds=0.1)
     async with viewer.get(URL(f"{PATH}/sample?model=%ff%ed%a0%80", encoded=True)) as response:
         assert response.status == 200
     assert source.requests[-1].path.isascii()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isvc_operator.dashboard import markup
-from isvc_operator.dashboard.markup import Place
+from isvc_operator.dashboard.markup import HopShare
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.service import view_of
 from isvc_operator.view.values import Failure, Hop
@@ -108,12 +108,12 @@ def test_places_that_share_the_requests_are_one_step() -> None:
     ]
 
     assert markup.steps(way) == [
-        [Place("host", "HTTPRoute", None)],
-        [Place("a-predictor", "predictor", 90), Place("a-predictor-canary", "predictor", 10)],
+        [HopShare("host", "HTTPRoute", None)],
+        [HopShare("a-predictor", "predictor", 90), HopShare("a-predictor-canary", "predictor", 10)],
     ]
 
 
 def test_a_way_in_a_circle_ends() -> None:
     way = [Hop(name="a", kind="x", target="b"), Hop(name="b", kind="x", target="a")]
 
-    assert markup.steps(way) == [[Place("a", "x", None)], [Place("b", "x", None)]]
+    assert markup.steps(way) == [[HopShare("a", "x", None)], [HopShare("b", "x", None)]]

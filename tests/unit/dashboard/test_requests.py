@@ -13,7 +13,7 @@ from yarl import URL
 
 from isvc_operator import limits
 from isvc_operator.dashboard.request import Split, split_of
-from isvc_operator.view.source import Request, Response
+from isvc_operator.view.source import ServiceRequest, ServiceResponse
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource
 
@@ -22,12 +22,12 @@ TIMING = "queue;dur=1.000, batch;dur=0.500, model;dur=6.000, transport;dur=0.500
 METADATA = {"inputs": [{"name": "image", "datatype": "BYTES", "shape": [-1]}]}
 
 
-def respond(request: Request) -> Response:
+def respond(request: ServiceRequest) -> ServiceResponse:
     if request.path == "/v1/models":
-        return Response(status=200, headers={}, body=b'{"models": ["bert"]}', seconds=0.001)
+        return ServiceResponse(status=200, headers={}, body=b'{"models": ["bert"]}', seconds=0.001)
     if request.method == "GET":
-        return Response(status=200, headers={}, body=json.dumps(METADATA).encode(), seconds=0.001)
-    return Response(status=200, headers={"Server-Timing": TIMING}, body=b'{"predictions": [4]}', seconds=0.01)
+        return ServiceResponse(status=200, headers={}, body=json.dumps(METADATA).encode(), seconds=0.001)
+    return ServiceResponse(status=200, headers={"Server-Timing": TIMING}, body=b'{"predictions": [4]}', seconds=0.01)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ async def test_a_large_response_is_shown_in_part(
     viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
 ) -> None:
     size = limits.DASHBOARD_RESPONSE_BYTES
-    source.respond = lambda request: Response(status=200, headers={}, body=b"x" * (2 * size), seconds=0.01)
+    source.respond = lambda request: ServiceResponse(status=200, headers={}, body=b"x" * (2 * size), seconds=0.01)
     async with viewer.post(f"{PATH}/request", headers=headers, data={"body": "{}"}) as response:
         text = await response.text()
 
@@ -124,7 +124,7 @@ async def test_a_large_response_is_shown_in_part(
 async def test_json_is_indented_only_where_nothing_else_changes(
     viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str], body: bytes, shown: str
 ) -> None:
-    source.respond = lambda _: Response(status=200, headers={}, body=body, seconds=0.01)
+    source.respond = lambda _: ServiceResponse(status=200, headers={}, body=body, seconds=0.01)
     form = {"protocol": "v1", "model": "bert", "body": "{}"}
     async with viewer.post(f"{PATH}/request", data=form, headers=headers) as response:
         text = unescape(await response.text())
@@ -147,7 +147,7 @@ async def test_a_protocol_that_there_is_not_is_refused(viewer: aiohttp.ClientSes
 
 
 def test_the_parts_of_the_time_add_up_to_it() -> None:
-    splits = split_of(Response(status=200, headers={"server-timing": TIMING}, body=b"", seconds=0.01))
+    splits = split_of(ServiceResponse(status=200, headers={"server-timing": TIMING}, body=b"", seconds=0.01))
 
     assert [(split.name, round(split.share, 6)) for split in splits] == [
         ("queue", 10), ("batch", 5), ("model", 60), ("transport", 5), ("network", 20),
@@ -158,4 +158,4 @@ def test_the_parts_of_the_time_add_up_to_it() -> None:
 
 @pytest.mark.parametrize("header", ["", "x", "queue;dur=1.2.3", "queue;desc=a"])
 def test_without_a_time_split_nothing_is_made_up(header: str) -> None:
-    assert split_of(Response(status=200, headers={"Server-Timing": header}, body=b"", seconds=1)) == ()
+    assert split_of(ServiceResponse(status=200, headers={"Server-Timing": header}, body=b"", seconds=1)) == ()

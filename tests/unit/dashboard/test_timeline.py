@@ -7,15 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from isvc_operator.dashboard.timeline import Kind, Lane, Part, line_of, ticks
+from isvc_operator.dashboard.timeline import Lane, PartKind, TimelinePart, line_of, ticks
 from isvc_operator.view.service import view_of
 from isvc_operator.view.source import Related
 from tests.support.played_services import BEGAN, Played
 
 PLAYED = Played()
-WAITED = Part(kind=Kind.WAITING, name="waits for a node, volumes and images", start=1, seconds=2)
-COPIED = Part(kind=Kind.STORAGE, name="storage-initializer copies the model", start=3, seconds=17)
-PREPARED = Part(kind=Kind.WAITING, name="prepares the next container", start=20, seconds=1)
+WAITED = TimelinePart(kind=PartKind.WAITING, name="waits for a node, volumes and images", start=1, seconds=2)
+COPIED = TimelinePart(kind=PartKind.STORAGE, name="storage-initializer copies the model", start=3, seconds=17)
+PREPARED = TimelinePart(kind=PartKind.WAITING, name="prepares the next container", start=20, seconds=1)
 SERVER = "kserve-container starts and loads the model"
 
 
@@ -26,7 +26,7 @@ def lanes(related: Related, *, now: float) -> list[Lane]:
 
 
 def test_a_start_that_has_ended_has_all_its_parts_and_the_moment_of_ready() -> None:
-    started = Part(kind=Kind.SERVER, name=SERVER, start=21, seconds=13)
+    started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=13)
 
     assert lanes(PLAYED.ready(), now=100) == [
         Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, PREPARED, started], ready=34)
@@ -40,20 +40,24 @@ def test_the_longest_part_is_named() -> None:
 
 
 def test_a_start_that_goes_on_ends_now() -> None:
-    copying = Part(kind=Kind.STORAGE, name="storage-initializer copies the model", start=3, seconds=7, going=True)
+    copying = TimelinePart(
+        kind=PartKind.STORAGE, name="storage-initializer copies the model", start=3, seconds=7, going=True
+    )
 
     assert lanes(PLAYED.loading(40), now=10) == [Lane(pod=PLAYED.pod_name, parts=[WAITED, copying], ready=None)]
 
 
 def test_a_pod_without_a_container_waits() -> None:
-    waits = Part(kind=Kind.WAITING, name="waits for a node, volumes and images", start=1, seconds=8, going=True)
+    waits = TimelinePart(
+        kind=PartKind.WAITING, name="waits for a node, volumes and images", start=1, seconds=8, going=True
+    )
 
     assert lanes(PLAYED.pending(), now=9) == [Lane(pod=PLAYED.pod_name, parts=[waits], ready=None)]
 
 
 @pytest.mark.parametrize("related", [PLAYED.crashed("OOMKilled", 137), PLAYED.flapped()], ids=["restart", "flap"])
 def test_what_happens_after_the_first_ready_is_no_part_of_the_start(related: Related) -> None:
-    started = Part(kind=Kind.SERVER, name=SERVER, start=21, seconds=13)
+    started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=13)
 
     assert lanes(related, now=4 * 86400) == [
         Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, PREPARED, started], ready=34)
@@ -72,14 +76,14 @@ def test_of_a_server_that_was_restarted_often_the_start_is_known_by_when_it_ende
     status = related.pods[0]["status"]["containerStatuses"][0]
     status["restartCount"] = 2
     status["lastState"]["terminated"]["startedAt"] = PLAYED.at(2 * 86400)
-    started = Part(kind=Kind.SERVER, name=SERVER, start=20, seconds=14)
+    started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=20, seconds=14)
 
     assert lanes(related, now=4 * 86400) == [Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, started], ready=34)]
 
 
 def test_a_container_that_has_ended_with_an_error_has_failed() -> None:
-    restarted = Part(kind=Kind.WAITING, name="kserve-container fails and is restarted", start=20, seconds=1)
-    failed = Part(kind=Kind.SERVER, name=SERVER, start=21, seconds=8, failed=True)
+    restarted = TimelinePart(kind=PartKind.WAITING, name="kserve-container fails and is restarted", start=20, seconds=1)
+    failed = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=8, failed=True)
 
     assert lanes(PLAYED.failed(), now=60) == [
         Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, restarted, failed], ready=None)

@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from isvc_operator.config import OperatorConfig
-from isvc_operator.local.check import Checked, Finding, Severity, check, without_effect
-from isvc_operator.local.documents import Text
+from isvc_operator.local.check import Checked, CheckFinding, Severity, check, without_effect
+from isvc_operator.local.documents import YamlText
 from isvc_operator.local.place import Place
 from tests.support.local_services import parsed, runtime, service
 
@@ -17,11 +17,11 @@ ERROR, NO_EFFECT, NOTE = Severity.ERROR, Severity.NO_EFFECT, Severity.NOTE
 
 
 def checked(*documents: Any, settings: dict[str, str] | None = None) -> Checked:
-    text = Text("my.yaml", yaml.safe_dump_all(documents))
+    text = YamlText("my.yaml", yaml.safe_dump_all(documents))
     return check([text], "default", installed=parsed(runtime()).runtimes, settings=settings)
 
 
-def said(found: Checked) -> tuple[Finding, ...]:
+def said(found: Checked) -> tuple[CheckFinding, ...]:
     """What was found, without the places."""
     return tuple(replace(item, place=Place()) for item in found.findings)
 
@@ -45,28 +45,28 @@ def test_each_object_is_checked_whatever_is_wrong_with_others() -> None:
 
     assert [item.service.metadata.name for item in found.rendered] == ["ignored", "first"]
     assert said(found) == (
-        Finding(
+        CheckFinding(
             NO_EFFECT,
             "InferenceService ignored: spec.predictor.minReplica (did you mean minReplicas?)",
         ),
-        Finding(NOTE, "Deployment other: not an object that services are made from; ignored"),
-        Finding(NOTE, "InferenceService stopped: stopped by its annotation serving.kserve.io/stop; left out"),
-        Finding(
+        CheckFinding(NOTE, "Deployment other: not an object that services are made from; ignored"),
+        CheckFinding(NOTE, "InferenceService stopped: stopped by its annotation serving.kserve.io/stop; left out"),
+        CheckFinding(
             ERROR,
             'my.yaml: InferenceService refused: spec.predictor.minReplicas: Invalid value: "string": '
             'spec.predictor.minReplicas in body must be of type integer: "string"',
         ),
-        Finding(
+        CheckFinding(
             ERROR,
             'my.yaml: InferenceService refused: spec.predictor.name: Invalid value: "A": spec.predictor.name in body '
             "should match '^[a-z]([-a-z0-9]*[a-z0-9])?$'",
         ),
-        Finding(
+        CheckFinding(
             ERROR,
             "my.yaml: InferenceService refused: some validation rules were not checked because the object was invalid; "
             "correct the existing errors to complete validation",
         ),
-        Finding(
+        CheckFinding(
             ERROR,
             "InferenceService unserved: no runtime serves model format 'abacus' with protocol v1; available: 'fake' "
             "(runtime fake, every protocol). Correct spec.predictor.model, or install a runtime that serves it",
@@ -78,7 +78,7 @@ def test_a_name_that_is_a_number_is_refused_as_by_the_api_server() -> None:
     numbered = service()
     numbered["metadata"]["name"] = 3
 
-    assert said(checked(numbered))[0] == Finding(
+    assert said(checked(numbered))[0] == CheckFinding(
         ERROR,
         'my.yaml: InferenceService 3: metadata.name: Invalid value: "integer": metadata.name in body must be of type '
         'string: "integer"',
@@ -90,7 +90,7 @@ def test_what_only_the_operator_refuses_is_an_error() -> None:
     body["spec"]["predictor"]["model"]["ports"] = [{"containerPort": "http"}]
 
     assert said(checked(body)) == (
-        Finding(
+        CheckFinding(
             ERROR,
             "my.yaml: InferenceService first: spec.predictor.model.ports[0].containerPort: Input should be a valid "
             "integer",

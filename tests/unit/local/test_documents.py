@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from isvc_operator.local.documents import Text, parse_documents
+from isvc_operator.local.documents import YamlText, parse_documents
 from isvc_operator.local.errors import UnusableInput
 from isvc_operator.local.place import Place
 from tests.support.local_services import runtime, service
 
 
-def text(*documents: object) -> Text:
-    return Text("my.yaml", yaml.safe_dump_all(documents))
+def text(*documents: object) -> YamlText:
+    return YamlText("my.yaml", yaml.safe_dump_all(documents))
 
 
 def test_objects_of_several_documents_are_told_apart_and_those_of_other_kinds_are_named() -> None:
@@ -63,7 +63,7 @@ def test_the_items_of_a_list_are_read_as_kubectl_prints_them() -> None:
 
 
 def test_an_object_that_is_given_twice_is_refused_with_both_places() -> None:
-    there = Text("other.yaml", yaml.safe_dump(service()))
+    there = YamlText("other.yaml", yaml.safe_dump(service()))
 
     with pytest.raises(UnusableInput) as refused:
         parse_documents([text(runtime(), service()), there], "default")
@@ -86,13 +86,13 @@ def test_objects_of_one_name_may_be_of_two_namespaces_or_kinds() -> None:
 
 def test_a_key_that_occurs_twice_is_refused_as_by_kubectl() -> None:
     with pytest.raises(UnusableInput, match=r"my.yaml:3:1: this is not YAML: the key kind occurs twice"):
-        parse_documents([Text("my.yaml", "kind: A\nitems: []\nkind: B\n")], "default")
+        parse_documents([YamlText("my.yaml", "kind: A\nitems: []\nkind: B\n")], "default")
 
 
 def test_a_key_may_occur_beside_the_one_that_it_replaces_in_a_merged_mapping() -> None:
     anchor = "metadata: {labels: &labels {<<: {name: a}, name: b}, <<: *labels}"
 
-    (ignored,) = parse_documents([Text("my.yaml", f"kind: Deployment\n{anchor}\n")], "default").ignored
+    (ignored,) = parse_documents([YamlText("my.yaml", f"kind: Deployment\n{anchor}\n")], "default").ignored
 
     assert ignored == Place(file="my.yaml", kind="Deployment", name="b")
 
@@ -101,7 +101,7 @@ def test_a_date_is_a_text_as_for_the_api_server() -> None:
     dated = {**service(), "metadata": {"name": "first", "labels": {"since": "2026-01-01"}}}
     written = yaml.safe_dump(dated).replace("'2026-01-01'", "2026-01-01")
 
-    (found,) = parse_documents([Text("my.yaml", written)], "default").services
+    (found,) = parse_documents([YamlText("my.yaml", written)], "default").services
 
     assert found.metadata.labels == {"since": "2026-01-01"}
 
@@ -140,6 +140,6 @@ def test_a_date_is_a_text_as_for_the_api_server() -> None:
 )
 def test_an_unusable_text_is_refused_with_its_place_and_the_cure(content: str, message: str) -> None:
     with pytest.raises(UnusableInput) as refused:
-        parse_documents([Text("my.yaml", content)], "default")
+        parse_documents([YamlText("my.yaml", content)], "default")
 
     assert str(refused.value) == message

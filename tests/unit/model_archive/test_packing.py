@@ -16,8 +16,8 @@ from model_archive import contents, packing
 from model_archive.archive import check_archive
 from model_archive.errors import CannotPack, UnsafeArchive
 from model_archive.manifest import MANIFEST, Manifest
-from model_archive.packing import Packed, Sources, Target, in_folder, pack
-from model_archive.writing import Format
+from model_archive.packing import ArchiveTarget, Packed, Sources, in_folder, pack
+from model_archive.writing import ArchiveFormat
 from tests.support.model_folder import manifest, read_tree, write_files, write_mar
 
 HANDLER = b"def handle(data, context):\n    return data\n"
@@ -38,11 +38,11 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def packed(folder: Path, target: Target, **given: object) -> Packed:
+def packed(folder: Path, target: ArchiveTarget, **given: object) -> Packed:
     return pack(in_folder(folder, Sources(**given)), target)  # type: ignore[arg-type]
 
 
-def refusal(sources: Sources, target: Target) -> str:
+def refusal(sources: Sources, target: ArchiveTarget) -> str:
     with pytest.raises(CannotPack) as raised:
         pack(sources, target)
     return str(raised.value)
@@ -52,7 +52,7 @@ def refusal(sources: Sources, target: Target) -> str:
 
 
 def test_a_folder_becomes_an_archive_of_its_name_with_all_that_is_in_it(folder: Path, out: Path) -> None:
-    done = packed(folder, Target(out))
+    done = packed(folder, ArchiveTarget(out))
 
     names = ["bert.pt", "handler.py", "model-config.yaml", "model.py", "requirements.txt", "words/en.txt"]
     assert done == Packed(
@@ -68,35 +68,35 @@ def test_a_folder_becomes_an_archive_of_its_name_with_all_that_is_in_it(folder: 
         assert {info.compress_type for info in archive.infolist()} == {ZIP_DEFLATED}
 
 
-@pytest.mark.parametrize("form", [Format.DEFAULT, Format.ZIP_STORE, Format.TGZ])
-def test_the_same_files_give_the_same_bytes(folder: Path, out: Path, tmp_path: Path, form: Format) -> None:
-    once = packed(folder, Target(out, form)).path.read_bytes()
+@pytest.mark.parametrize("form", [ArchiveFormat.DEFAULT, ArchiveFormat.ZIP_STORE, ArchiveFormat.TGZ])
+def test_the_same_files_give_the_same_bytes(folder: Path, out: Path, tmp_path: Path, form: ArchiveFormat) -> None:
+    once = packed(folder, ArchiveTarget(out, form)).path.read_bytes()
     again = tmp_path / "another place" / "bert"
     write_files(again, dict(reversed(read_tree(folder).items())))
     for path in again.rglob("*"):
         os.utime(path, (1, 1))
         path.chmod(path.stat().st_mode & ~0o077)
 
-    assert packed(again, Target(out, form, overwrite=True)).path.read_bytes() == once
+    assert packed(again, ArchiveTarget(out, form, overwrite=True)).path.read_bytes() == once
 
 
-@pytest.mark.parametrize("form", Format)
-def test_what_every_form_holds_is_an_archive(folder: Path, out: Path, form: Format) -> None:
-    done = packed(folder, Target(out, form))
+@pytest.mark.parametrize("form", ArchiveFormat)
+def test_what_every_form_holds_is_an_archive(folder: Path, out: Path, form: ArchiveFormat) -> None:
+    done = packed(folder, ArchiveTarget(out, form))
 
     assert check_archive(done.path, done.path.name) == done.manifest
     assert [path.name for path in out.iterdir()] == [done.path.name]
 
 
 def test_zip_store_packs_without_compressing(folder: Path, out: Path) -> None:
-    with ZipFile(packed(folder, Target(out, Format.ZIP_STORE)).path) as archive:
+    with ZipFile(packed(folder, ArchiveTarget(out, ArchiveFormat.ZIP_STORE)).path) as archive:
         assert {info.compress_type for info in archive.infolist()} == {ZIP_STORED}
 
 
 def test_the_time_is_that_which_is_asked_for(folder: Path, out: Path) -> None:
     moment = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
-    with ZipFile(packed(folder, Target(out, time=moment)).path) as archive:
+    with ZipFile(packed(folder, ArchiveTarget(out, time=moment)).path) as archive:
         assert {info.date_time for info in archive.infolist()} == {(2026, 2, 3, 4, 5, 6)}
         assert json.loads(archive.read(MANIFEST))["createdOn"] == "03/02/2026 04:05:06"
 
@@ -104,7 +104,7 @@ def test_the_time_is_that_which_is_asked_for(folder: Path, out: Path) -> None:
 def test_a_program_stays_one(folder: Path, out: Path) -> None:
     (folder / "words/en.txt").chmod(0o700)
 
-    with ZipFile(packed(folder, Target(out)).path) as archive:
+    with ZipFile(packed(folder, ArchiveTarget(out)).path) as archive:
         modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
     assert modes["words/en.txt"] == stat.S_IFREG | 0o755
     assert {*modes.values()} == {stat.S_IFREG | 0o755, stat.S_IFREG | 0o644}
@@ -117,7 +117,7 @@ def test_what_is_given_comes_before_what_is_found(folder: Path, out: Path) -> No
     write_files(folder, {"other.py": HANDLER, "second.onnx": b""})
 
     done = packed(
-        folder, Target(out), model_name="b", version="2.0", handler=str(folder / "other.py:handle"),
+        folder, ArchiveTarget(out), model_name="b", version="2.0", handler=str(folder / "other.py:handle"),
         serialized_file=folder / "second.onnx",
     )  # fmt: skip
 
@@ -129,22 +129,22 @@ def test_what_is_given_comes_before_what_is_found(folder: Path, out: Path) -> No
 def test_weights_without_a_handler_get_torchserves_base_handler(tmp_path: Path, out: Path) -> None:
     write_files(tmp_path / "net", {"net.pt": b"weights"})
 
-    assert packed(tmp_path / "net", Target(out)).manifest.handler == "base_handler"
+    assert packed(tmp_path / "net", ArchiveTarget(out)).manifest.handler == "base_handler"
 
 
 def test_hidden_files_and_leftovers_of_a_folder_are_left_out_and_named(folder: Path, out: Path) -> None:
     write_files(folder, {".env": b"SECRET=1", ".git/config": b"", "words/__pycache__/a.pyc": b"", "__MACOSX/a": b""})
 
-    done = packed(folder, Target(out))
+    done = packed(folder, ArchiveTarget(out))
 
     assert set(map(str, done.files)).isdisjoint({".env", ".git/config", "words/__pycache__/a.pyc", "__MACOSX/a"})
     assert set(done.left_out) == {folder / name for name in (".env", ".git", "words/__pycache__", "__MACOSX")}
 
 
 def test_the_archive_of_the_last_time_is_not_packed_again(folder: Path) -> None:
-    once = packed(folder, Target(folder)).path.read_bytes()
+    once = packed(folder, ArchiveTarget(folder)).path.read_bytes()
 
-    assert packed(folder, Target(folder, overwrite=True)).path.read_bytes() == once
+    assert packed(folder, ArchiveTarget(folder, overwrite=True)).path.read_bytes() == once
 
 
 def test_an_unpacked_archive_is_packed_with_its_manifest(tmp_path: Path, out: Path) -> None:
@@ -152,7 +152,7 @@ def test_an_unpacked_archive_is_packed_with_its_manifest(tmp_path: Path, out: Pa
     with ZipFile(write_mar(tmp_path / "m.mar", described, {"h.py": HANDLER})) as archive:
         archive.extractall(tmp_path / "some folder")
 
-    done = packed(tmp_path / "some folder", Target(out))
+    done = packed(tmp_path / "some folder", ArchiveTarget(out))
 
     assert done.path.name == "m.mar"
     with ZipFile(done.path) as archive:
@@ -165,7 +165,7 @@ def test_patterns_folders_and_files_are_extra_files(tmp_path: Path, out: Path) -
     write_files(tmp_path / "in", files)
     extra = tuple(str(tmp_path / "in" / name) for name in ("*.txt", "more", "[[]x].json"))
 
-    done = pack(Sources(model_name="m", handler=str(tmp_path / "in/h"), extra_files=extra), Target(out))
+    done = pack(Sources(model_name="m", handler=str(tmp_path / "in/h"), extra_files=extra), ArchiveTarget(out))
 
     assert [*map(str, done.files)] == ["[x].json", "a.txt", "b.txt", "c.txt", "deep/d.txt", "h.py"]
     assert done.manifest.handler == "h"
@@ -227,7 +227,7 @@ def test_what_cannot_be_packed_is_refused_with_what_to_do(case: str, folder: Pat
     write_files(folder, {"other/bert.pt": b"others"})
     sources, message = REFUSED[case]
 
-    assert refusal(sources(folder), Target(out)) == message.format(folder=folder)
+    assert refusal(sources(folder), ArchiveTarget(out)) == message.format(folder=folder)
     assert list(out.iterdir()) == []
 
 
@@ -243,15 +243,15 @@ def test_several_weights_are_named(folder: Path) -> None:
 def test_an_archive_that_is_there_is_kept_unless_it_may_be_overwritten(folder: Path, out: Path) -> None:
     (out / "bert.mar").write_bytes(b"mine")
 
-    message = refusal(in_folder(folder, Sources()), Target(out))
+    message = refusal(in_folder(folder, Sources()), ArchiveTarget(out))
 
     assert message == f"{out}/bert.mar exists already; overwrite it with --force"
     assert (out / "bert.mar").read_bytes() == b"mine"
-    assert packed(folder, Target(out, overwrite=True)).path.stat().st_size > 4
+    assert packed(folder, ArchiveTarget(out, overwrite=True)).path.stat().st_size > 4
 
 
 def test_a_folder_is_not_overwritten_by_its_own_archive(folder: Path) -> None:
-    target = Target(folder.parent, Format.NO_ARCHIVE, overwrite=True)
+    target = ArchiveTarget(folder.parent, ArchiveFormat.NO_ARCHIVE, overwrite=True)
     before = read_tree(folder)
 
     message = refusal(in_folder(folder, Sources()), target)
@@ -264,7 +264,7 @@ def test_a_name_that_the_runtimes_refuse_is_refused_before_it_is_written(folder:
     (folder / "a\nb").write_bytes(b"")
 
     with pytest.raises(UnsafeArchive) as raised:
-        packed(folder, Target(out))
+        packed(folder, ArchiveTarget(out))
 
     what = r"holds a name with invisible characters, 'a\nb'; rename it, or leave it out"
     assert str(raised.value) == f"bert.mar {what}"
@@ -278,7 +278,7 @@ def test_content_that_the_runtimes_take_for_a_bomb_is_refused(
     monkeypatch.setattr(contents, "HARMLESS_SIZE", 1 << 20)
 
     with pytest.raises(UnsafeArchive, match=r"^bert\.mar has .* and claims to unpack to 3\.0 MiB or more; do not"):
-        packed(folder, Target(out))
+        packed(folder, ArchiveTarget(out))
 
     assert list(out.iterdir()) == []
 
@@ -287,7 +287,7 @@ def test_links_that_lead_back_are_bounded(folder: Path, out: Path, monkeypatch: 
     monkeypatch.setattr(packing, "MAX_ENTRIES", 10)
     (folder / "words/all").symlink_to(folder)
 
-    message = refusal(in_folder(folder, Sources()), Target(out))
+    message = refusal(in_folder(folder, Sources()), ArchiveTarget(out))
 
     assert message == f"{folder} holds 10 folders or more; remove links that lead back into it"
 
@@ -295,4 +295,4 @@ def test_links_that_lead_back_are_bounded(folder: Path, out: Path, monkeypatch: 
 def test_what_is_no_file_is_refused(folder: Path, out: Path) -> None:
     os.mkfifo(folder / "pipe")
 
-    assert refusal(in_folder(folder, Sources()), Target(out)) == f"{folder}/pipe is not a file; remove it"
+    assert refusal(in_folder(folder, Sources()), ArchiveTarget(out)) == f"{folder}/pipe is not a file; remove it"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 from data_plane.messages import Response
-from data_plane.payload_logger.counts import Counts, Drop, Failure
+from data_plane.payload_logger.counts import Counts, Drop, SinkFailure
 from data_plane.payload_logger.events import PayloadKind
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.payload_logger.settings import LoggerSettings, Mode
@@ -52,5 +52,5 @@ def dropped(why: Drop, **numbers: int) -> Counts:
     return Counts(dropped=Counter({(PayloadKind(kind), why): number for kind, number in numbers.items()}))
 
 
-def failed(why: Failure, **numbers: int) -> Counts:
+def failed(why: SinkFailure, **numbers: int) -> Counts:
     return Counts(failed=Counter({(PayloadKind(kind), why): number for kind, number in numbers.items()}))

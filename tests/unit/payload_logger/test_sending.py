@@ -11,7 +11,7 @@ import pytest
 
 from data_plane.limits import LOG_ATTEMPTS, LOG_SENDERS
 from data_plane.payload_logger import sender
-from data_plane.payload_logger.counts import Counts, Drop, Failure
+from data_plane.payload_logger.counts import Counts, Drop, SinkFailure
 from data_plane.payload_logger.settings import Mode
 from tests.support.ports import free_port
 from tests.support.scripted_server import Behaviour, never
@@ -53,10 +53,10 @@ async def test_both_payloads_arrive_as_events() -> None:
         ((200,), delivered(request=1), 1),
         ((503, 200), delivered(request=1), 2),
         ((429, 500, 204), delivered(request=1), 3),
-        ((500,), failed(Failure.STATUS_5XX, request=1), LOG_ATTEMPTS),
-        ((429,), failed(Failure.STATUS_4XX, request=1), LOG_ATTEMPTS),
-        ((404,), failed(Failure.STATUS_4XX, request=1), 1),
-        ((302,), failed(Failure.STATUS_3XX, request=1), 1),
+        ((500,), failed(SinkFailure.STATUS_5XX, request=1), LOG_ATTEMPTS),
+        ((429,), failed(SinkFailure.STATUS_4XX, request=1), LOG_ATTEMPTS),
+        ((404,), failed(SinkFailure.STATUS_4XX, request=1), 1),
+        ((302,), failed(SinkFailure.STATUS_3XX, request=1), 1),
     ],
     ids=str,
 )
@@ -71,13 +71,13 @@ BROKEN: Mapping[str, Behaviour] = {"resets": resets, "floods": floods}
 
 @pytest.mark.parametrize("behaviour", BROKEN.values(), ids=BROKEN)
 async def test_a_connection_that_breaks_is_replaced_a_few_times(behaviour: Behaviour) -> None:
-    assert await settled(behaviour) == (failed(Failure.BROKEN, request=1), LOG_ATTEMPTS)
+    assert await settled(behaviour) == (failed(SinkFailure.BROKEN, request=1), LOG_ATTEMPTS)
 
 
 async def test_a_sink_that_does_not_respond_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "LOG_TIMEOUT", 1.0)
 
-    assert await settled(never) == (failed(Failure.TIMEOUT, request=1), 1)
+    assert await settled(never) == (failed(SinkFailure.TIMEOUT, request=1), 1)
 
 
 async def test_payloads_to_nobody_are_counted() -> None:
@@ -88,7 +88,7 @@ async def test_payloads_to_nobody_are_counted() -> None:
     await logger._queue.join()
     await logger.close(0)
 
-    assert logger.counts == failed(Failure.UNREACHABLE, request=3, response=3)
+    assert logger.counts == failed(SinkFailure.UNREACHABLE, request=3, response=3)
 
 
 async def test_few_payloads_are_sent_at_a_time() -> None:
@@ -110,7 +110,7 @@ async def test_at_the_end_each_payload_is_sent_once_more_without_a_pause(monkeyp
         await sink.asked.wait()
         await logger.close(LONG_S)
 
-        assert logger.counts == failed(Failure.STATUS_5XX, request=2 * LOG_SENDERS)
+        assert logger.counts == failed(SinkFailure.STATUS_5XX, request=2 * LOG_SENDERS)
 
 
 async def test_losses_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,14 +6,14 @@ import pytest
 
 from isvc_operator.inference.timing import stages_of
 from isvc_operator.predict.answer import Answer
-from isvc_operator.predict.payload import Protocol
+from isvc_operator.predict.payload import InferenceProtocol
 
 
 def answer(body: bytes = b'{"predictions": [4]}', status: int = 200, header: str = "") -> Answer:
     return Answer(
         url="http://h/v1/models/bert:predict",
         model="bert",
-        protocol=Protocol.V1,
+        protocol=InferenceProtocol.V1,
         status=status,
         content_type="application/json",
         body=body,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from isvc_operator.predict.errors import UnusableRequest
-from isvc_operator.predict.payload import File, Payload, Protocol, of_files, of_json
+from isvc_operator.predict.payload import File, InferenceProtocol, RequestBody, of_files, of_json
 
 CAT = File("", "cat.jpg", b"\xff\xd8")
 TENSOR = {"name": "data", "shape": [1], "datatype": "FP32", "data": [1]}
@@ -16,26 +16,26 @@ TENSOR = {"name": "data", "shape": [1], "datatype": "FP32", "data": [1]}
 @pytest.mark.parametrize(
     ("value", "protocol"),
     [
-        ({"instances": [1]}, Protocol.V1),
-        ({"inputs": [1, 2]}, Protocol.V1),
-        ({"inputs": {"a": 1}}, Protocol.V1),
-        ({"inputs": [TENSOR]}, Protocol.V2),
+        ({"instances": [1]}, InferenceProtocol.V1),
+        ({"inputs": [1, 2]}, InferenceProtocol.V1),
+        ({"inputs": {"a": 1}}, InferenceProtocol.V1),
+        ({"inputs": [TENSOR]}, InferenceProtocol.V2),
     ],
     ids=["instances", "inputs of v1", "an object as inputs", "tensors"],
 )
-def test_the_shape_of_the_data_shows_the_protocol(value: object, protocol: Protocol) -> None:
+def test_the_shape_of_the_data_shows_the_protocol(value: object, protocol: InferenceProtocol) -> None:
     content = json.dumps(value, indent=1).encode()
 
-    assert of_json(content, None) == Payload(protocol, content)
+    assert of_json(content, None) == RequestBody(protocol, content)
 
 
 def test_a_lone_list_becomes_instances() -> None:
-    assert of_json(b"[1, 2]", None) == Payload(Protocol.V1, b'{"instances": [1, 2]}')
+    assert of_json(b"[1, 2]", None) == RequestBody(InferenceProtocol.V1, b'{"instances": [1, 2]}')
 
 
 def test_a_protocol_that_is_named_is_taken() -> None:
-    assert of_json(b'{"prompt": "x"}', Protocol.V1) == Payload(Protocol.V1, b'{"prompt": "x"}')
-    assert of_json(b"no json", Protocol.TORCHSERVE) == Payload(Protocol.TORCHSERVE, b"no json")
+    assert of_json(b'{"prompt": "x"}', InferenceProtocol.V1) == RequestBody(InferenceProtocol.V1, b'{"prompt": "x"}')
+    assert of_json(b"no json", InferenceProtocol.TORCHSERVE) == RequestBody(InferenceProtocol.TORCHSERVE, b"no json")
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_data_of_no_protocol_is_refused(content: bytes, words: str) -> None:
 
 
 def test_a_file_is_sent_as_it_is() -> None:
-    assert of_files([CAT], None) == Payload(Protocol.TORCHSERVE, CAT.content, "image/jpeg")
+    assert of_files([CAT], None) == RequestBody(InferenceProtocol.TORCHSERVE, CAT.content, "image/jpeg")
 
 
 def test_files_with_names_are_a_form() -> None:
     files = [File("image", "cat.jpg", b"1"), File("mask", "mask", b"2")]
 
-    assert of_files(files, None) == Payload(Protocol.TORCHSERVE, files=tuple(files))
+    assert of_files(files, None) == RequestBody(InferenceProtocol.TORCHSERVE, files=tuple(files))
     assert [file.content_type for file in files] == ["image/jpeg", "application/octet-stream"]
 
 
@@ -65,20 +65,20 @@ def test_files_with_names_are_a_form() -> None:
     ids=["without a name", "with a name"],
 )
 def test_files_are_base64_in_v1(file: File, instance: object) -> None:
-    payload = of_files([file], Protocol.V1)
+    payload = of_files([file], InferenceProtocol.V1)
 
-    assert (payload.protocol, json.loads(payload.body)) == (Protocol.V1, {"instances": [instance]})
+    assert (payload.protocol, json.loads(payload.body)) == (InferenceProtocol.V1, {"instances": [instance]})
 
 
 def test_files_of_v2_and_several_without_names_are_refused() -> None:
     with pytest.raises(UnusableRequest, match="tensors"):
-        of_files([CAT], Protocol.V2)
+        of_files([CAT], InferenceProtocol.V2)
     with pytest.raises(UnusableRequest, match="NAME=FILE"):
         of_files([CAT, CAT], None)
 
 
 def test_a_models_name_is_quoted_in_each_path() -> None:
-    assert [protocol.path("a/b c") for protocol in Protocol] == [
+    assert [protocol.path("a/b c") for protocol in InferenceProtocol] == [
         "/v1/models/a%2Fb%20c:predict",
         "/v2/models/a%2Fb%20c/infer",
         "/predictions/a%2Fb%20c",
@@ -88,15 +88,15 @@ def test_a_models_name_is_quoted_in_each_path() -> None:
 @pytest.mark.parametrize(
     ("value", "declared", "protocol"),
     [
-        ({"inputs": [{"name": "data"}]}, Protocol.V2, Protocol.V2),
-        ({"inputs": [{"name": "data"}]}, Protocol.V1, Protocol.V1),
-        ({"inputs": [TENSOR]}, Protocol.V1, Protocol.V2),
-        ({"instances": [1]}, Protocol.V2, Protocol.V1),
-        ([1], Protocol.V2, Protocol.V1),
+        ({"inputs": [{"name": "data"}]}, InferenceProtocol.V2, InferenceProtocol.V2),
+        ({"inputs": [{"name": "data"}]}, InferenceProtocol.V1, InferenceProtocol.V1),
+        ({"inputs": [TENSOR]}, InferenceProtocol.V1, InferenceProtocol.V2),
+        ({"instances": [1]}, InferenceProtocol.V2, InferenceProtocol.V1),
+        ([1], InferenceProtocol.V2, InferenceProtocol.V1),
     ],
     ids=["inputs for v2", "inputs for v1", "tensors", "instances", "a list"],
 )
 def test_what_the_service_declares_decides_where_both_protocols_have_the_shape(
-    value: object, declared: Protocol, protocol: Protocol
+    value: object, declared: InferenceProtocol, protocol: InferenceProtocol
 ) -> None:
     assert of_json(json.dumps(value).encode(), None, declared).protocol is protocol

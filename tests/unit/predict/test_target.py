@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.predict import target
 from isvc_operator.predict.errors import PredictFailed, UnusableRequest
-from isvc_operator.predict.payload import Protocol
+from isvc_operator.predict.payload import InferenceProtocol
 from isvc_operator.predict.target import Target
 
 HOST = "bert.models.example.com"
@@ -118,15 +118,15 @@ def test_a_transformer_gets_the_requests() -> None:
 @pytest.mark.parametrize(
     ("spec", "protocol"),
     [
-        ({"predictor": {"model": {"protocolVersion": "v2"}}}, Protocol.V2),
-        ({"predictor": {"pytorch": {"protocolVersion": "v1"}}}, Protocol.V1),
+        ({"predictor": {"model": {"protocolVersion": "v2"}}}, InferenceProtocol.V2),
+        ({"predictor": {"pytorch": {"protocolVersion": "v1"}}}, InferenceProtocol.V1),
         ({"predictor": {"model": {}}}, None),
         ({"predictor": {"model": {"protocolVersion": "grpc-v2"}}, "transformer": {"containers": []}}, None),
         ({"predictor": {"containers": [{"ports": [{"name": "http1"}, {"name": "grpc"}]}]}}, None),
     ],
     ids=["v2", "of the old form", "none", "behind a transformer", "both"],
 )
-def test_a_service_declares_its_protocol(spec: dict[str, Any], protocol: Protocol | None) -> None:
+def test_a_service_declares_its_protocol(spec: dict[str, Any], protocol: InferenceProtocol | None) -> None:
     assert target.declared_protocol(service(**spec)) is protocol
 
 

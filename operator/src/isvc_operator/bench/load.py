@@ -18,19 +18,19 @@ from time import perf_counter
 
 from isvc_operator.bench.connection import Connection
 from isvc_operator.bench.errors import Unreachable
-from isvc_operator.bench.plan import Plan, Seen, Target
+from isvc_operator.bench.plan import AddressedRequest, LoadPlan, Responses
 
 _SWEEP_S = 0.1
 _RETRY_S = 0.1
 
 
-def run(target: Target, plan: Plan, *, tls: ssl.SSLContext | None = None) -> Seen:
+def run(target: AddressedRequest, plan: LoadPlan, *, tls: ssl.SSLContext | None = None) -> Responses:
     """Send all requests and return what came back; raise Unreachable if no first connection can be opened."""
     with asyncio.Runner(loop_factory=_precise_loop if plan.rate else _fast_loop()) as runner:
         return runner.run(load(target, plan, tls))
 
 
-async def load(target: Target, plan: Plan, tls: ssl.SSLContext | None = None) -> Seen:
+async def load(target: AddressedRequest, plan: LoadPlan, tls: ssl.SSLContext | None = None) -> Responses:
     """Send all requests, or those until it is cancelled, which Ctrl-C does; return what came back until then."""
     return await _Load(target, plan, tls).run()
 
@@ -38,11 +38,11 @@ async def load(target: Target, plan: Plan, tls: ssl.SSLContext | None = None) ->
 class _Load:
     """One run. A connection is free, or has a request under way; at a rate, requests may wait for a connection."""
 
-    def __init__(self, target: Target, plan: Plan, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, target: AddressedRequest, plan: LoadPlan, tls: ssl.SSLContext | None) -> None:
         self._target = target
         self._plan = plan
         self._tls = tls
-        self._seen = Seen()
+        self._seen = Responses()
         self._left = plan.requests
         self._connections: set[Connection] = set()
         self._free: list[Connection] = []
@@ -52,7 +52,7 @@ class _Load:
         self._is_ending = False
         self._is_done = asyncio.Event()
 
-    async def run(self) -> Seen:
+    async def run(self) -> Responses:
         """Send all requests."""
         try:
             self._free.append(await self._connect())

@@ -15,7 +15,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
-class Target:
+class AddressedRequest:
     """A request, and the address that it is sent to."""
 
     host: str
@@ -32,7 +32,7 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class LoadPlan:
     """How much is sent. Without a rate, each connection sends its next request when it has its response."""
 
     connections: int
@@ -46,7 +46,7 @@ class Plan:
 
 
 @dataclass
-class Seen:
+class Responses:
     """What came back."""
 
     latencies: array[float] = field(default_factory=lambda: array("d"))
@@ -76,7 +76,7 @@ class Seen:
         return refused + self.errors.total() + self.unsent
 
 
-def target(url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> Target:
+def target(url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> AddressedRequest:
     """Return what is sent to a URL; raise InvalidSpec for one that names no server, and for an invalid header.
 
     A user and a password in the URL are sent as Basic credentials.
@@ -100,7 +100,7 @@ def target(url: str, *, method: str, headers: Mapping[str, str], body: bytes) ->
     host = next((value for name, value in fields.items() if name.lower() == "host"), "")
     wanted = _parts(f"{parts.scheme}://{host}").hostname or ""
     message = head.encode("latin-1") + b"\r\n" + body
-    return Target(
+    return AddressedRequest(
         str(parts.hostname), port, parts.scheme == "https", wanted, message, is_head=method == "HEAD", url=url
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from isvc_operator.bench.plan import Plan, Seen
+from isvc_operator.bench.plan import LoadPlan, Responses
 
 PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 _PER_DECADE = (1.0, 1.5, 2.2, 3.3, 4.7, 6.8)
@@ -35,7 +35,7 @@ class Summary:
     """At a rate: 99 % of the requests were sent at most so long after they were due."""
 
 
-def summarize(seen: Seen) -> Summary:
+def summarize(seen: Responses) -> Summary:
     """Return the numbers; those of times are 0 where nothing was answered."""
     times = array("d", (1000 * seconds for seconds in sorted(seen.latencies)))
     count, seconds = len(times), seen.seconds or 1.0
@@ -71,7 +71,7 @@ def histogram(ordered: Sequence[float]) -> list[tuple[float, int]]:
     return [(bounds[number], counts[number]) for number in range(filled[0], filled[-1] + 1)]
 
 
-def document(url: str, plan: Plan, seen: Seen) -> dict[str, object]:
+def document(url: str, plan: LoadPlan, seen: Responses) -> dict[str, object]:
     """Return everything as JSON; times are in milliseconds, as their names say."""
     summary = summarize(seen)
     named = {f"p{share:g}".replace(".", "_"): round(value, 3) for share, value in summary.percentiles.items()}

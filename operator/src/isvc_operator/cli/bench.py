@@ -15,7 +15,7 @@ from isvc_operator.cli.body import read_body
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags, refuse_credentials
 from isvc_operator.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from isvc_operator.cli.names import ServiceName
-from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line, write_table
+from isvc_operator.cli.output import OutputFormat, Style, Styled, output_flag, write_data, write_line, write_table
 from isvc_operator.cli.values import PositiveNumber, Text, WholeNumber, refuse
 from isvc_operator.limits import BENCH_BODY_BYTES, BENCH_CONNECTIONS, BENCH_RATE, BENCH_REQUESTS, BENCH_SECONDS
 from isvc_operator.local.errors import RunFailed, UnusableInput
@@ -23,7 +23,7 @@ from isvc_operator.local.errors import RunFailed, UnusableInput
 if TYPE_CHECKING:
     import ssl
 
-    from isvc_operator.bench.plan import Plan, Seen, Target
+    from isvc_operator.bench.plan import AddressedRequest, LoadPlan, Responses
 
 _ADDRESS = re.compile(r"[0-9.]+|localhost")
 _BAR = 40
@@ -107,7 +107,7 @@ def command(
     seconds: float,
     rate: float | None,
     requests: int,
-    output: Output,
+    output: OutputFormat,
     **flags: Any,
 ) -> int:
     """Send the same request to URL, or to the InferenceService NAME, and print how long the responses took.
@@ -124,13 +124,13 @@ def command(
     import asyncio
 
     from isvc_operator.bench.load import run
-    from isvc_operator.bench.plan import Plan
+    from isvc_operator.bench.plan import LoadPlan
     from isvc_operator.bench.summary import document
 
     given = _Flags(**flags)
     _check(target, given)
     request = _of_url(target, given) if _is_url(target) else asyncio.run(_of_service(target, given))
-    plan = Plan(
+    plan = LoadPlan(
         connections=connections or (256 if rate else 16),
         seconds=seconds,
         requests=requests,
@@ -144,7 +144,7 @@ def command(
         seen = run(sent, plan, tls=_tls(given) if sent.is_tls else None)
     except Unreachable as error:
         raise RunFailed(str(error)) from error
-    if output is Output.TEXT:
+    if output is OutputFormat.TEXT:
         _write(f"{request.method} {sent.url}", plan, seen)
     else:
         write_data(document(sent.url, plan, seen), output)
@@ -183,7 +183,7 @@ class _Request:
     headers: Mapping[str, str]
     body: bytes
 
-    def target(self) -> Target:
+    def target(self) -> AddressedRequest:
         from isvc_operator.bench.plan import target
 
         return target(self.url, method=self.method, headers=self.headers, body=self.body)
@@ -255,7 +255,7 @@ def _tls(flags: _Flags) -> ssl.SSLContext:
     return context
 
 
-def _write(title: str, plan: Plan, seen: Seen) -> None:
+def _write(title: str, plan: LoadPlan, seen: Responses) -> None:
     from isvc_operator.bench.summary import summarize
 
     found = summarize(seen)

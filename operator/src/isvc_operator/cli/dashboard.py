@@ -65,7 +65,7 @@ async def _serve_people(
     import asyncio
 
     from isvc_operator.cluster.metrics import from_pods
-    from isvc_operator.cluster.people import People
+    from isvc_operator.cluster.people import ClusterPeople
     from isvc_operator.cluster.source import cluster_source
     from isvc_operator.dashboard.server import shared_dashboard
 
@@ -76,7 +76,7 @@ async def _serve_people(
         from_pods() as metrics,
         cluster_source(api, () if everywhere else namespace.split(","), metrics, for_pages=True) as source,
         shared_dashboard(
-            source, People(source, api_of, clock), port=port, origins=origins,
+            source, ClusterPeople(source, api_of, clock), port=port, origins=origins,
             where=where or f"namespace {namespace}",
         ),
     ):  # fmt: skip

@@ -9,7 +9,7 @@ import click
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.exit_codes import EXIT_FAILED
 from isvc_operator.cli.names import ServiceName
-from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line
+from isvc_operator.cli.output import OutputFormat, Style, Styled, output_flag, write_data, write_line
 
 if TYPE_CHECKING:
     from isvc_operator.view.diagnosis import Diagnosis
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("name", type=ServiceName())
 @cluster_flags
 @output_flag
-def command(*, name: str, cluster: ClusterFlags, output: Output) -> int:
+def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
     """Say why a service does not serve: one cause first, with its evidence and what to do about it.
 
     What else is worth knowing comes after it. The exit code is 0 if the service serves and nothing has failed, else 1.
@@ -29,7 +29,7 @@ def command(*, name: str, cluster: ClusterFlags, output: Output) -> int:
     from isvc_operator.view.json_shape import as_json
 
     diagnosis = asyncio.run(_diagnosis(cluster, name))
-    if output is Output.TEXT:
+    if output is OutputFormat.TEXT:
         _write(diagnosis)
     else:
         write_data(as_json(diagnosis), output)

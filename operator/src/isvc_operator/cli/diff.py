@@ -11,7 +11,7 @@ from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.exit_codes import EXIT_FAILED
 from isvc_operator.cli.files import files_argument
 from isvc_operator.cli.names import Namespace
-from isvc_operator.cli.output import Output, Style, Styled, output_flag, stderr_note, write_data, write_line
+from isvc_operator.cli.output import OutputFormat, Style, Styled, output_flag, stderr_note, write_data, write_line
 
 if TYPE_CHECKING:
     from isvc_operator.diff.changes import Change
@@ -30,7 +30,7 @@ _STYLES = {"+": Style.OK, "-": Style.ERROR, "@": Style.FAINT, "!": Style.WARNING
     help="the operator's own namespace, with inferenceservice-config (default: isvc-system)",
 )
 @output_flag
-def command(*, files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: Output) -> int:
+def command(*, files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: OutputFormat) -> int:
     """Say what applying FILE would change of services and runtimes, and what the operator would then change.
 
     FILE is YAML with services and what they are made from; a folder of such files, or - for the standard input. Nothing
@@ -43,7 +43,7 @@ def command(*, files: tuple[Path, ...], cluster: ClusterFlags, home: str, output
     return asyncio.run(_diff(files, cluster, home, output))
 
 
-async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: Output) -> int:
+async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: OutputFormat) -> int:
     import time
 
     from isvc_operator.diff.errors import NotForeseen
@@ -68,14 +68,14 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
             reader, discovery = ObjectReader(api, time.monotonic), Discovery(api, time.monotonic)
             async for change in Foresight(api, reader, discovery, home, notes).changes(given):
                 changes.append(change)
-                if output is Output.TEXT:
+                if output is OutputFormat.TEXT:
                     _write(change)
     except KubeError as error:
         raise NotForeseen(str(error)) from error
     finally:
         for note in notes:
             stderr_note(note)
-    if output is not Output.TEXT:
+    if output is not OutputFormat.TEXT:
         write_data({"differs": bool(changes), "changes": [change.as_data() for change in changes]}, output)
     return EXIT_FAILED if changes else 0
 

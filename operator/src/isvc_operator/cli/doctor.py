@@ -6,7 +6,7 @@ import click
 
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.exit_codes import EXIT_FAILED, EXIT_NO_EFFECT
-from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line
+from isvc_operator.cli.output import OutputFormat, Style, Styled, output_flag, write_data, write_line
 
 _STYLES = {"ok": Style.OK, "unknown": Style.WARNING, "warning": Style.WARNING, "problem": Style.ERROR}
 _WIDTH = 7  # characters of the longest verdict
@@ -15,7 +15,7 @@ _WIDTH = 7  # characters of the longest verdict
 @click.command(short_help="check whether a cluster has what services need")
 @cluster_flags
 @output_flag
-def command(*, cluster: ClusterFlags, output: Output) -> int:
+def command(*, cluster: ClusterFlags, output: OutputFormat) -> int:
     """Check whether a cluster has what services need.
 
     Looks at the version, the CRDs, the operator, your rights, the configuration, the ingress, the runtimes, and at
@@ -28,7 +28,7 @@ def command(*, cluster: ClusterFlags, output: Output) -> int:
     return asyncio.run(_examine(cluster, output))
 
 
-async def _examine(cluster: ClusterFlags, output: Output) -> int:
+async def _examine(cluster: ClusterFlags, output: OutputFormat) -> int:
     import time
 
     from isvc_operator.doctor.examine import Examination, as_data
@@ -41,10 +41,10 @@ async def _examine(cluster: ClusterFlags, output: Output) -> int:
         reader, discovery = ObjectReader(api, time.monotonic), Discovery(api, time.monotonic)
         async for check in Examination(api, api.server, namespace, reader, discovery).checks():
             checks.append(check)
-            if output is Output.TEXT:
+            if output is OutputFormat.TEXT:
                 verdict = Styled(check.verdict.ljust(_WIDTH), _STYLES[check.verdict])
                 write_line(verdict, Styled(f"{check.subject}:", Style.STRONG), check.message)
     found = worst(checks)
-    if output is not Output.TEXT:
+    if output is not OutputFormat.TEXT:
         write_data(as_data(checks, found), output)
     return {Verdict.PROBLEM: EXIT_FAILED, Verdict.OK: 0}.get(found, EXIT_NO_EFFECT)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from isvc_operator.cli.exit_codes import EXIT_FAILED
-from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_data, write_line, write_table
+from isvc_operator.cli.output import OutputFormat, Style, Styled, output_flag, write_data, write_line, write_table
 from isvc_operator.local.errors import RunFailed, UnusableInput
 
 _PROGRAM = "storage_initializer.inspection"
@@ -24,7 +24,7 @@ _USAGE = (2, 3)  # of its exit codes: the source is not written as one
 @click.command(short_help="look into an archive, a folder or a bucket")
 @click.argument("source", metavar="SOURCE")
 @output_flag
-def command(*, source: str, output: Output) -> int:
+def command(*, source: str, output: OutputFormat) -> int:
     """Say which models, versions and handlers SOURCE holds, and what the runtimes would say of them.
 
     SOURCE is an archive, a folder as it is on a claim, or a URI: s3://, gs://, hf://, https://. Credentials come from
@@ -35,7 +35,7 @@ def command(*, source: str, output: Output) -> int:
     if "://" not in source and not os.path.lexists(source):
         raise UnusableInput(f"{source} does not exist; name an archive, a folder or a URI")
     found = _look(source)
-    if output is Output.TEXT:
+    if output is OutputFormat.TEXT:
         _write(found)
     else:
         write_data(found, output)

@@ -9,7 +9,7 @@ import click
 
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.names import ServiceName
-from isvc_operator.cli.output import Output, Style, Styled, output_flag, write_line, write_record
+from isvc_operator.cli.output import OutputFormat, Style, Styled, output_flag, write_line, write_record
 from isvc_operator.cli.values import Seconds, WholeNumber
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def command(
     since: int | None,
     tail: int,
     timestamps: bool,
-    output: Output,
+    output: OutputFormat,
     cluster: ClusterFlags,
 ) -> None:
     """Print the logs of all containers of a service in the order of their times, each line with its pod and container.
@@ -65,7 +65,7 @@ def command(
     wanted = Wanted(component=component, container=container, previous=previous, lines=tail, since_seconds=since)
 
     def write(line: LogLine) -> None:
-        if output is Output.TEXT:
+        if output is OutputFormat.TEXT:
             _write(line, timestamps=timestamps)
         else:
             record = {"at": line.at, "pod": line.pod, "container": line.container, "text": line.text}

@@ -14,11 +14,11 @@ import click
 from isvc_operator.cli.cluster import ClusterFlags, credential_flags
 from isvc_operator.cli.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
 from isvc_operator.cli.names import Namespace
-from isvc_operator.cli.output import Output, output_flag, write_data, write_record
+from isvc_operator.cli.output import OutputFormat, output_flag, write_data, write_record
 from isvc_operator.cli.values import WholeNumber
 
 if TYPE_CHECKING:
-    from isvc_operator.migrate.objects import Objects
+    from isvc_operator.migrate.objects import ClusterObjects
     from isvc_operator.migrate.session import Session, StepTaken
 
 _MOST = 20  # services at a time
@@ -62,7 +62,9 @@ def command() -> None:
 @credential_flags
 @_scope
 @output_flag
-def plan(*, cluster: ClusterFlags, namespace: tuple[str, ...], manifests: tuple[Path, ...], output: Output) -> int:
+def plan(
+    *, cluster: ClusterFlags, namespace: tuple[str, ...], manifests: tuple[Path, ...], output: OutputFormat
+) -> int:
     """Print what changes for each service; writes nothing."""
     import asyncio
 
@@ -88,7 +90,7 @@ def apply(
     manifests: tuple[Path, ...],
     parallel: int,
     timeout: int,
-    output: Output,
+    output: OutputFormat,
 ) -> int:
     """Change services over while they serve."""
     import asyncio
@@ -100,7 +102,7 @@ def apply(
 @credential_flags
 @_timeout
 @output_flag
-def back(*, cluster: ClusterFlags, timeout: int, output: Output) -> None:
+def back(*, cluster: ClusterFlags, timeout: int, output: OutputFormat) -> None:
     """Give all services back to KServe's controller."""
     import asyncio
 
@@ -114,39 +116,39 @@ async def _plan_or_apply(
     *,
     parallel: int,
     timeout: int,
-    output: Output,
+    output: OutputFormat,
 ) -> int:
     """Print the plan if ``parallel`` is 0 or something is blocking, else carry it out; return the exit code."""
     import time
 
     from isvc_operator.migrate import changeover
-    from isvc_operator.migrate.objects import Objects
+    from isvc_operator.migrate.objects import ClusterObjects
     from isvc_operator.migrate.plan_line import Level
     from isvc_operator.migrate.read import MigrationScope, make_plan, read_manifests
 
     scope = MigrationScope(namespaces, read_manifests(list(manifests)))
     async with cluster.connect() as (api, _):
-        objects = Objects(api)
+        objects = ClusterObjects(api)
         found = await make_plan(objects, scope, time.monotonic)
         if not parallel or found.worst is Level.BLOCKING:
-            if output is not Output.TEXT:
+            if output is not OutputFormat.TEXT:
                 write_data(found.as_data(), output)
-            for line in found.lines() if output is Output.TEXT else ():
+            for line in found.lines() if output is OutputFormat.TEXT else ():
                 sys.stdout.write(f"{line}\n")
             return {Level.BLOCKING: EXIT_INVALID, Level.WARNING: EXIT_NO_EFFECT, Level.OK: 0}[found.worst]
         await changeover.apply(_session(objects, timeout, output), scope, parallel)
         return 0
 
 
-async def _back(cluster: ClusterFlags, timeout: int, output: Output) -> None:
+async def _back(cluster: ClusterFlags, timeout: int, output: OutputFormat) -> None:
     from isvc_operator.migrate import changeover
-    from isvc_operator.migrate.objects import Objects
+    from isvc_operator.migrate.objects import ClusterObjects
 
     async with cluster.connect() as (api, _):
-        await changeover.back(_session(Objects(api), timeout, output))
+        await changeover.back(_session(ClusterObjects(api), timeout, output))
 
 
-def _session(objects: Objects, timeout: int, output: Output) -> Session:
+def _session(objects: ClusterObjects, timeout: int, output: OutputFormat) -> Session:
     import asyncio
     import time
 
@@ -155,8 +157,8 @@ def _session(objects: Objects, timeout: int, output: Output) -> Session:
     return Session(objects, partial(_report, output), time.monotonic, asyncio.sleep, _now, patience=float(timeout))
 
 
-def _report(output: Output, taken: StepTaken) -> None:
-    if output is not Output.TEXT:
+def _report(output: OutputFormat, taken: StepTaken) -> None:
+    if output is not OutputFormat.TEXT:
         data = {"step": taken.step.value, "services": [*taken.services], "message": taken.message}
         write_record({"at": _now(), **data}, output)
         return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from isvc_operator.cli.output import Output, output_flag, write_data
+from isvc_operator.cli.output import OutputFormat, output_flag, write_data
 from isvc_operator.errors import InvalidSpec
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _into = click.option(
 @click.argument("name", metavar="NAME")
 @_into
 @output_flag
-def model(*, name: str, into: Path, output: Output) -> None:
+def model(*, name: str, into: Path, output: OutputFormat) -> None:
     """Write a model with its handler, tests and a service into the folder NAME.
 
     NAME is the name of the folder, the model and the service.
@@ -54,7 +54,7 @@ def model(*, name: str, into: Path, output: Output) -> None:
 @click.argument("name", metavar="NAME")
 @_into
 @output_flag
-def transformer(*, name: str, into: Path, output: Output) -> None:
+def transformer(*, name: str, into: Path, output: OutputFormat) -> None:
     """Write a transformer with tests, an image and a service into the folder NAME.
 
     NAME is the name of the folder, the image and the service.
@@ -62,7 +62,7 @@ def transformer(*, name: str, into: Path, output: Output) -> None:
     _create("transformer", name, into, output)
 
 
-def _create(kind: str, name: str, into: Path, output: Output) -> None:
+def _create(kind: str, name: str, into: Path, output: OutputFormat) -> None:
     """Raise InvalidSpec for a name that no service can have, and for a folder that is there."""
     if not _NAME.fullmatch(name):
         raise InvalidSpec(f"{name!r} cannot be a service's name: use at most 53 lower-case letters, digits and hyphens")
@@ -70,7 +70,7 @@ def _create(kind: str, name: str, into: Path, output: Output) -> None:
     if folder.exists():
         raise InvalidSpec(f"{folder} exists already; choose another name, or another folder with --into")
     write(kind, name, folder)
-    if output is Output.TEXT:
+    if output is OutputFormat.TEXT:
         sys.stdout.write(f"wrote {folder}: see {folder / 'README.md'}\n")
     else:
         files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())

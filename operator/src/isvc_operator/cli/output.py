@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Plain = Mapping[str, Any] | Sequence[Any]
 
 
-class Output(StrEnum):
+class OutputFormat(StrEnum):
     """The values of ``--output``."""
 
     TEXT = "text"
@@ -62,14 +62,14 @@ def output_flag(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "-o",
         "--output",
-        type=click.Choice([output.value for output in Output]),
-        callback=lambda _context, _option, value: Output(value),
-        default=Output.TEXT.value,
+        type=click.Choice([output.value for output in OutputFormat]),
+        callback=lambda _context, _option, value: OutputFormat(value),
+        default=OutputFormat.TEXT.value,
         help="text for people, json or yaml for programs (default: text)",
     )(command)
 
 
-def write_data(data: Plain, output: Output, stream: TextIO | None = None) -> None:
+def write_data(data: Plain, output: OutputFormat, stream: TextIO | None = None) -> None:
     """Print JSON or YAML. Letters of any script are printed as they are, but not beside what a terminal would obey."""
     stream = stream or sys.stdout
     text = _document(data, output, is_ascii=False)
@@ -79,13 +79,13 @@ def write_data(data: Plain, output: Output, stream: TextIO | None = None) -> Non
     stream.flush()
 
 
-def write_record(data: Plain, output: Output = Output.JSON, stream: TextIO | None = None) -> None:
+def write_record(data: Plain, output: OutputFormat = OutputFormat.JSON, stream: TextIO | None = None) -> None:
     """Print data as one line of JSON or one of several documents of YAML, for output that goes on.
 
     Characters that a terminal would obey are escaped.
     """
     stream = stream or sys.stdout
-    if output is Output.YAML:
+    if output is OutputFormat.YAML:
         stream.write("---\n")
         write_data(data, output, stream)
         return
@@ -94,8 +94,8 @@ def write_record(data: Plain, output: Output = Output.JSON, stream: TextIO | Non
     stream.flush()
 
 
-def _document(data: Plain, output: Output, *, is_ascii: bool) -> str:
-    if output is Output.YAML:
+def _document(data: Plain, output: OutputFormat, *, is_ascii: bool) -> str:
+    if output is OutputFormat.YAML:
         import yaml
 
         return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=not is_ascii))

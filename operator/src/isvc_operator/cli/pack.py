@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from isvc_operator.cli.files import PATH
-from isvc_operator.cli.output import Output, output_flag, write_data, write_line, write_table
+from isvc_operator.cli.output import OutputFormat, output_flag, write_data, write_line, write_table
 from isvc_operator.local.errors import UnusableInput
 
 if TYPE_CHECKING:
@@ -46,19 +46,19 @@ _LAST_SECOND = 4354819199  # a zip's last year is 2107
 @click.option("-f", "--force", is_flag=True, help="overwrite the archive if it exists")
 @output_flag
 def command(
-    *, folder: Path | None, export_path: Path, archive_format: str, force: bool, output: Output, **given: Any
+    *, folder: Path | None, export_path: Path, archive_format: str, force: bool, output: OutputFormat, **given: Any
 ) -> None:
     """Pack everything in FOLDER, or the files that the options name, into an archive as torch-model-archiver makes it.
 
     The same files give the same bytes. SOURCE_DATE_EPOCH sets the time in the archive, which is 1980 without it.
     """
     from model_archive.errors import CannotPack, InvalidArchive
-    from model_archive.packing import Sources, Target, in_folder, pack
-    from model_archive.writing import Format
+    from model_archive.packing import ArchiveTarget, Sources, in_folder, pack
+    from model_archive.writing import ArchiveFormat
 
     extra = tuple(filter(None, map(str.strip, given.pop("extra_files").split(","))))
     sources = Sources(extra_files=extra, **{name: value for name, value in given.items() if value})
-    target = Target(export_path, Format(archive_format), force, _time(os.environ))
+    target = ArchiveTarget(export_path, ArchiveFormat(archive_format), force, _time(os.environ))
     try:
         packed = pack(in_folder(folder, sources) if folder else sources, target)
     except (CannotPack, InvalidArchive) as error:
@@ -81,12 +81,12 @@ def _time(environment: Mapping[str, str]) -> datetime:
     return max(datetime.fromtimestamp(int(text), UTC), FIRST_TIME)
 
 
-def _write(packed: Packed, output: Output) -> None:
+def _write(packed: Packed, output: OutputFormat) -> None:
     from model_archive.text import format_size
 
     path, manifest = packed.path, packed.manifest
     size = path.stat().st_size if path.is_file() else sum(packed.files.values())
-    if output is not Output.TEXT:
+    if output is not OutputFormat.TEXT:
         document = {
             "path": str(path),
             "bytes": size,

@@ -15,14 +15,14 @@ from isvc_operator.cli.body import read_body, read_stream
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags, refuse_credentials
 from isvc_operator.cli.exit_codes import EXIT_FAILED
 from isvc_operator.cli.names import ServiceName
-from isvc_operator.cli.output import Output, Style, Styled, output_flag, stderr_note, write_data, write_line
+from isvc_operator.cli.output import OutputFormat, Style, Styled, output_flag, stderr_note, write_data, write_line
 from isvc_operator.cli.values import Text, WholeNumber, refuse
 from isvc_operator.limits import PREDICT_BODY_BYTES, PREDICT_SECONDS
 from isvc_operator.predict.errors import UnusableRequest
 
 if TYPE_CHECKING:
     from isvc_operator.predict.answer import Answer
-    from isvc_operator.predict.payload import File, Payload, Protocol
+    from isvc_operator.predict.payload import File, InferenceProtocol, RequestBody
     from isvc_operator.predict.target import Target
 
 _STANDARD_INPUT = "-"
@@ -78,7 +78,9 @@ class _Flags:
 )
 @cluster_flags
 @output_flag
-def command(*, data: str | None, files: tuple[str, ...], protocol: str | None, output: Output, **flags: Any) -> int:
+def command(
+    *, data: str | None, files: tuple[str, ...], protocol: str | None, output: OutputFormat, **flags: Any
+) -> int:
     """Send a prediction request to the InferenceService NAME.
 
     Its address, protocol and model are found. The answer goes to stdout, the time and its parts to stderr.
@@ -109,11 +111,13 @@ def _check(given: _Flags) -> None:
         refuse("is another way than --port-forward: leave out one of them.", address=given.address)
 
 
-def _payload(data: str | None, files: tuple[str, ...], protocol: str | None) -> Callable[[Protocol | None], Payload]:
+def _payload(
+    data: str | None, files: tuple[str, ...], protocol: str | None
+) -> Callable[[InferenceProtocol | None], RequestBody]:
     """Read what is sent; return what makes it a request for a service that declares a protocol."""
-    from isvc_operator.predict.payload import Protocol, of_files, of_json
+    from isvc_operator.predict.payload import InferenceProtocol, of_files, of_json
 
-    wanted = Protocol(protocol) if protocol else None
+    wanted = InferenceProtocol(protocol) if protocol else None
     if (data is None) == (not files):
         raise UnusableRequest("give the request with --data or with --file, such as --data @request.json")
     if data is None:
@@ -143,7 +147,9 @@ def _files(flags: Sequence[str]) -> list[File]:
     return found
 
 
-async def _predict(flags: _Flags, make: Callable[[Protocol | None], Payload], *, has_protocol: bool) -> Answer:
+async def _predict(
+    flags: _Flags, make: Callable[[InferenceProtocol | None], RequestBody], *, has_protocol: bool
+) -> Answer:
     from isvc_operator.predict.send import caller
 
     async with (
@@ -174,9 +180,9 @@ async def _target(flags: _Flags, *, has_protocol: bool) -> AsyncIterator[Target]
             yield replace(await find_target(api, service, flags.address), protocol=protocol)
 
 
-def _write(answer: Answer, output: Output) -> int:
+def _write(answer: Answer, output: OutputFormat) -> int:
     """Print the answer; return the exit code."""
-    if output is not Output.TEXT:
+    if output is not OutputFormat.TEXT:
         write_data(answer.as_data(), output)
     elif answer.succeeded:
         _write_body(answer)

@@ -10,7 +10,7 @@ import click
 
 from isvc_operator.cli.exit_codes import EXIT_NO_EFFECT
 from isvc_operator.cli.files import FileFlags, file_flags, files_argument, usable
-from isvc_operator.cli.output import Output, write_data
+from isvc_operator.cli.output import OutputFormat, write_data
 
 if TYPE_CHECKING:
     from isvc_operator.manifests import Manifest
@@ -38,7 +38,7 @@ def command(*, files: tuple[Path, ...], flags: FileFlags, output: str) -> int:
     checked = usable(files, flags)
     children = [_without_owner(child) for rendered in checked.rendered for child in rendered.children]
     if output == "json":
-        write_data({"apiVersion": "v1", "kind": "List", "items": children}, Output.JSON)
+        write_data({"apiVersion": "v1", "kind": "List", "items": children}, OutputFormat.JSON)
     else:
         yaml.safe_dump_all(children, sys.stdout, explicit_start=True, sort_keys=False)
     return EXIT_NO_EFFECT if checked.texts(Severity.NO_EFFECT) else 0

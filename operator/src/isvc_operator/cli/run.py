@@ -70,7 +70,7 @@ def command(
     from isvc_operator.local.output import new_output
     from isvc_operator.local.run import serve, until_signal
     from isvc_operator.local.service import Settings
-    from isvc_operator.local.watch import Inputs, snapshot
+    from isvc_operator.local.watch import WatchedFiles, snapshot
 
     def read() -> Sequence[Rendered]:
         # Processes call each other by loopback, for which no certificate of a cluster is.
@@ -91,7 +91,7 @@ def command(
         if request:
             _one_request(request, expect, services, settings, output)
         else:
-            inputs = Inputs(given, read, first) if watch else None
+            inputs = WatchedFiles(given, read, first) if watch else None
             work = serve(
                 services,
                 settings,

@@ -9,7 +9,7 @@ import click
 
 from isvc_operator.cli.cluster import ClusterFlags, cluster_flags
 from isvc_operator.cli.names import ServiceName
-from isvc_operator.cli.output import Output, output_flag
+from isvc_operator.cli.output import OutputFormat, output_flag
 
 if TYPE_CHECKING:
     from isvc_operator.manifests import ServiceKey
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @cluster_flags
 @output_flag
 def command(
-    *, name: str | None, watch: bool, all_namespaces: bool, history: bool, cluster: ClusterFlags, output: Output
+    *, name: str | None, watch: bool, all_namespaces: bool, history: bool, cluster: ClusterFlags, output: OutputFormat
 ) -> None:
     """Show the services of a namespace with their health, the stage of their start, and why they fail.
 
@@ -46,7 +46,7 @@ class _Asked:
     name: str | None
     everywhere: bool
     history: bool
-    output: Output
+    output: OutputFormat
 
 
 async def _status(cluster: ClusterFlags, asked: _Asked, *, watch: bool) -> None:
@@ -70,7 +70,7 @@ def _show(source: ServiceSource, key: ServiceKey | None, asked: _Asked) -> None:
     from isvc_operator.view.json_shape import as_json
 
     services = seen_all(source, key)
-    if asked.output is not Output.TEXT:
+    if asked.output is not OutputFormat.TEXT:
         write_data(as_json(services[0]) if key else {"services": as_json(services)}, asked.output)
     elif key:
         for line in one_service(services[0], now(), with_history=asked.history):
@@ -83,7 +83,7 @@ def _show(source: ServiceSource, key: ServiceKey | None, asked: _Asked) -> None:
 
 async def _watch(source: ServiceSource, key: ServiceKey | None, asked: _Asked) -> None:
     from isvc_operator.cli.output import Cell, aligned, live_lines
-    from isvc_operator.cli.seen.changes import Changes
+    from isvc_operator.cli.seen.changes import ChangePrinter
     from isvc_operator.cli.seen.lines import one_service, table
     from isvc_operator.cli.seen.reading import now, seen_all
 
@@ -95,8 +95,8 @@ async def _watch(source: ServiceSource, key: ServiceKey | None, asked: _Asked) -
         return [[*line] for line in lines] or [[f"{key.name} was deleted"]]
 
     with live_lines() as show:
-        in_place = show if asked.output is Output.TEXT else None
-        changes = Changes(source, asked.output)
+        in_place = show if asked.output is OutputFormat.TEXT else None
+        changes = ChangePrinter(source, asked.output)
         if in_place:
             in_place(screen())
         else:

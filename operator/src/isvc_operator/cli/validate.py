@@ -9,17 +9,17 @@ import click
 
 from isvc_operator.cli.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
 from isvc_operator.cli.files import FileFlags, check_files, file_flags, files_argument
-from isvc_operator.cli.output import Output, output_flag, write_data, write_line
+from isvc_operator.cli.output import OutputFormat, output_flag, write_data, write_line
 
 if TYPE_CHECKING:
-    from isvc_operator.local.check import Finding
+    from isvc_operator.local.check import CheckFinding
 
 
 @click.command(short_help="check services and runtimes before they are applied")
 @files_argument
 @file_flags
 @output_flag
-def command(*, files: tuple[Path, ...], flags: FileFlags, output: Output) -> int:
+def command(*, files: tuple[Path, ...], flags: FileFlags, output: OutputFormat) -> int:
     """Say what the API server would refuse, what the operator could not serve, and what has no effect.
 
     FILE is YAML with services and what they are made from; a folder of such files, or - for the standard input.
@@ -27,7 +27,7 @@ def command(*, files: tuple[Path, ...], flags: FileFlags, output: Output) -> int
     from isvc_operator.local.check import Severity
 
     checked = check_files(files, flags)
-    if output is not Output.TEXT:
+    if output is not OutputFormat.TEXT:
         write_data({"findings": [_as_data(finding) for finding in checked.findings]}, output)
     else:
         for finding in checked.findings:
@@ -40,7 +40,7 @@ def command(*, files: tuple[Path, ...], flags: FileFlags, output: Output) -> int
     return EXIT_NO_EFFECT if checked.texts(Severity.NO_EFFECT) else 0
 
 
-def _as_data(finding: Finding) -> dict[str, Any]:
+def _as_data(finding: CheckFinding) -> dict[str, Any]:
     """Return the finding as plain values; what is not known of its place is left out."""
     from isvc_operator.view.json_shape import as_json
 

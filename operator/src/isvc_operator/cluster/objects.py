@@ -41,7 +41,7 @@ def kept(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": metadata, "spec": {name: spec[name] for name in _OF_POD if name in spec}}
 
 
-class Objects:
+class WatchedObjects:
     """Takes what watches report; ``report`` gets the services that a change concerns."""
 
     def __init__(self, report: Callable[[Iterable[ServiceKey]], None]) -> None:

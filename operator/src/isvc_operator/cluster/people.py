@@ -81,7 +81,7 @@ class Person:
         return [f"{NOTES[name]} (namespace {', '.join(places)})" for name, places in missing.items()]
 
 
-class People:
+class ClusterPeople:
     """Finds people by their tokens. ``api_of`` makes a client of a token; ``clock`` counts seconds."""
 
     def __init__(self, source: ClusterSource, api_of: Callable[[str], ProxyApi], clock: Callable[[], float]) -> None:

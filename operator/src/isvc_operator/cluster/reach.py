@@ -9,7 +9,7 @@ from typing import Final
 
 from isvc_operator.cluster.changed import Changed
 from isvc_operator.cluster.errors import NotReachable
-from isvc_operator.cluster.objects import Objects
+from isvc_operator.cluster.objects import WatchedObjects
 from isvc_operator.cluster.pod_log import followed_lines, log_lines
 from isvc_operator.cluster.ways_in import answer_seconds, service_place
 from isvc_operator.kube import requests
@@ -18,7 +18,7 @@ from isvc_operator.kube.requests import ApiRequest, LogOptions
 from isvc_operator.limits import API_RESPONSE_SECONDS
 from isvc_operator.manifests import ServiceKey, name_of
 from isvc_operator.observe.pods import running_instance
-from isvc_operator.view.source import ContainerKey, Request, Response
+from isvc_operator.view.source import ContainerKey, ServiceRequest, ServiceResponse
 
 Instance = tuple[int, str]
 
@@ -30,7 +30,7 @@ _CONNECTION: Final = ("connection", "content-encoding", "content-length", "keep-
 class Reach:
     """Reads logs and sends requests through ``api``. ``objects`` are known, and ``changed`` says when they change."""
 
-    def __init__(self, api: ProxyApi, objects: Objects, changed: Changed) -> None:
+    def __init__(self, api: ProxyApi, objects: WatchedObjects, changed: Changed) -> None:
         self._api = api
         self._objects = objects
         self._changed = changed
@@ -52,7 +52,7 @@ class Reach:
             return log_lines(self._api, key, options)
         return followed_lines(self._api, key, options, lambda: self._still_runs(key, instance))
 
-    async def send(self, key: ServiceKey, request: Request) -> Response:
+    async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
         """Send a request to the service through the API server."""
         service = self._objects.service(key)
         place = service_place(service) if service else None
@@ -73,7 +73,7 @@ class Reach:
         passed = await self._api.pass_on(requests.through_service(key.namespace, place.proxied, sent), seconds=seconds)
         received = {name: value for name, value in passed.headers.items() if name.lower() not in _CONNECTION}
         took = self._clock() - started
-        return Response(status=passed.status, headers=received, body=passed.body, seconds=took)
+        return ServiceResponse(status=passed.status, headers=received, body=passed.body, seconds=took)
 
     def _instance(self, key: ContainerKey) -> Instance | None:
         """Return the instance of a container that runs, as far as is known."""

@@ -14,7 +14,7 @@ from isvc_operator.cluster.changed import Changed
 from isvc_operator.cluster.errors import NotInstalled
 from isvc_operator.cluster.log_ends import LogEnds
 from isvc_operator.cluster.metrics import Metrics, through_the_api_server
-from isvc_operator.cluster.objects import Objects
+from isvc_operator.cluster.objects import WatchedObjects
 from isvc_operator.cluster.reach import Reach
 from isvc_operator.cluster.rights import Rights, rights_of
 from isvc_operator.cluster.ways_in import metrics_place
@@ -23,7 +23,7 @@ from isvc_operator.kube.heard import Heard
 from isvc_operator.kube.silence import Silence
 from isvc_operator.kube.watch import Watch, Watching
 from isvc_operator.manifests import ServiceKey, name_of
-from isvc_operator.view.source import ContainerKey, Related, Request, Response
+from isvc_operator.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 
 _RECHECK: Final = 30.0  # seconds, for a kind whose CRD is not installed
 
@@ -62,7 +62,7 @@ class ClusterSource:
         self._metrics = metrics
         self._clock = asyncio.get_running_loop().time
         self._changed = Changed()
-        self._objects = Objects(self._note)
+        self._objects = WatchedObjects(self._note)
         self._reach = self.reached_by(api)
         self._log_ends = LogEnds(api, self._clock)
         self._hidden = rights.hidden
@@ -156,7 +156,7 @@ class ClusterSource:
         place = metrics_place(found, self._objects.children(key)) if found else None
         return await self._metrics(found, place) if found and place else ""
 
-    async def send(self, key: ServiceKey, request: Request) -> Response:
+    async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
         """Send a request to the service through the API server."""
         return await self._reach.send(key, request)
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.errors import HttpRefusal
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.source import Reachable, ServiceSource, Shown
 
@@ -48,7 +48,7 @@ class Viewer(Protocol):
 VIEWER = web.RequestKey("viewer", Viewer)
 
 
-class Access(Protocol):
+class Authenticator(Protocol):
     """Finds the viewer of a request."""
 
     async def viewer(self, request: web.Request) -> Viewer:
@@ -102,12 +102,12 @@ class RunToken:
         if "token" in request.query and request.method == "GET":
             raise self._entered(request)
         if not _are_equal(request.cookies.get(self._cookie, ""), self._session):
-            raise Refused(403, "open the address that was printed when the dashboard started: it contains a token")
+            raise HttpRefusal(403, "open the address that was printed when the dashboard started: it contains a token")
         return self._viewer
 
     def _entered(self, request: web.Request) -> Exception:
         if not _are_equal(request.query["token"], self._token):
-            return Refused(
+            return HttpRefusal(
                 403, "the token of this address is of an earlier run; open the address that was printed last"
             )
         there = web.HTTPSeeOther(request.rel_url.without_query_params("token"))

@@ -9,7 +9,7 @@ class DashboardFailed(OperatorError):
     """The dashboard cannot be served."""
 
 
-class Refused(OperatorError):
+class HttpRefusal(OperatorError):
     """A request is not answered; ``status`` is that of HTTP."""
 
     def __init__(self, status: int, message: str) -> None:

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.service import view_of
 from isvc_operator.view.source import ServiceSource, Shown
-from isvc_operator.view.values import Service
+from isvc_operator.view.values import ServiceView
 
 
-class Changes:
+class ChangedServices:
     """The services that have changed since `wait` has returned."""
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Feed:
 
     def __init__(self, source: ServiceSource) -> None:
         self._source = source
-        self._seen: dict[ServiceKey, dict[frozenset[Shown], Service]] = {}
-        self._readers: set[Changes] = set()
+        self._seen: dict[ServiceKey, dict[frozenset[Shown], ServiceView]] = {}
+        self._readers: set[ChangedServices] = set()
 
     async def run(self) -> None:
         """Read the source's changes until cancelled; raises what ends them."""
@@ -56,7 +56,7 @@ class Feed:
         for reader in self._readers:
             reader.add(keys)
 
-    def service(self, key: ServiceKey, hidden: frozenset[Shown] = frozenset()) -> Service | None:
+    def service(self, key: ServiceKey, hidden: frozenset[Shown] = frozenset()) -> ServiceView | None:
         """Return the service as it is seen now by who may not see what is hidden; None if it does not exist."""
         seen = self._seen.setdefault(key, {})
         if hidden not in seen:
@@ -68,9 +68,9 @@ class Feed:
         return seen[hidden]
 
     @contextmanager
-    def watched(self) -> Iterator[Changes]:
+    def watched(self) -> Iterator[ChangedServices]:
         """Collect changes for one who looks."""
-        changes = Changes()
+        changes = ChangedServices()
         self._readers.add(changes)
         try:
             yield changes

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.errors import HttpRefusal
 
 Fields = Mapping[str, str | bytes | bytearray | web.FileField]
 
@@ -17,7 +17,7 @@ async def fields_of(request: web.Request) -> Fields:
         return await request.post()
     except (ValueError, LookupError, AssertionError, web.RequestPayloadError) as error:
         # Such as no boundary, no such charset, bytes that are no text, or not packed as they claim to be.
-        raise Refused(400, "the body of the request is not a form") from error
+        raise HttpRefusal(400, "the body of the request is not a form") from error
 
 
 def text_of(fields: Fields, name: str) -> str:

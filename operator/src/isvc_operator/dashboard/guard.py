@@ -8,8 +8,8 @@ from aiohttp import web
 from jinja2 import Environment
 
 from isvc_operator import limits
-from isvc_operator.dashboard.access import VIEWER, Access
-from isvc_operator.dashboard.errors import NotSignedIn, Refused
+from isvc_operator.dashboard.access import VIEWER, Authenticator
+from isvc_operator.dashboard.errors import HttpRefusal, NotSignedIn
 from isvc_operator.dashboard.sign_in import SIGN_IN
 from isvc_operator.errors import OperatorError
 from isvc_operator.text import one_line
@@ -42,7 +42,7 @@ class Guard:
     ``origins`` are those of the page, such as ``http://127.0.0.1:8088``.
     """
 
-    def __init__(self, access: Access, templates: Environment, *, origins: Sequence[str]) -> None:
+    def __init__(self, access: Authenticator, templates: Environment, *, origins: Sequence[str]) -> None:
         self._access = access
         self._templates = templates
         self._origins = frozenset(origins)
@@ -60,7 +60,7 @@ class Guard:
             return await handler(request)
         except ConnectionError:
             return web.Response()  # to nobody: the client has gone
-        except Refused as refused:
+        except HttpRefusal as refused:
             return self._error(request, refused.status, str(refused))
         except NotSignedIn as error:
             return self._error(request, 401, str(error))
@@ -77,15 +77,15 @@ class Guard:
         """Refuse a name of another host, which may be made to resolve to loopback, and requests of foreign pages."""
         if request.host not in self._hosts:
             host, own = one_line(request.host, 253), " or ".join(self._hosts)
-            raise Refused(421, f"{host} is not the host of this page; open it at {own}")
+            raise HttpRefusal(421, f"{host} is not the host of this page; open it at {own}")
         mode, site = request.headers.get("Sec-Fetch-Mode"), request.headers.get("Sec-Fetch-Site", "none")
         is_opened = mode == "navigate" and request.method == "GET"
         if site not in ("same-origin", "none") and not is_opened:
-            raise Refused(403, "the request comes from a page of another origin")
+            raise HttpRefusal(403, "the request comes from a page of another origin")
         origin = request.headers.get("Origin", "")
         is_own = origin in self._origins and origin.partition("://")[2] == request.host
         if request.method not in ("GET", "HEAD") and not is_own:
-            raise Refused(403, "the request comes from a page of another origin")
+            raise HttpRefusal(403, "the request comes from a page of another origin")
 
     def _error(self, request: web.Request, status: int, message: str) -> web.Response:
         name = "parts/unanswered.html" if "HX-Request" in request.headers else "error.html"

@@ -12,13 +12,13 @@ from aiohttp import web
 
 from isvc_operator import limits
 from isvc_operator.dashboard.access import VIEWER
-from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.errors import HttpRefusal
 from isvc_operator.dashboard.pages import Pages
-from isvc_operator.dashboard.stream import HEARTBEAT, Stream, Streams
+from isvc_operator.dashboard.stream import HEARTBEAT, EventStream, Streams
 from isvc_operator.errors import OperatorError
 from isvc_operator.text import shortened, visible
 from isvc_operator.view.source import ContainerKey
-from isvc_operator.view.values import Service
+from isvc_operator.view.values import ServiceView
 
 _GATHER = 0.1  # seconds for which lines are gathered
 _LINES = 500  # in one event
@@ -55,7 +55,7 @@ class Logs:
         key, service = self._pages.find(request)
         pod, container = request.query.get("pod", ""), request.query.get("container", "")
         if not _exists(service, pod, container):
-            raise Refused(404, f"the service has no pod {pod} with a container {container}")
+            raise HttpRefusal(404, f"the service has no pod {pod} with a container {container}")
         previous = request.query.get("previous") == "true"
         async with self._streams.begin(request) as stream:
             lines = request[VIEWER].reach.log(
@@ -69,7 +69,7 @@ class Logs:
             return stream.response
 
 
-async def _send(stream: Stream, lines: AsyncGenerator[tuple[str | None, str], None]) -> str:
+async def _send(stream: EventStream, lines: AsyncGenerator[tuple[str | None, str], None]) -> str:
     """Send lines as they come, those of a tenth of a second together; return why there are no more."""
     ahead = _Ahead()
     reading = asyncio.create_task(_read(lines, ahead))
@@ -134,7 +134,7 @@ class _Ahead:
         return items
 
 
-def _exists(service: Service, pod: str, container: str) -> bool:
+def _exists(service: ServiceView, pod: str, container: str) -> bool:
     return any(
         item.name == pod and any(part.name == container for part in item.containers)
         for component in service.components

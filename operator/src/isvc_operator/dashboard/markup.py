@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.text import visible
-from isvc_operator.view.values import Condition, Container, ContainerState, Failure, Health, Hop, Purpose
+from isvc_operator.view.values import ConditionView, ContainerState, ContainerView, Failure, HealthStatus, Hop, Purpose
 
 HERE = Path(__file__).parent
 
@@ -148,12 +148,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def tone(health: Health) -> str:
+def tone(health: HealthStatus) -> str:
     """Return the class of a health; each has a sign of its own, so that none depends on its color."""
     return health.value.lower()
 
 
-def container_text(container: Container) -> str:
+def container_text(container: ContainerView) -> str:
     """Return what a container does or did, in a few words."""
     if container.state is ContainerState.RUNNING:
         if container.ready:
@@ -167,7 +167,7 @@ def container_text(container: Container) -> str:
     return container.reason or "waiting"
 
 
-def container_end(container: Container) -> str:
+def container_end(container: ContainerView) -> str:
     """Return how a container that waits or runs again has ended before: its reason and its exit code."""
     last = container.last
     if last is None or container.state is ContainerState.ENDED:
@@ -189,7 +189,7 @@ def log_tail(failure: Failure) -> str:
     return "\n".join(lines)
 
 
-def container_tone(container: Container) -> str:
+def container_tone(container: ContainerView) -> str:
     """Return the class of a container's state."""
     if container.state is ContainerState.WAITING:
         return "failed" if container.exit_code else "waiting"
@@ -198,7 +198,7 @@ def container_tone(container: Container) -> str:
     return "ready" if container.ready else "starting"
 
 
-def condition_tone(condition: Condition) -> str:
+def condition_tone(condition: ConditionView) -> str:
     """Return the class of a condition's status; of others than Ready and its parts, True may be good or bad."""
     if not condition.type.endswith("Ready"):
         return "neutral"
@@ -206,7 +206,7 @@ def condition_tone(condition: Condition) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class HopShare:
     """A place on the way of a request, and the share of the requests that come to it, in per cent."""
 
     name: str
@@ -214,18 +214,18 @@ class Place:
     weight: int | None
 
 
-def steps(way: Sequence[Hop]) -> list[list[Place]]:
+def steps(way: Sequence[Hop]) -> list[list[HopShare]]:
     """Return the places of a way, step by step; those that share the requests are of one step."""
     kinds = {hop.name: hop.kind for hop in way}
     reached: set[str] = set()
-    step = [Place(hop.name, hop.kind, None) for hop in way[:1]]
+    step = [HopShare(hop.name, hop.kind, None) for hop in way[:1]]
     found = []
     while step:
         found.append(step)
         reached |= {place.name for place in step}
         here = [hop for hop in way if hop.target and hop.name in {place.name for place in step}]
         following = {hop.target: hop.weight for hop in here if hop.target not in reached}
-        step = [Place(name, kinds.get(name, "Service"), weight) for name, weight in following.items()]
+        step = [HopShare(name, kinds.get(name, "Service"), weight) for name, weight in following.items()]
     return found
 
 

@@ -16,15 +16,15 @@ from markupsafe import Markup
 
 from isvc_operator import limits
 from isvc_operator.dashboard.access import VIEWER, Viewer
-from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.errors import HttpRefusal
 from isvc_operator.dashboard.feed import Feed
 from isvc_operator.dashboard.markup import anchor
 from isvc_operator.dashboard.scraping import Scraping
-from isvc_operator.dashboard.stream import HEARTBEAT, Stream, Streams
+from isvc_operator.dashboard.stream import HEARTBEAT, EventStream, Streams
 from isvc_operator.dashboard.timeline import line_of
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
 from isvc_operator.view.source import ServiceSource
-from isvc_operator.view.values import Health, Service
+from isvc_operator.view.values import HealthStatus, ServiceView
 
 Parts = dict[str, Markup]  # HTML by the id of the element that it is in
 
@@ -110,18 +110,18 @@ class Pages:
                             if is_other:
                                 break
 
-    def _visible(self, viewer: Viewer) -> Sequence[tuple[ServiceKey, Service]]:
+    def _visible(self, viewer: Viewer) -> Sequence[tuple[ServiceKey, ServiceView]]:
         keys = [key for key in self._source.keys() if viewer.may_see(key)]  # noqa: SIM118 - not a dict
         seen = ((key, self._feed.service(key, viewer.hidden(key))) for key in keys)
         return [(key, service) for key, service in seen if service is not None]
 
-    def _row(self, key: ServiceKey, service: Service) -> str:
+    def _row(self, key: ServiceKey, service: ServiceView) -> str:
         points = self._scraping.points(key)
         return self._part("row", key=key, service=service, point=points[-1] if points else None)
 
     def _summary(self, viewer: Viewer) -> str:
         counts = Counter(service.health for _, service in self._visible(viewer))
-        return self._part("summary", counts=counts, total=counts.total(), healths=tuple(Health))
+        return self._part("summary", counts=counts, total=counts.total(), healths=tuple(HealthStatus))
 
     # --- one service ----------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Pages:
         key, _ = self.find(request)
         viewer, side = request[VIEWER], request.query.get("side", "")
         if side not in SIDES:
-            raise Refused(404, "there is no such page")
+            raise HttpRefusal(404, "there is no such page")
         async with self._streams.begin(request) as stream:
             with self._feed.watched() as changes, self._scraping.watching([key] if side == "charts" else []):
                 changed, sent, last, loop = frozenset((key,)), Parts(), 0.0, asyncio.get_running_loop()
@@ -156,7 +156,7 @@ class Pages:
                             beaten = loop.time()
                     changed = await changes.wait(SIDES[side].redrawn)
 
-    async def _send_parts(self, stream: Stream, viewer: Viewer, key: ServiceKey, side: str, sent: Parts) -> None:
+    async def _send_parts(self, stream: EventStream, viewer: Viewer, key: ServiceKey, side: str, sent: Parts) -> None:
         service = self._feed.service(key, viewer.hidden(key)) if viewer.may_see(key) else None
         parts = self._parts(viewer, key, service, side) if service else {"head": self._part("gone", key=key)}
         different = {name: html for name, html in parts.items() if sent.get(name) != html}
@@ -164,22 +164,22 @@ class Pages:
         if different:
             await stream.send(_partials(different))
 
-    async def _send_points(self, stream: Stream, key: ServiceKey, last: float) -> float:
+    async def _send_points(self, stream: EventStream, key: ServiceKey, last: float) -> float:
         points = [point for point in self._scraping.points(key) if point.at > last]
         if points:
             await stream.send(json.dumps([asdict(point) for point in points]), event="points")
         return points[-1].at if points else last
 
-    def find(self, request: web.Request) -> tuple[ServiceKey, Service]:
+    def find(self, request: web.Request) -> tuple[ServiceKey, ServiceView]:
         """Return the service of a path; raises Refused if it does not exist for the viewer."""
         key = ServiceKey(request.match_info["namespace"], request.match_info["name"])
         viewer = request[VIEWER]
         service = self._feed.service(key, viewer.hidden(key)) if viewer.may_see(key) else None
         if service is None:
-            raise Refused(404, f"there is no service {key.name} in namespace {key.namespace}")
+            raise HttpRefusal(404, f"there is no service {key.name} in namespace {key.namespace}")
         return key, service
 
-    def _parts(self, viewer: Viewer, key: ServiceKey, service: Service, side: str) -> Parts:
+    def _parts(self, viewer: Viewer, key: ServiceKey, service: ServiceView, side: str) -> Parts:
         parts = {"head": self._part("head", key=key, service=service, sides=SIDES, side=side)}
         if side == "":
             parts["overview"] = self._part("overview", key=key, service=service)

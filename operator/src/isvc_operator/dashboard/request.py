@@ -14,15 +14,15 @@ from jinja2 import Environment
 
 from isvc_operator import limits
 from isvc_operator.dashboard.access import VIEWER
-from isvc_operator.dashboard.errors import Refused
+from isvc_operator.dashboard.errors import HttpRefusal
 from isvc_operator.dashboard.fields import fields_of, text_of
 from isvc_operator.dashboard.pages import Pages
-from isvc_operator.dashboard.samples import Protocol, sample, target, with_file
+from isvc_operator.dashboard.samples import FormProtocol, sample, target, with_file
 from isvc_operator.errors import OperatorError
 from isvc_operator.inference.timing import HEADER, REST, parts_of, stages_of
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
-from isvc_operator.view.source import Reachable, Request, Response
+from isvc_operator.view.source import Reachable, ServiceRequest, ServiceResponse
 
 _STAGES = {
     "queue": "waited for the model",
@@ -46,7 +46,7 @@ class Split:
     share: float
 
 
-def split_of(response: Response) -> Sequence[Split]:
+def split_of(response: ServiceResponse) -> Sequence[Split]:
     """Return where the time of a response went; nothing if the server does not say, or nothing that can be true."""
     header = next((value for name, value in response.headers.items() if name.lower() == HEADER.lower()), "")
     total, start, splits = response.seconds * 1000, 0.0, list[Split]()
@@ -98,7 +98,7 @@ class Requests:
         path = target(protocol, _quoted(model))
         headers = {"Content-Type": "application/json", "X-Server-Timing": "1"}
         try:
-            response = await reach.send(key, Request(method="POST", path=path, headers=headers, body=body))
+            response = await reach.send(key, ServiceRequest(method="POST", path=path, headers=headers, body=body))
         except OperatorError as error:
             return self._html("unanswered", message=str(error))
         text, left_out = _text(response.body)
@@ -107,7 +107,7 @@ class Requests:
 
     @staticmethod
     async def _models(reach: Reachable, key: ServiceKey) -> Sequence[str]:
-        response = await reach.send(key, Request(method="GET", path="/v1/models"))
+        response = await reach.send(key, ServiceRequest(method="GET", path="/v1/models"))
         found = _json(response.body).get("models")
         names = (name for name in found if isinstance(name, str)) if isinstance(found, list) else ()
         return [name for name in names if _is_text(name)][:_MODELS]
@@ -115,7 +115,7 @@ class Requests:
     @staticmethod
     async def _metadata(reach: Reachable, key: ServiceKey, model: str) -> Mapping[str, Any]:
         try:
-            response = await reach.send(key, Request(method="GET", path=f"/v2/models/{_quoted(model)}"))
+            response = await reach.send(key, ServiceRequest(method="GET", path=f"/v2/models/{_quoted(model)}"))
         except OperatorError:
             return {}
         return _json(response.body) if response.status == 200 else {}
@@ -125,11 +125,11 @@ class Requests:
         return web.Response(text=text, content_type="text/html")
 
 
-def _protocol(text: str) -> Protocol:
+def _protocol(text: str) -> FormProtocol:
     try:
-        return Protocol(text)
+        return FormProtocol(text)
     except ValueError as error:
-        raise Refused(400, f"{one_line(text, 40)!r} is not a protocol; choose v1 or v2") from error
+        raise HttpRefusal(400, f"{one_line(text, 40)!r} is not a protocol; choose v1 or v2") from error
 
 
 def _quoted(model: str) -> str:

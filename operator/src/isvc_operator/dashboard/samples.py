@@ -13,7 +13,7 @@ from isvc_operator import limits
 from isvc_operator.inference.sample import Tensor, TooLarge, tensors_of
 
 
-class Protocol(Enum):
+class FormProtocol(Enum):
     """The protocols that the form sends."""
 
     V1 = "v1"
@@ -24,37 +24,37 @@ _TEXT = "BYTES"
 _EMPTY_INSTANCE = {"data": "Hello World!"}
 
 
-def target(protocol: Protocol, model: str) -> str:
+def target(protocol: FormProtocol, model: str) -> str:
     """Return the path that a model is called by; ``model`` is percent-encoded."""
-    return f"/v1/models/{model}:predict" if protocol is Protocol.V1 else f"/v2/models/{model}/infer"
+    return f"/v1/models/{model}:predict" if protocol is FormProtocol.V1 else f"/v2/models/{model}/infer"
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleBody:
     """A body to begin with; ``note`` says why there is none."""
 
     body: str
     note: str = ""
 
 
-def sample(protocol: Protocol, metadata: Any) -> Sample:
+def sample(protocol: FormProtocol, metadata: Any) -> SampleBody:
     """Return a body that the model's inputs fit: zeros; a text if it declares no inputs that can be written."""
     try:
         tensors = tensors_of(metadata, limits.DASHBOARD_SAMPLE_VALUES)
     except TooLarge:
         most = f"{limits.DASHBOARD_SAMPLE_VALUES:,}"
-        return Sample("", f"The model's inputs have more than {most} values, so there is no sample. Choose a file.")
-    if protocol is Protocol.V1:
+        return SampleBody("", f"The model's inputs have more than {most} values, so there is no sample. Choose a file.")
+    if protocol is FormProtocol.V1:
         value: Any = {"instances": [_instance(tensors)]}
     else:
         value = {"inputs": tensors or [_bytes_tensor("data", "Hello World!")]}
-    return Sample(json.dumps(value, indent=2) if len(str(value)) < 200 else _rows(value))
+    return SampleBody(json.dumps(value, indent=2) if len(str(value)) < 200 else _rows(value))
 
 
-def with_file(protocol: Protocol, metadata: Any, content: bytes) -> bytes:
+def with_file(protocol: FormProtocol, metadata: Any, content: bytes) -> bytes:
     """Return a body that has a file in base64: in ``data`` of an instance, or in the model's first input of bytes."""
     text = base64.b64encode(content).decode()
-    if protocol is Protocol.V1:
+    if protocol is FormProtocol.V1:
         return json.dumps({"instances": [{"data": text}]}).encode()
     inputs = _inputs(metadata)
     name = next(

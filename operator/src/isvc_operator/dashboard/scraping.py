@@ -15,7 +15,7 @@ from isvc_operator.dashboard.traffic import Point, Reading, point, reading_of
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.source import ServiceSource
-from isvc_operator.view.values import Health
+from isvc_operator.view.values import HealthStatus
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Scraping:
             for component in (service.components if service else ())
             if component.kind == "predictor"
             for pod in component.pods
-            if pod.health is Health.READY
+            if pod.health is HealthStatus.READY
         ]
         texts = await asyncio.gather(*(self._scrape(key, pod) for pod in pods))
         now, readings = time.monotonic(), {pod: reading for pod, reading in zip(pods, texts, strict=True) if reading}

@@ -13,7 +13,7 @@ from aiohttp import web
 from jinja2 import Environment
 
 from isvc_operator import limits
-from isvc_operator.dashboard.access import Access, RunToken
+from isvc_operator.dashboard.access import Authenticator, RunToken
 from isvc_operator.dashboard.errors import DashboardFailed
 from isvc_operator.dashboard.feed import Feed
 from isvc_operator.dashboard.files import Assets
@@ -65,7 +65,7 @@ async def shared_dashboard(
 
 @asynccontextmanager
 async def _pages(
-    source: ServiceSource, access: Access, pages: Environment, listener: socket.socket, origins: Sequence[str]
+    source: ServiceSource, access: Authenticator, pages: Environment, listener: socket.socket, origins: Sequence[str]
 ) -> AsyncIterator[None]:
     streams, feed = Streams(access, source), Feed(source)
     scraping = Scraping(source, feed)

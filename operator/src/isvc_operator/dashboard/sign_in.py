@@ -18,7 +18,7 @@ from jinja2 import Environment
 
 from isvc_operator import limits
 from isvc_operator.dashboard.access import Viewer
-from isvc_operator.dashboard.errors import NotSignedIn, Refused
+from isvc_operator.dashboard.errors import HttpRefusal, NotSignedIn
 from isvc_operator.dashboard.fields import fields_of, text_of
 
 SIGN_IN: Final = "/sign-in"
@@ -74,7 +74,7 @@ class SignIn:
             why = str(error)
         if request.method == "GET" and request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate":
             raise web.HTTPSeeOther(SIGN_IN)
-        raise Refused(401, why)
+        raise HttpRefusal(401, why)
 
     async def form(self, _request: web.Request) -> web.Response:
         """Return the form."""

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from aiohttp import web
 
 from isvc_operator import limits
-from isvc_operator.dashboard.access import VIEWER, Access, Viewer
-from isvc_operator.dashboard.errors import NotSignedIn, Refused
+from isvc_operator.dashboard.access import VIEWER, Authenticator, Viewer
+from isvc_operator.dashboard.errors import HttpRefusal, NotSignedIn
 from isvc_operator.errors import OperatorError
 from isvc_operator.view.source import ServiceSource
 
@@ -22,7 +22,7 @@ _BAR = '<hx-partial hx-target="#connection" hx-swap="outerMorph">{}</hx-partial>
 _STATE = '<span class="connection" id="connection" role="status" data-state="{}">{}</span>'
 
 
-class Stream:
+class EventStream:
     """An open stream of events."""
 
     def __init__(self, response: web.StreamResponse) -> None:
@@ -46,13 +46,13 @@ class Streams:
     a browser can tell is only whether it hears from the dashboard.
     """
 
-    def __init__(self, access: Access, source: ServiceSource) -> None:
+    def __init__(self, access: Authenticator, source: ServiceSource) -> None:
         self._access = access
         self._source = source
         self._open: dict[asyncio.Task[object], Hashable] = {}  # each with whose it is
 
     @asynccontextmanager
-    async def begin(self, request: web.Request) -> AsyncIterator[Stream]:
+    async def begin(self, request: web.Request) -> AsyncIterator[EventStream]:
         """Begin to answer with events; raises Refused if too many streams are open."""
         owner = _owner(request[VIEWER])
         if len(self._open) >= limits.DASHBOARD_STREAMS:
@@ -65,7 +65,7 @@ class Streams:
         try:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
             await response.prepare(request)
-            stream = Stream(response)
+            stream = EventStream(response)
             looking = [
                 asyncio.create_task(self._look_again(request, task)),
                 asyncio.create_task(self._tell_silence(stream)),
@@ -85,13 +85,13 @@ class Streams:
             await asyncio.sleep(limits.DASHBOARD_REVIEW_SECONDS)
             try:
                 await self._access.viewer(request)
-            except (Refused, NotSignedIn, web.HTTPException):
+            except (HttpRefusal, NotSignedIn, web.HTTPException):
                 stream.cancel()
                 return
             except OperatorError:
                 continue  # the API server does not respond: nothing has changed
 
-    async def _tell_silence(self, stream: Stream) -> None:
+    async def _tell_silence(self, stream: EventStream) -> None:
         """Say in the bar of a page whether what it shows is true now, as soon as that changes."""
         was_lost = False
         while True:
@@ -115,5 +115,5 @@ def _owner(viewer: Viewer) -> Hashable:
     return viewer.name or id(viewer.reach)
 
 
-def _too_many(open_: str) -> Refused:
-    return Refused(503, f"{open_}, and no more are kept up to date; close some")
+def _too_many(open_: str) -> HttpRefusal:
+    return HttpRefusal(503, f"{open_}, and no more are kept up to date; close some")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from isvc_operator.dashboard.markup import moment
-from isvc_operator.view.values import Container, ContainerState, Health, Pod, Purpose, Service
+from isvc_operator.view.values import ContainerState, ContainerView, HealthStatus, PodView, Purpose, ServiceView
 
 _APPLIED_BEFORE = 600.0  # seconds from apply to the first pod, beyond which the pods are of a later rollout
 _WAITS = "waits for a node, volumes and images"
@@ -20,7 +20,7 @@ _LABELS = {
 }
 
 
-class Kind(Enum):
+class PartKind(Enum):
     """What a part of a start was spent on."""
 
     WAITING = "waiting"
@@ -30,10 +30,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class TimelinePart:
     """A part of a pod's start; times are seconds since the line begins. ``going``: it has not ended."""
 
-    kind: Kind
+    kind: PartKind
     name: str
     start: float
     seconds: float
@@ -46,12 +46,12 @@ class Lane:
     """The start of a pod: its parts in order, and when it was ready first; unless known, when that was is forgotten."""
 
     pod: str
-    parts: Sequence[Part]
+    parts: Sequence[TimelinePart]
     ready: float | None
     is_known: bool = True
 
     @property
-    def slowest(self) -> Part | None:
+    def slowest(self) -> TimelinePart | None:
         """Return the part that took the longest."""
         return max(self.parts, key=lambda part: part.seconds, default=None)
 
@@ -66,7 +66,7 @@ class Line:
     ticks: Sequence[float]
 
 
-def line_of(service: Service, now: datetime) -> Line | None:
+def line_of(service: ServiceView, now: datetime) -> Line | None:
     """Return the line of the start of a service's current pods; None without pods."""
     pods = [pod for component in service.components for pod in component.pods if pod.current]
     created = [at for pod in pods if (at := moment(pod.created_at))]
@@ -90,9 +90,9 @@ def ticks(length: float) -> Sequence[float]:
     return [0.0]
 
 
-def _lane(pod: Pod, begins: datetime, now: datetime) -> Lane:
+def _lane(pod: PodView, begins: datetime, now: datetime) -> Lane:
     ready = _after(begins, pod.first_ready_at)
-    is_known = ready is not None or pod.health is not Health.READY
+    is_known = ready is not None or pod.health is not HealthStatus.READY
     parts = list(_parts(pod, begins, now.astimezone(UTC), ready)) if is_known else []
     return Lane(pod=pod.name, parts=parts, ready=ready, is_known=is_known)
 
@@ -101,14 +101,14 @@ def _lane(pod: Pod, begins: datetime, now: datetime) -> Lane:
 class _Instance:
     """An instance of a container, in seconds since the line begins; ``end`` is None while it runs."""
 
-    container: Container
+    container: ContainerView
     start: float
     end: float | None
     failed: bool
     is_first: bool
 
 
-def _instances(container: Container, begins: datetime) -> Iterator[_Instance]:
+def _instances(container: ContainerView, begins: datetime) -> Iterator[_Instance]:
     """Yield those that Kubernetes knows, which are the last two."""
     last = container.last
     if last and (start := _after(begins, last.started_at)) is not None:
@@ -119,7 +119,7 @@ def _instances(container: Container, begins: datetime) -> Iterator[_Instance]:
         yield _Instance(container, start, _after(begins, container.ended_at), has_failed, last is None)
 
 
-def _parts(pod: Pod, begins: datetime, now: datetime, ready: float | None) -> Iterator[Part]:
+def _parts(pod: PodView, begins: datetime, now: datetime, ready: float | None) -> Iterator[TimelinePart]:
     """Yield the parts up to the first time that the pod was ready; what its containers did later is no start."""
     present = (now - begins).total_seconds()
     reached = _after(begins, pod.created_at) or 0.0
@@ -128,12 +128,14 @@ def _parts(pod: Pod, begins: datetime, now: datetime, ready: float | None) -> It
     for instance in sorted(started, key=lambda item: (item.start, _is_server(item.container))):
         container, start = instance.container, instance.start
         if start - reached >= 1:
-            yield Part(kind=Kind.WAITING, name=_wait(instance, instances[0]), start=reached, seconds=start - reached)
+            yield TimelinePart(
+                kind=PartKind.WAITING, name=_wait(instance, instances[0]), start=reached, seconds=start - reached
+            )
         end = instance.end
         if ready is not None and _is_server(container):
             end = ready if end is None else min(end, ready)
         stop = max(start, present if end is None else end)
-        yield Part(
+        yield TimelinePart(
             kind=_kind(container),
             name=_name(container),
             start=start,
@@ -146,9 +148,11 @@ def _parts(pod: Pod, begins: datetime, now: datetime, ready: float | None) -> It
     if ready is not None and servers and not any(item.container in servers for item in started):
         # It has been restarted so often since that the times of its start are forgotten.
         seconds = max(0.0, ready - reached)
-        yield Part(kind=Kind.SERVER, name=_name(servers[0]), start=reached, seconds=seconds)
+        yield TimelinePart(kind=PartKind.SERVER, name=_name(servers[0]), start=reached, seconds=seconds)
     elif not started and ready is None:
-        yield Part(kind=Kind.WAITING, name=_WAITS, start=reached, seconds=max(0.0, present - reached), going=True)
+        yield TimelinePart(
+            kind=PartKind.WAITING, name=_WAITS, start=reached, seconds=max(0.0, present - reached), going=True
+        )
 
 
 def _wait(before: _Instance, first: _Instance) -> str:
@@ -157,18 +161,18 @@ def _wait(before: _Instance, first: _Instance) -> str:
     return _WAITS if before is first else "prepares the next container"
 
 
-def _name(container: Container) -> str:
+def _name(container: ContainerView) -> str:
     return f"{container.name} {_LABELS[container.purpose]}"
 
 
-def _is_server(container: Container) -> bool:
+def _is_server(container: ContainerView) -> bool:
     return container.purpose in (Purpose.SERVER, Purpose.SIDECAR)
 
 
-def _kind(container: Container) -> Kind:
+def _kind(container: ContainerView) -> PartKind:
     if container.purpose is Purpose.STORAGE:
-        return Kind.STORAGE
-    return Kind.SERVER if _is_server(container) else Kind.INIT
+        return PartKind.STORAGE
+    return PartKind.SERVER if _is_server(container) else PartKind.INIT
 
 
 def _after(begins: datetime, at: str | None) -> float | None:

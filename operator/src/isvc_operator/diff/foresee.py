@@ -25,7 +25,7 @@ from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.local.documents import Documents
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, controller_of, name_of
 from isvc_operator.plan.canaries import hold_back
-from isvc_operator.plan.changes import Action, plan_changes
+from isvc_operator.plan.changes import ChildAction, plan_changes
 from isvc_operator.plan.differences import differences
 from isvc_operator.plan.upgrades import plan_upgrade
 from isvc_operator.reconcile import origin_of
@@ -134,7 +134,7 @@ class Foresight:
         for planned in plan_changes(await _rendered(inputs, gathered, before), gathered.children, metadata["uid"]):
             child = planned.manifest
             live = owned.get((child["kind"], name_of(child)))
-            if planned.action is Action.DELETE:
+            if planned.action is ChildAction.DELETE:
                 change = change_of(Actor.OPERATOR, child, None)
             elif live is None:
                 change = change_of(Actor.OPERATOR, None, child)

@@ -15,7 +15,7 @@ from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOur
 from isvc_operator.kube.image_volumes import check_image_volumes
 from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest, controller_of
-from isvc_operator.plan.changes import Action, ChildChange
+from isvc_operator.plan.changes import ChildAction, ChildChange
 from isvc_operator.plan.covers import covers
 
 # Called with each change that has not failed, and with the child as it is now; None if it is deleted.
@@ -91,7 +91,7 @@ async def _send(api: KubeApi, change: ChildChange) -> str:
     if change.deletes:
         return await api.send(requests.delete(change.manifest))
     await check_image_volumes(api, change.manifest)
-    if change.action is Action.CREATE:
+    if change.action is ChildAction.CREATE:
         return await _create(api, change)
     if change.adopts or change.frees_replicas:
         await adopt_fields(api, change.manifest)

@@ -18,9 +18,9 @@ from isvc_operator.manifests import Manifest, ServiceKey, controller_of
 from isvc_operator.observe.contested import Contested
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.canaries import HeldBack, hold_back
-from isvc_operator.plan.changes import Action, plan_changes
+from isvc_operator.plan.changes import ChildAction, plan_changes
 from isvc_operator.plan.traffic import plan_traffic
-from isvc_operator.plan.upgrades import Origin, Upgrade, plan_upgrade, without_records
+from isvc_operator.plan.upgrades import RenderedFrom, Upgrade, plan_upgrade, without_records
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Children:
         rendered: Sequence[Manifest],
         observed: Sequence[Manifest],
         canaries: Mapping[str, str],
-        origin: Origin,
+        origin: RenderedFrom,
         rollouts_per_minute: int,
     ) -> Applied:
         """Send the changes that are due; raises KubeError if one of them fails.
@@ -100,11 +100,11 @@ class Children:
             requeue_after=requeue_after,
             missing=missing,
             contested=contested,
-            created=any(change.action is Action.CREATE for change in sending),
+            created=any(change.action is ChildAction.CREATE for change in sending),
         )
 
     def _upgrade(
-        self, key: ServiceKey, held_back: HeldBack, owned: Sequence[Manifest], origin: Origin, per_minute: int
+        self, key: ServiceKey, held_back: HeldBack, owned: Sequence[Manifest], origin: RenderedFrom, per_minute: int
     ) -> tuple[Upgrade, float | None]:
         """Keep the pods that do not follow the operator's version, or whose turn it is not; and in how many seconds."""
         planned = partial(plan_upgrade, held_back.children, owned, origin, held_back=held_back.components)

@@ -15,7 +15,7 @@ from isvc_operator.kube.fence import Fence, LeaseLost
 from isvc_operator.kube.lease import (
     RETRY_SECONDS,
     WRITE_SECONDS,
-    Seen,
+    ObservedLease,
     claimed,
     holder,
     is_free,
@@ -52,7 +52,7 @@ class Election:
         self._identity = identity
         self._clock = clock
         self._now = now
-        self._none = Seen(new_lease(namespace, LEASE), float("-inf"))
+        self._none = ObservedLease(new_lease(namespace, LEASE), float("-inf"))
         self._seen = self._none
         self._problem = ""
 
@@ -131,7 +131,7 @@ class Election:
         body = claimed(self._seen.lease, self._identity, self._now())
         exists = self._seen is not self._none
         request = requests.replace_lease(body) if exists else requests.create_lease(body)
-        self._seen = Seen(decode(await self._api.send(request)), started)
+        self._seen = ObservedLease(decode(await self._api.send(request)), started)
         self._fence.until = started + WRITE_SECONDS
 
     async def _give_up(self) -> None:

@@ -19,19 +19,19 @@ RETRY_SECONDS: Final = 1.0  # between two renewals, and between two looks of a r
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedLease:
     """A Lease, and since when, by one's own clock, it is known to be as it is."""
 
     lease: Manifest
     since: float
 
 
-def seen(lease: Manifest, before: Seen, now: float) -> Seen:
+def seen(lease: Manifest, before: ObservedLease, now: float) -> ObservedLease:
     """Return the Lease as it was read ``now``; ``before`` is what was seen when it was read before."""
-    return before if _version(before.lease) == _version(lease) else Seen(lease, now)
+    return before if _version(before.lease) == _version(lease) else ObservedLease(lease, now)
 
 
-def is_free(found: Seen, identity: str, now: float) -> bool:
+def is_free(found: ObservedLease, identity: str, now: float) -> bool:
     """Whether ``identity`` may take the Lease: it was released, is its own, or was not renewed for too long."""
     return holder(found.lease) in ("", identity) or now >= found.since + LEASE_SECONDS
 

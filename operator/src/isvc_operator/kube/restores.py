@@ -21,7 +21,7 @@ from isvc_operator.kube.nesting import decode
 from isvc_operator.limits import NOT_KEPT_SECONDS, RESTORE_SECONDS
 from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.observe.contested import Cause, Contested
-from isvc_operator.plan.changes import Action, ChildChange
+from isvc_operator.plan.changes import ChildAction, ChildChange
 from isvc_operator.plan.differences import Difference, differences, managers_of
 
 AT_ONCE: Final = 3  # restores
@@ -111,7 +111,7 @@ class Restores:
         last = self._last.get(key)
         if last is None or last.digest != _digest(change):
             return False
-        found = differences(self.cache.get(key), change.manifest) if change.action is Action.UPDATE else ()
+        found = differences(self.cache.get(key), change.manifest) if change.action is ChildAction.UPDATE else ()
         if found and found == last.not_kept:
             return now < last.forgotten_at
         if now >= last.waits_until:
@@ -122,7 +122,7 @@ class Restores:
 
     async def _contested(self, change: ChildChange, found: Sequence[Difference]) -> Contested:
         key = key_of(change.manifest)
-        if change.action is Action.CREATE:
+        if change.action is ChildAction.CREATE:
             return Contested(key.kind, key.name, Cause.DELETED)
         cause = Cause.CREATED if change.deletes else Cause.CHANGED
         try:

@@ -14,7 +14,7 @@ from isvc_operator.kube.errors import KubeError
 from isvc_operator.limits import WATCH_IDLE_SECONDS, WATCH_QUIET_SECONDS
 
 
-class Listener:
+class OpenWatch:
     """One open watch, by the time of the event loop."""
 
     def __init__(self, timeout: asyncio.Timeout) -> None:
@@ -38,15 +38,15 @@ class Silence:
     """Knows the watches that are open."""
 
     def __init__(self) -> None:
-        self._open: set[Listener] = set()
+        self._open: set[OpenWatch] = set()
 
     @asynccontextmanager
-    async def bounded(self) -> AsyncIterator[Listener]:
+    async def bounded(self) -> AsyncIterator[OpenWatch]:
         """End the block, with a KubeError, when the listener has heard nothing for too long."""
-        listener: Listener | None = None
+        listener: OpenWatch | None = None
         try:
             async with asyncio.timeout(None) as timeout:
-                listener = Listener(timeout)
+                listener = OpenWatch(timeout)
                 self._open.add(listener)
                 yield listener
         except TimeoutError as error:
@@ -57,7 +57,7 @@ class Silence:
                 if timeout.expired():
                     self._suspect(listener)
 
-    def _suspect(self, silent: Listener) -> None:
+    def _suspect(self, silent: OpenWatch) -> None:
         for other in self._open:
             if not other.has_spoken or other.at <= silent.at:
                 other.end()

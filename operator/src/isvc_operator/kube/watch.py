@@ -68,7 +68,7 @@ class Collection:
         return f"{path}?fieldSelector={self.fields}" if self.fields else path
 
 
-class Changes(Protocol):
+class WatchHandler(Protocol):
     """Takes what a watch reports."""
 
     def listed(self, collection: Collection, objects: Sequence[Manifest], version: int) -> None:
@@ -99,7 +99,7 @@ class Watching:
 class Watch:
     """Follows a collection. ``known`` is set when its objects were listed, or when its CRD is not installed."""
 
-    def __init__(self, watching: Watching, collection: Collection, changes: Changes) -> None:
+    def __init__(self, watching: Watching, collection: Collection, changes: WatchHandler) -> None:
         self._watching = watching
         self._api = watching.api
         self._collection = collection

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.kube.scope import Scope
-from isvc_operator.kube.watch import LATEST, Changes, Collection, Watch, Watching
+from isvc_operator.kube.watch import LATEST, Collection, Watch, WatchHandler, Watching
 from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.telemetry.snapshot import WatchState
 
@@ -54,7 +54,7 @@ class _Crds:
 class Watches:
     """Runs a watch for each kind in each namespace of the scope; ``changes`` takes what they report."""
 
-    def __init__(self, watching: Watching, scope: Scope, changes: Changes) -> None:
+    def __init__(self, watching: Watching, scope: Scope, changes: WatchHandler) -> None:
         self._watching = watching
         self._scope = scope
         self._changes = changes
@@ -111,7 +111,7 @@ class Watches:
             self._start(collection, self._changes)
         self._discovered.set()
 
-    def _start(self, collection: Collection, changes: Changes) -> None:
+    def _start(self, collection: Collection, changes: WatchHandler) -> None:
         watch = Watch(self._watching, collection, changes)
         self._running[collection] = watch, self._tasks.create_task(watch.run())
 

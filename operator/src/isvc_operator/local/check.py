@@ -16,7 +16,7 @@ from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
 from isvc_operator.ignored_settings import ignored_settings
 from isvc_operator.local.admission import refusals
 from isvc_operator.local.children import Rendered, render_services
-from isvc_operator.local.documents import NO_OBJECT, Documents, Text, ignored_lines, read_documents
+from isvc_operator.local.documents import NO_OBJECT, Documents, YamlText, ignored_lines, read_documents
 from isvc_operator.local.errors import Unserved
 from isvc_operator.local.objects import configuration_in
 from isvc_operator.local.place import NOWHERE, Located, Place, field_of, located
@@ -42,7 +42,7 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """A line about one object, or about a file, and where that is."""
 
     severity: Severity
@@ -55,7 +55,7 @@ class Checked:
     """The services that can be served, with their children, and what was found."""
 
     rendered: tuple[Rendered, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
 
     def texts(self, *severities: Severity) -> list[str]:
         """Return the lines of these severities."""
@@ -63,7 +63,7 @@ class Checked:
 
 
 def check(
-    texts: Iterable[Text],
+    texts: Iterable[YamlText],
     namespace: str,
     *,
     installed: Sequence[ServingRuntime],
@@ -90,14 +90,14 @@ def check(
         *_findings(Severity.NO_EFFECT, without_effect(given, rendered, config)),
         *_findings(Severity.NOTE, _left_out(given)),
         *_findings(Severity.ERROR, problems),
-        *(Finding(_severity(error), one_line(str(error)), _of_service(given, error)) for error in invalid),
+        *(CheckFinding(_severity(error), one_line(str(error)), _of_service(given, error)) for error in invalid),
     ]
     return Checked(tuple(rendered), tuple(findings))
 
 
-def _findings(severity: Severity, lines: Iterable[Located]) -> Iterator[Finding]:
+def _findings(severity: Severity, lines: Iterable[Located]) -> Iterator[CheckFinding]:
     for line in lines:
-        yield Finding(severity, one_line(line.text), line.place)
+        yield CheckFinding(severity, one_line(line.text), line.place)
 
 
 def _of_settings(given: Documents, settings: Mapping[str, str] | None) -> Place:

@@ -28,7 +28,7 @@ from isvc_operator.manifests import ServiceKey, annotations_of
 from isvc_operator.observe.component import LAST_LOG_LINES
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line, visible
-from isvc_operator.view.source import ContainerKey, Related, Request, Response, ServiceSource
+from isvc_operator.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse, ServiceSource
 
 _AT_MOST_EVERY = 0.2  # seconds between two statuses of a service, and between two items of ``changes``
 _LOG_EVERY = 2.0  # seconds; the status of a service that is not ready quotes its logs
@@ -241,7 +241,7 @@ class LocalCluster(ServiceSource):
             raise RunFailed(f"the metrics of pod {pod} cannot be read: {one_line(str(error))}") from error
         return content.decode(errors="replace") if response.status == 200 else ""
 
-    async def send(self, key: ServiceKey, request: Request) -> Response:
+    async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
         """Send a request to a service through the ingress."""
         if key not in self.services:
             raise UnusableInput(f"there is no InferenceService {key.name} in namespace {key.namespace}")
@@ -258,7 +258,9 @@ class LocalCluster(ServiceSource):
                 body = await _read(response, SENT_RESPONSE_BYTES)
         except aiohttp.ClientError as error:
             raise RunFailed(f"{key.name} does not respond: {one_line(str(error))}") from error
-        return Response(status=response.status, headers=dict(response.headers), body=body, seconds=clock() - began)
+        return ServiceResponse(
+            status=response.status, headers=dict(response.headers), body=body, seconds=clock() - began
+        )
 
     async def stop(self) -> None:
         """End all services at once."""

@@ -29,7 +29,7 @@ _KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in with_role(Role
 
 
 @dataclass(frozen=True)
-class Text:
+class YamlText:
     """A YAML text and the name of the file that it came from."""
 
     source: str
@@ -92,7 +92,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-def parse_documents(texts: Iterable[Text], namespace: str) -> Documents:
+def parse_documents(texts: Iterable[YamlText], namespace: str) -> Documents:
     """Parse every document; ``namespace`` is for objects that name none. Raises UnusableInput."""
     documents, problems = read_documents(texts, namespace)
     if problems:
@@ -108,7 +108,7 @@ def ignored_lines(given: Documents) -> Iterator[Located]:
 
 
 def read_documents(
-    texts: Iterable[Text], namespace: str, refusals: Callable[[Manifest], Iterable[str]] = lambda _: ()
+    texts: Iterable[YamlText], namespace: str, refusals: Callable[[Manifest], Iterable[str]] = lambda _: ()
 ) -> tuple[Documents, list[Located]]:
     """Parse every document that can be used, and return what is wrong with the others.
 
@@ -143,7 +143,7 @@ def read_documents(
     return Documents(**{group: tuple(items) for group, items in found.items()}, files=files), problems
 
 
-def _read(body: Any, text: Text, namespace: str, refusals: Callable[[Manifest], Iterable[str]]) -> tuple[str, Any]:
+def _read(body: Any, text: YamlText, namespace: str, refusals: Callable[[Manifest], Iterable[str]]) -> tuple[str, Any]:
     """Return the field of ``Documents`` that the object belongs to, and the parsed object."""
     if not isinstance(body, Mapping) or not body.get("kind"):
         raise UnusableInput(f"{text.source}: a document has no `kind`; is this a Kubernetes object?")
@@ -174,7 +174,7 @@ def _key_of(body: Mapping[str, Any]) -> DocumentKey:
     return DocumentKey(body["kind"], metadata.get("namespace") or "", metadata["name"])
 
 
-def _place(body: Any, text: Text) -> Place:
+def _place(body: Any, text: YamlText) -> Place:
     """Return where a document is, whatever it is."""
     if not isinstance(body, Mapping):
         return Place(file=text.source)
@@ -195,7 +195,7 @@ def _check_once(key: DocumentKey, place: str, places: dict[DocumentKey, str]) ->
     places[key] = place
 
 
-def _documents(text: Text) -> list[Any]:
+def _documents(text: YamlText) -> list[Any]:
     try:
         documents = list(yaml.load_all(text.content, _Loader))
     except yaml.MarkedYAMLError as error:
@@ -217,7 +217,7 @@ def _items(document: Any) -> list[Any]:
     return items if isinstance(items, list) else [document]
 
 
-def _is_ours(body: Mapping[str, Any], text: Text) -> bool:
+def _is_ours(body: Mapping[str, Any], text: YamlText) -> bool:
     """Whether the object's kind is known; raises UnusableInput for one without a name or of another API version."""
     kind, version, name = str(body["kind"]), body.get("apiVersion"), _metadata(body).get("name")
     known = _KINDS.get(kind)

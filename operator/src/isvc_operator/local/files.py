@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from isvc_operator.limits import FILE_BYTES
-from isvc_operator.local.documents import Text
+from isvc_operator.local.documents import YamlText
 from isvc_operator.local.errors import UnusableInput
 
 _CHECKOUT = Path(__file__).parents[4]
@@ -17,7 +17,7 @@ _STANDARD_INPUT = Path("-")
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def read_files(paths: Iterable[Path]) -> list[Text]:
+def read_files(paths: Iterable[Path]) -> list[YamlText]:
     """Read the files, those in folders, and the standard input for ``-``; raises UnusableInput."""
     return [_text(file) for path in paths for file in _files(path)]
 
@@ -31,11 +31,11 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _text(path: Path) -> Text:
+def _text(path: Path) -> YamlText:
     if path == _STANDARD_INPUT:
         content = bounded(sys.stdin.buffer, "standard input", FILE_BYTES)
-        return Text("standard input", content.decode("utf-8", errors="replace"))
-    return Text(str(path), read_bytes(path).decode("utf-8", errors="replace"))
+        return YamlText("standard input", content.decode("utf-8", errors="replace"))
+    return YamlText(str(path), read_bytes(path).decode("utf-8", errors="replace"))
 
 
 def read_bytes(path: Path, limit: int = FILE_BYTES) -> bytes:
@@ -55,7 +55,7 @@ def bounded(file: BinaryIO, name: str, limit: int) -> bytes:
     return content
 
 
-def read_runtimes(folder: Path | None) -> list[Text]:
+def read_runtimes(folder: Path | None) -> list[YamlText]:
     """Read the runtimes in ``folder``, or the shipped ones without it."""
     if folder is not None and not folder.is_dir():
         raise UnusableInput(f"{folder} is not a folder; --runtimes requires one with runtimes as YAML files")

@@ -19,7 +19,7 @@ from isvc_operator.local.log import Log
 from isvc_operator.local.pod import Pod
 from isvc_operator.local.probes import check_of, wait_until_bad, wait_until_good
 from isvc_operator.local.processes import Group, Running
-from isvc_operator.local.states import ContainerState, Ended, PodState, initial_state, pod_status
+from isvc_operator.local.states import ContainerStatus, Ended, PodState, initial_state, pod_status
 from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.text import last_of, one_line
 
@@ -31,7 +31,7 @@ _START_ERROR = 128  # the exit code of a container whose program cannot be start
 
 
 @dataclass
-class Listener:
+class PodListener:
     """Who is told of a pod: that its status has changed, what has happened to it, and that a container has failed."""
 
     changed: Callable[[], None]
@@ -47,7 +47,7 @@ class LocalPod:
     plan: Pod
     group: Group
     session: aiohttp.ClientSession
-    listener: Listener
+    listener: PodListener
     logs: dict[str, Log] = field(default_factory=dict)
     previous_logs: dict[str, Log] = field(default_factory=dict)
     _running: dict[str, Running] = field(default_factory=dict)
@@ -238,7 +238,7 @@ class LocalPod:
     def _not_ready(self, process: Process, reason: str) -> None:
         self.group.output.say(f"{process.name} is not ready: {reason}")
 
-    def _set(self, container: ContainerState) -> None:
+    def _set(self, container: ContainerStatus) -> None:
         before = self._state
         self._state = before.having(container)
         if self._state != before:

@@ -24,7 +24,7 @@ from zlib import crc32
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.limits import UNREAD_OUTPUT_BYTES
 from isvc_operator.view.progress import progress_in
-from isvc_operator.view.values import Progress
+from isvc_operator.view.values import DownloadProgress
 
 if TYPE_CHECKING:
     import rich.progress
@@ -35,7 +35,7 @@ _ITEM_COST = 500  # bytes of memory, beside the text of a line
 _UNREAD_SECONDS = 2.0  # at the end, for what nobody reads
 
 
-class Stream:
+class StandardStream:
     """A standard stream. When nobody reads it any more, ``lost`` is called, and what is printed after that is dropped.
 
     So it is with a pipe into ``head``, or a terminal that was closed.
@@ -118,7 +118,7 @@ class PlainOutput:
     """Plain lines, for files and pipes."""
 
     def __init__(self, stderr: TextIO, stdout: TextIO) -> None:
-        self.streams = self._stderr, self._stdout = Stream(stderr), Stream(stdout)
+        self.streams = self._stderr, self._stdout = StandardStream(stderr), StandardStream(stdout)
 
     def when_lost(self, call: Callable[[], object]) -> None:
         for stream in self.streams:
@@ -150,12 +150,12 @@ class TerminalOutput:
         from rich.progress import BarColumn, Progress, TextColumn
         from rich.text import Text
 
-        def console(stream: Stream) -> Console:
+        def console(stream: StandardStream) -> Console:
             file = cast(TextIO, stream)
             return Console(file=file, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
         self._text = Text
-        self.streams = Stream(stderr), Stream(stdout)
+        self.streams = StandardStream(stderr), StandardStream(stdout)
         self._stderr, self._stdout = map(console, self.streams)
         self._prefixes: dict[str, str] = {}
         columns = (
@@ -212,7 +212,7 @@ class TerminalOutput:
         """Remove what moves."""
         self._bars.stop()
 
-    def _draw(self, name: str, progress: Progress) -> None:
+    def _draw(self, name: str, progress: DownloadProgress) -> None:
         how = f"{progress.percent} % of {progress.size}, {progress.rate}, {progress.seconds_left} s left"
         if not self._tasks:
             self._bars.start()
@@ -246,7 +246,7 @@ def _colour(name: str) -> str:
 class QueuedOutput:
     """Has another output print in a thread, and never waits for it."""
 
-    def __init__(self, output: PlainOutput | TerminalOutput, streams: Sequence[Stream] = ()) -> None:
+    def __init__(self, output: PlainOutput | TerminalOutput, streams: Sequence[StandardStream] = ()) -> None:
         self._output = output
         self._streams = streams or output.streams
         self._waiting: deque[tuple[int, Callable[[], object]]] = deque()

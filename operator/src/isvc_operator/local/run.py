@@ -31,7 +31,7 @@ from isvc_operator.local.output import Output
 from isvc_operator.local.pod import claims_of
 from isvc_operator.local.processes import process_group
 from isvc_operator.local.service import Settings
-from isvc_operator.local.watch import Inputs, watch
+from isvc_operator.local.watch import WatchedFiles, watch
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
 
@@ -50,7 +50,7 @@ async def serve(
     *,
     sample: Path | None,
     output: Output,
-    inputs: Inputs | None = None,
+    inputs: WatchedFiles | None = None,
     dashboard_port: int = 0,
 ) -> None:
     """Serve until cancelled; raises RunFailed then if a service is not ready. The printed command sends ``sample``

@@ -26,7 +26,7 @@ from isvc_operator.local.container import LOOPBACK, program_of_ours
 from isvc_operator.local.deployment import LocalDeployment
 from isvc_operator.local.endpoints import Endpoints, forwarding
 from isvc_operator.local.errors import RunFailed, UnusableInput
-from isvc_operator.local.kubelet import Listener, LocalPod
+from isvc_operator.local.kubelet import LocalPod, PodListener
 from isvc_operator.local.pod import Machine, Pod, plan_pod
 from isvc_operator.local.processes import Group
 from isvc_operator.local.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
@@ -108,7 +108,7 @@ class LocalService:
         self._restarts: dict[str, str] = {}
         self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self._removals: set[asyncio.Task[None]] = set()
-        self._listener = Listener(self._changed, self._pod_event, host.failed)
+        self._listener = PodListener(self._changed, self._pod_event, host.failed)
 
     async def check(self, rendered: Rendered) -> None:
         """Check whether it can run here; raises UnusableInput. Opens the ports of its Services."""

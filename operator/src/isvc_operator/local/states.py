@@ -39,7 +39,7 @@ State = Waiting | Started | Ended
 
 
 @dataclass(frozen=True)
-class ContainerState:
+class ContainerStatus:
     """A container of a pod. ``last`` is how its previous instance has ended; ``restarts`` counts the others."""
 
     name: str
@@ -50,18 +50,18 @@ class ContainerState:
     started: bool = False
     restarts: int = 0
 
-    def waits(self, reason: str, message: str = "") -> ContainerState:
+    def waits(self, reason: str, message: str = "") -> ContainerStatus:
         """Return the container as it waits for its start; one that has ended keeps how."""
         last = self.state if isinstance(self.state, Ended) else self.last
         return replace(self, state=Waiting(reason, message), last=last, ready=False, started=False)
 
-    def runs(self, at: str, id_: int) -> ContainerState:
+    def runs(self, at: str, id_: int) -> ContainerStatus:
         """Return the container as it has been started."""
         ended = self.state if isinstance(self.state, Ended) else self.last
         restarts = self.restarts + (ended is not None)
         return replace(self, state=Started(at, id_), last=ended, ready=False, started=False, restarts=restarts)
 
-    def ends(self, how: Ended) -> ContainerState:
+    def ends(self, how: Ended) -> ContainerStatus:
         """Return the container as it has ended."""
         return replace(self, state=how, ready=False, started=False)
 
@@ -70,14 +70,14 @@ class ContainerState:
 class PodState:
     """The containers of a pod by their names, in the order of its spec."""
 
-    init: Mapping[str, ContainerState]
-    servers: Mapping[str, ContainerState]
+    init: Mapping[str, ContainerStatus]
+    servers: Mapping[str, ContainerStatus]
 
-    def of(self, name: str) -> ContainerState:
+    def of(self, name: str) -> ContainerStatus:
         """Return a container."""
         return self.init.get(name) or self.servers[name]
 
-    def having(self, container: ContainerState) -> PodState:
+    def having(self, container: ContainerStatus) -> PodState:
         """Return the pod with another state of one container."""
         if container.name in self.init:
             return replace(self, init={**self.init, container.name: container})
@@ -97,9 +97,9 @@ class PodState:
 def initial_state(spec: Mapping[str, Any]) -> PodState:
     """Return the state of a pod of which nothing is started."""
 
-    def waiting(containers: Sequence[Mapping[str, Any]]) -> dict[str, ContainerState]:
+    def waiting(containers: Sequence[Mapping[str, Any]]) -> dict[str, ContainerStatus]:
         return {
-            item["name"]: ContainerState(item["name"], item.get("image", ""), Waiting("PodInitializing"))
+            item["name"]: ContainerStatus(item["name"], item.get("image", ""), Waiting("PodInitializing"))
             for item in containers
         }
 
@@ -145,11 +145,11 @@ def _unless(reason: str, how: str, names: Sequence[str]) -> tuple[str, str]:
     return (reason, f"containers with {how} status: [{' '.join(names)}]") if names else ("", "")
 
 
-def _succeeded(container: ContainerState) -> bool:
+def _succeeded(container: ContainerStatus) -> bool:
     return isinstance(container.state, Ended) and container.state.exit_code == 0
 
 
-def _status(container: ContainerState, *, ready: bool) -> dict[str, Any]:
+def _status(container: ContainerStatus, *, ready: bool) -> dict[str, Any]:
     status = {
         "name": container.name,
         "image": container.image,

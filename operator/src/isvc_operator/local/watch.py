@@ -34,7 +34,7 @@ Snapshot = Mapping[str, FileState]
 
 
 @dataclass(frozen=True)
-class Inputs:
+class WatchedFiles:
     """The files of the command line, and what reads the services in them; that raises OperatorError.
 
     ``first`` is what the files were before they were read for the first time.
@@ -60,7 +60,7 @@ class _Seen:
     used: Mapping[tuple[ServiceKey, str], Mapping[Root, Snapshot]]
 
 
-async def watch(cluster: LocalCluster, inputs: Inputs, output: Output) -> None:
+async def watch(cluster: LocalCluster, inputs: WatchedFiles, output: Output) -> None:
     """Apply each change of the files when they do not change any more; until cancelled.
 
     Services that cannot be read or run keep their pods.
@@ -84,7 +84,7 @@ async def watch(cluster: LocalCluster, inputs: Inputs, output: Output) -> None:
         applied = seen
 
 
-async def _apply(cluster: LocalCluster, inputs: Inputs, applied: _Seen, seen: _Seen, output: Output) -> None:
+async def _apply(cluster: LocalCluster, inputs: WatchedFiles, applied: _Seen, seen: _Seen, output: Output) -> None:
     if seen.given != applied.given:
         output.say(f"{_first_change(applied.given, seen.given)} has changed")
         services = await asyncio.to_thread(inputs.read)
@@ -157,7 +157,7 @@ def files_of(root: Root) -> Iterator[Path]:
         yield root.path
 
 
-async def _see(cluster: LocalCluster, inputs: Inputs) -> _Seen:
+async def _see(cluster: LocalCluster, inputs: WatchedFiles) -> _Seen:
     plans = {(key, name): plan for key in cluster.services for name, plan in cluster.services[key].plans().items()}
     return await asyncio.to_thread(
         lambda: _Seen(snapshot(inputs.files), {key: snapshots(roots_of(plan)) for key, plan in plans.items()})

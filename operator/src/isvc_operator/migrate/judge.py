@@ -20,7 +20,7 @@ _AGENT_PORT: Final = 9081  # of KServe's logger and batcher, which pass requests
 
 
 @dataclass(frozen=True)
-class Change:
+class ServiceChange:
     """A service before and after: ``before`` are the children that KServe's controller has made.
 
     ``restricted``: its namespace enforces the Pod Security Standard of that name.
@@ -46,7 +46,7 @@ def mode_refused(body: Manifest) -> PlanLine | None:
     )
 
 
-def judge(change: Change) -> tuple[PlanLine, ...]:
+def judge(change: ServiceChange) -> tuple[PlanLine, ...]:
     """Return what changes, in the order in which one reads it."""
     return (
         *_runtime(change),
@@ -58,7 +58,7 @@ def judge(change: Change) -> tuple[PlanLine, ...]:
     )
 
 
-def _runtime(change: Change) -> Iterator[PlanLine]:
+def _runtime(change: ServiceChange) -> Iterator[PlanLine]:
     status = change.body.get("status") or {}
     before = status.get("clusterServingRuntimeName") or status.get("servingRuntimeName")
     chosen = change.resolved.chosen
@@ -74,12 +74,12 @@ def _runtime(change: Change) -> Iterator[PlanLine]:
 # --- Deployments ----------------------------------------------------------------------------------------
 
 
-def _deployments(change: Change) -> Iterator[tuple[Manifest | None, Manifest]]:
+def _deployments(change: ServiceChange) -> Iterator[tuple[Manifest | None, Manifest]]:
     for after in _of_kind(change.after, "Deployment"):
         yield find(change.before, "Deployment", name_of(after)), after
 
 
-def _of_deployment(before: Manifest | None, after: Manifest, change: Change) -> Iterator[PlanLine]:
+def _of_deployment(before: Manifest | None, after: Manifest, change: ServiceChange) -> Iterator[PlanLine]:
     name = name_of(after)
     if before is None:
         yield warning(f"Deployment {name} does not exist yet: KServe has not made it")
@@ -146,7 +146,7 @@ def _initializer(deployment: str, after: Manifest) -> Iterator[PlanLine]:
 # --- what leads to the pods --------------------------------------------------------------------------------
 
 
-def _hosts(change: Change) -> Iterator[PlanLine]:
+def _hosts(change: ServiceChange) -> Iterator[PlanLine]:
     before, after = _hosts_of(change.before), _hosts_of(change.after)
     for host in sorted(before - after):
         yield blocking(f"host {host} is not served any more; let domainTemplate or additionalDomainTemplates give it")
@@ -176,7 +176,7 @@ def _ingress_class(children: Iterable[Manifest]) -> str | None:
     return next((item["spec"].get("ingressClassName") for item in children if item["kind"] == "Ingress"), None)
 
 
-def _ports(change: Change) -> Iterator[PlanLine]:
+def _ports(change: ServiceChange) -> Iterator[PlanLine]:
     """Judge the port of the pods: until the last old pod ends, both old and new ones receive requests there."""
     for after in _of_kind(change.after, "Service"):
         before = find(change.before, "Service", name_of(after))
@@ -195,7 +195,7 @@ def _target(service: Manifest | None) -> int | str | None:
     return ports[0].get("targetPort") if ports else None
 
 
-def _other_children(change: Change) -> Iterator[PlanLine]:
+def _other_children(change: ServiceChange) -> Iterator[PlanLine]:
     rendered = {(item["kind"], name_of(item)) for item in change.after}
     for child in change.before:
         kind, name = child["kind"], name_of(child)

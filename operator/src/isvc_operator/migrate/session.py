@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.migrate.errors import MigrationFailed
-from isvc_operator.migrate.objects import Objects
+from isvc_operator.migrate.objects import ClusterObjects
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class StepTaken:
 class Session:
     """``clock`` counts seconds, ``now`` returns RFC 3339 times; no step waits longer than ``patience`` seconds."""
 
-    objects: Objects
+    objects: ClusterObjects
     report: Callable[[StepTaken], None]
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]

@@ -20,7 +20,7 @@ from isvc_operator.plan.starting_size import starting_size
 _ALL_NEW_FIRST = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}}
 
 
-class Action(Enum):
+class ChildAction(Enum):
     """What is done with a child."""
 
     CREATE = auto()  # never by force: an object of that name may belong to someone else
@@ -38,7 +38,7 @@ class ChildChange:
     Deployment that is created, and then left to an autoscaler.
     """
 
-    action: Action
+    action: ChildAction
     manifest: Manifest
     adopts: bool = False
     frees_replicas: bool = False
@@ -47,7 +47,7 @@ class ChildChange:
     @property
     def deletes(self) -> bool:
         """Whether the child is deleted."""
-        return self.action is Action.DELETE
+        return self.action is ChildAction.DELETE
 
     @property
     def goes_first(self) -> bool:
@@ -74,10 +74,10 @@ def plan_changes(
         manifest = _with_digests(_handed_over(child, known))
         if known is None:
             size = starting_size(manifest, rendered, owned.values())
-            changes.append(ChildChange(Action.CREATE, manifest, adopts=managed_by_kserve, starts_with=size))
+            changes.append(ChildChange(ChildAction.CREATE, manifest, adopts=managed_by_kserve, starts_with=size))
         elif not covers(known, manifest):
             changes.append(_update(manifest, known))
-    changes += [ChildChange(Action.DELETE, child) for child in owned.values() if not _is_ending(child)]
+    changes += [ChildChange(ChildAction.DELETE, child) for child in owned.values() if not _is_ending(child)]
     return changes
 
 
@@ -85,7 +85,7 @@ def _update(manifest: Manifest, known: Manifest) -> ChildChange:
     # Without a number the API server defaults to one pod.
     frees = not _has_replicas(manifest) and known.get("spec", {}).get("replicas", 1) != 1
     manifest = {**manifest, "metadata": {**manifest["metadata"], "uid": known["metadata"]["uid"]}}
-    return ChildChange(Action.UPDATE, manifest, adopts=_is_adopted(known), frees_replicas=frees)
+    return ChildChange(ChildAction.UPDATE, manifest, adopts=_is_adopted(known), frees_replicas=frees)
 
 
 def _is_ending(child: Manifest) -> bool:

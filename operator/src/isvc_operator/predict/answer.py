@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from isvc_operator.inference.timing import parts_of
-from isvc_operator.predict.payload import Protocol
+from isvc_operator.predict.payload import InferenceProtocol
 from isvc_operator.text import one_line
 
 
@@ -19,7 +19,7 @@ class Answer:
 
     url: str
     model: str
-    protocol: Protocol
+    protocol: InferenceProtocol
     status: int
     content_type: str
     body: bytes

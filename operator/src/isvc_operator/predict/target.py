@@ -11,7 +11,7 @@ from isvc_operator.api.names import PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest
 from isvc_operator.predict.errors import PredictFailed, UnusableRequest
 from isvc_operator.predict.fields import is_field, without_user
-from isvc_operator.predict.payload import Protocol
+from isvc_operator.predict.payload import InferenceProtocol
 from isvc_operator.resolve.containers import is_grpc
 
 _PORTS = {"http": 80, "https": 443}
@@ -30,7 +30,7 @@ class Target:
     socket: Path | None = None
     authorization: str = ""
     """The user and the password of the URL that somebody gave, as the header has them."""
-    protocol: Protocol | None = None
+    protocol: InferenceProtocol | None = None
     """That the service declares."""
 
     def headers(self) -> dict[str, str]:
@@ -85,7 +85,7 @@ def of_service(service: Manifest, address: str | None) -> Target:
     return Target(f"{parts.scheme}://{_with_port(address, parts.port or _PORTS[parts.scheme])}{path}", parts.netloc)
 
 
-def declared_protocol(service: Manifest) -> Protocol | None:
+def declared_protocol(service: Manifest) -> InferenceProtocol | None:
     """Return the protocol of HTTP that the service's spec declares, if it does.
 
     Raises PredictFailed for a service whose first port is gRPC's: by its ``protocolVersion``, or by its port's name.
@@ -102,7 +102,7 @@ def declared_protocol(service: Manifest) -> Protocol | None:
             f"{_named(service)} is served by gRPC, which this command does not speak; use a client of gRPC such as "
             "grpcurl"
         )
-    return Protocol(version) if version in ("v1", "v2") else None
+    return InferenceProtocol(version) if version in ("v1", "v2") else None
 
 
 def published_url(service: Manifest) -> str:

@@ -15,15 +15,15 @@ from isvc_operator.resolve.components import component_names
 from isvc_operator.view.cures import cure_for
 from isvc_operator.view.pods import failure_of, log_of, pods_seen, progress_line, seen_failure
 from isvc_operator.view.source import Related
-from isvc_operator.view.values import Component, Failure, Health
+from isvc_operator.view.values import ComponentView, Failure, HealthStatus
 from isvc_operator.view.way import shares_of
 
 _KINDS = (PREDICTOR, TRANSFORMER, EXPLAINER)
 _ROLLED_OUT = "NewReplicaSetAvailable"
-_HEALTH = {"True": Health.READY, "False": Health.FAILED, "Unknown": Health.STARTING}
+_HEALTH = {"True": HealthStatus.READY, "False": HealthStatus.FAILED, "Unknown": HealthStatus.STARTING}
 
 
-def components_seen(related: Related, *, idle: Health | None) -> list[Component]:
+def components_seen(related: Related, *, idle: HealthStatus | None) -> list[ComponentView]:
     """Return the components of the spec, then others whose Deployments still exist.
 
     ``idle``: the health of all of them where the service is stopped or being deleted.
@@ -51,7 +51,9 @@ def _names(related: Related) -> Iterator[tuple[str, str]]:
             yield kind, name_of(child)
 
 
-def _component(related: Related, kind: str, name: str, shares: Mapping[str, int], *, idle: Health | None) -> Component:
+def _component(
+    related: Related, kind: str, name: str, shares: Mapping[str, int], *, idle: HealthStatus | None
+) -> ComponentView:
     deployment = find(related.children, "Deployment", name)
     observed = _observed(related, kind, name, deployment)
     stored = _stored(related.service, CONDITIONS[kind])
@@ -65,11 +67,11 @@ def _component(related: Related, kind: str, name: str, shares: Mapping[str, int]
     )
     counts = deployment.get("status", {}) if deployment else {}
     health = idle or _HEALTH[status]
-    return Component(
+    return ComponentView(
         kind=kind,
         name=name,
         health=health,
-        stage=(reason or "") if health in (Health.STARTING, Health.FAILED) else "",
+        stage=(reason or "") if health in (HealthStatus.STARTING, HealthStatus.FAILED) else "",
         message=message or "",
         wanted=_wanted(deployment, observed),
         updated=counts.get("updatedReplicas", 0),
@@ -77,7 +79,7 @@ def _component(related: Related, kind: str, name: str, shares: Mapping[str, int]
         traffic=shares.get(name),
         url=related.service.get("status", {}).get("components", {}).get(kind, {}).get("url", ""),
         pods=pods_seen(pods_of(related.pods, kind, name), related, rolled_out_at=_rolled_out_at(deployment)),
-        failure=_failure(observed, reason or "", message or "") if health is Health.FAILED else None,
+        failure=_failure(observed, reason or "", message or "") if health is HealthStatus.FAILED else None,
     )
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER, CONTAINER_MODELCAR, CONTAINER_SERVER, CONTAINER_TRANSFORMER
 from isvc_operator.manifests import Pod
-from isvc_operator.view.values import Container, ContainerState, Ended, Purpose
+from isvc_operator.view.values import ContainerEnd, ContainerState, ContainerView, Purpose
 
 
-def containers_of(pod: Pod) -> list[Container]:
+def containers_of(pod: Pod) -> list[ContainerView]:
     """Return the init containers, then the others, in the pod's order."""
     return [_container(status, purpose) for status, purpose in _statuses(pod)]
 
@@ -33,11 +33,11 @@ def _purpose_of_init(name: str) -> Purpose:
     return Purpose.SIDECAR if name == CONTAINER_MODELCAR else Purpose.INIT
 
 
-def _container(status: Mapping[str, Any], purpose: Purpose) -> Container:
+def _container(status: Mapping[str, Any], purpose: Purpose) -> ContainerView:
     state, before = status.get("state", {}), status.get("lastState", {}).get("terminated", {})
     ended = state.get("terminated", before)
     said = {**state.get("waiting", {})} or ended
-    return Container(
+    return ContainerView(
         name=status["name"],
         purpose=purpose,
         state=_state(state),
@@ -53,8 +53,8 @@ def _container(status: Mapping[str, Any], purpose: Purpose) -> Container:
     )
 
 
-def _ended(terminated: Mapping[str, Any]) -> Ended:
-    return Ended(
+def _ended(terminated: Mapping[str, Any]) -> ContainerEnd:
+    return ContainerEnd(
         reason=terminated.get("reason", ""),
         exit_code=terminated.get("exitCode"),
         started_at=terminated.get("startedAt"),

@@ -8,7 +8,16 @@ from typing import Final
 
 from isvc_operator.observe.pods import LOADING, STARTING
 from isvc_operator.view.cures import SEE_MESSAGE, cure_for
-from isvc_operator.view.values import Component, Condition, Failure, Health, Moment, Pod, Service, Source
+from isvc_operator.view.values import (
+    ComponentView,
+    ConditionView,
+    Failure,
+    HealthStatus,
+    HistorySource,
+    Moment,
+    PodView,
+    ServiceView,
+)
 
 NOT_PROCESSED: Final = "NotProcessed"
 SCALED_TO_ZERO: Final = "ScaledToZero"
@@ -33,12 +42,12 @@ class Diagnosis:
 
     namespace: str
     name: str
-    health: Health
+    health: HealthStatus
     healthy: bool
     findings: Sequence[Finding] = ()
 
 
-def diagnose(service: Service) -> Diagnosis:
+def diagnose(service: ServiceView) -> Diagnosis:
     """Return the findings on a service."""
     causes = [*_causes(service)]
     others = [Finding(**vars(failure)) for failure in _failures(service) if not _is_among(failure, causes)]
@@ -47,32 +56,32 @@ def diagnose(service: Service) -> Diagnosis:
         namespace=service.namespace,
         name=service.name,
         health=service.health,
-        healthy=service.health is Health.READY and not causes and not others,
+        healthy=service.health is HealthStatus.READY and not causes and not others,
         findings=[_completed(finding, service) for finding in findings],
     )
 
 
-def _causes(service: Service) -> Iterator[Finding]:
-    if service.health is Health.ENDING:
+def _causes(service: ServiceView) -> Iterator[Finding]:
+    if service.health is HealthStatus.ENDING:
         yield Finding(reason="Deleted", cause="the service is being deleted", cure="wait until it is gone")
     elif _is_behind(service):
         yield Finding(reason=NOT_PROCESSED, cause=_behind(service), cure=cure_for(NOT_PROCESSED))
-    elif service.health is Health.STOPPED:
+    elif service.health is HealthStatus.STOPPED:
         cure = f"kubectl annotate isvc {service.name} serving.kserve.io/stop-"
         yield Finding(reason="Stopped", cause="the service is stopped by its annotation", cure=cure)
     elif service.failure is not None:
         yield Finding(**vars(service.failure))
-    elif service.health is Health.STARTING:
+    elif service.health is HealthStatus.STARTING:
         cure = _STARTING_CURES.get(service.stage, "wait; isvc status -w shows what comes next")
         yield Finding(reason=service.stage, cause=service.message or "the service is starting", cure=cure)
 
 
-def _is_behind(service: Service) -> bool:
+def _is_behind(service: ServiceView) -> bool:
     """Whether the operator has not written the status of the service as it is now."""
     return service.generation > service.observed_generation or not service.conditions
 
 
-def _behind(service: Service) -> str:
+def _behind(service: ServiceView) -> str:
     if not service.conditions:
         return "no operator has written a status yet"
     return (
@@ -81,35 +90,35 @@ def _behind(service: Service) -> str:
     )
 
 
-def _failures(service: Service) -> Iterator[Failure]:
+def _failures(service: ServiceView) -> Iterator[Failure]:
     for component in service.components:
         if component.failure:
             yield component.failure
         yield from (pod.failure for pod in component.pods if pod.failure and pod.current)
 
 
-def _warnings(service: Service, found: Sequence[Failure]) -> Iterator[Finding]:
+def _warnings(service: ServiceView, found: Sequence[Failure]) -> Iterator[Finding]:
     """Yield what a service that is ready lacks: pods, and conditions on which ``Ready`` does not depend."""
-    if service.health is Health.READY:
+    if service.health is HealthStatus.READY:
         yield from (_without_pods(item) for item in service.components if item.wanted == 0)
     for item in service.conditions:
         finding = Finding(reason=item.reason, cause=item.message, cure=cure_for(item.reason))
         if item.severity == _WARNING and item.status == "False" and not _is_among(finding, found):
             yield finding
-    if service.health is Health.READY:
+    if service.health is HealthStatus.READY:
         yield from (_not_ready(item) for item in service.conditions if item.type.endswith("Ready") and _is_false(item))
 
 
-def _without_pods(component: Component) -> Finding:
+def _without_pods(component: ComponentView) -> Finding:
     cause = f"the {component.kind} {component.name} is scaled to zero: it has no pod that serves requests"
     return Finding(reason=SCALED_TO_ZERO, cause=cause, cure=f"{cure_for(SCALED_TO_ZERO)} {component.name} --replicas=1")
 
 
-def _is_false(item: Condition) -> bool:
+def _is_false(item: ConditionView) -> bool:
     return item.status == "False" and not item.severity
 
 
-def _not_ready(item: Condition) -> Finding:
+def _not_ready(item: ConditionView) -> Finding:
     return Finding(reason=item.reason, cause=item.message, cure=cure_for(item.reason))
 
 
@@ -122,7 +131,7 @@ def _is_among(failure: Failure, others: Sequence[Failure]) -> bool:
     return any((failure.reason, failure.cause) == (other.reason, other.cause) for other in others)
 
 
-def _completed(finding: Finding, service: Service) -> Finding:
+def _completed(finding: Finding, service: ServiceView) -> Finding:
     pods = [pod for item in service.components for pod in item.pods if _concerns(finding, pod)]
     restarts = [
         f"container {item.name} was restarted {item.restarts} times"
@@ -131,11 +140,13 @@ def _completed(finding: Finding, service: Service) -> Finding:
         if item.restarts > 1
     ]
     about = {f"Pod/{pod.name}" for pod in pods}
-    warned = [item for item in service.history if item.source is Source.EVENT and item.warning and item.about in about]
+    warned = [
+        item for item in service.history if item.source is HistorySource.EVENT and item.warning and item.about in about
+    ]
     return replace(finding, cure=finding.cure or SEE_MESSAGE, evidence=[*restarts, *map(_event, warned[-_EVENTS:])])
 
 
-def _concerns(finding: Finding, pod: Pod) -> bool:
+def _concerns(finding: Finding, pod: PodView) -> bool:
     return f"{finding.location},".startswith(f"pod {pod.name},")
 
 

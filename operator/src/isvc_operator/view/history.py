@@ -11,19 +11,19 @@ from isvc_operator.api.names import FIELD_MANAGER, PROGRESSING, READY, STOPPED
 from isvc_operator.limits import SEEN_MOMENTS
 from isvc_operator.manifests import Event, Manifest, Pod, name_of
 from isvc_operator.view.source import Related
-from isvc_operator.view.values import Moment, Source
+from isvc_operator.view.values import HistorySource, Moment
 
 # In this order where several occur in the same second, which is as exact as most of these times are.
 _ORDER: Final = {
-    Source.SERVICE: 0,
-    (Source.POD, "Created"): 1,
-    (Source.POD, "Scheduled"): 2,
-    (Source.POD, "Prepared"): 3,
-    Source.EVENT: 4,
-    Source.CONTAINER: 5,
-    Source.POD: 6,
-    Source.CONDITION: 7,
-    (Source.SERVICE, READY): 8,
+    HistorySource.SERVICE: 0,
+    (HistorySource.POD, "Created"): 1,
+    (HistorySource.POD, "Scheduled"): 2,
+    (HistorySource.POD, "Prepared"): 3,
+    HistorySource.EVENT: 4,
+    HistorySource.CONTAINER: 5,
+    HistorySource.POD: 6,
+    HistorySource.CONDITION: 7,
+    (HistorySource.SERVICE, READY): 8,
 }
 # What the pod's own status says as well.
 _TOLD_BY_STATUS: Final = ("Scheduled", "Created", "Started")
@@ -54,13 +54,13 @@ def _order(moment: Moment) -> int:
 def _of_service(service: Manifest) -> Iterator[Moment]:
     metadata, about = service["metadata"], f"{KIND}/{name_of(service)}"
     created = metadata["creationTimestamp"]
-    yield Moment(at=created, source=Source.SERVICE, about=about, reason="Created")
+    yield Moment(at=created, source=HistorySource.SERVICE, about=about, reason="Created")
     for entry in metadata.get("managedFields", ()):
         if entry["manager"] != FIELD_MANAGER and not entry.get("subresource") and entry["time"] != created:
             message = f"by {entry['manager']}" if entry["manager"] else ""
-            yield Moment(at=entry["time"], source=Source.SERVICE, about=about, reason="Changed", message=message)
+            yield Moment(at=entry["time"], source=HistorySource.SERVICE, about=about, reason="Changed", message=message)
     if at := metadata.get("deletionTimestamp"):
-        yield Moment(at=at, source=Source.SERVICE, about=about, reason="Deleted")
+        yield Moment(at=at, source=HistorySource.SERVICE, about=about, reason="Deleted")
 
 
 def _of_conditions(service: Manifest) -> Iterator[Moment]:
@@ -68,11 +68,11 @@ def _of_conditions(service: Manifest) -> Iterator[Moment]:
     for item in service.get("status", {}).get("conditions", ()):
         type_, status, at = item["type"], item["status"], item.get("lastTransitionTime", "")
         if type_ == READY and status == "True":
-            yield Moment(at=at, source=Source.SERVICE, about=f"{KIND}/{name_of(service)}", reason=READY)
+            yield Moment(at=at, source=HistorySource.SERVICE, about=f"{KIND}/{name_of(service)}", reason=READY)
         elif type_ not in (READY, PROGRESSING) and not (type_ == STOPPED and status == "False"):
             yield Moment(
                 at=at,
-                source=Source.CONDITION,
+                source=HistorySource.CONDITION,
                 about=type_,
                 reason=item.get("reason") or status,
                 message=item.get("message", ""),
@@ -82,14 +82,14 @@ def _of_conditions(service: Manifest) -> Iterator[Moment]:
 
 def _of_pod(pod: Pod) -> Iterator[Moment]:
     about = f"Pod/{name_of(pod)}"
-    yield Moment(at=pod["metadata"]["creationTimestamp"], source=Source.POD, about=about, reason="Created")
+    yield Moment(at=pod["metadata"]["creationTimestamp"], source=HistorySource.POD, about=about, reason="Created")
     if at := pod["metadata"].get("deletionTimestamp"):
-        yield Moment(at=at, source=Source.POD, about=about, reason="Deleted")
+        yield Moment(at=at, source=HistorySource.POD, about=about, reason="Deleted")
     status = pod.get("status", {})
     for item in status.get("conditions", ()):
         if item["type"] in _OF_POD and item["status"] == "True":
             reason, at = _OF_POD[item["type"]], item.get("lastTransitionTime", "")
-            yield Moment(at=at, source=Source.POD, about=about, reason=reason)
+            yield Moment(at=at, source=HistorySource.POD, about=about, reason=reason)
     for item in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
         for state in (item.get("lastState", {}), item.get("state", {})):
             yield from _of_container(f"{about} {item['name']}", state)
@@ -98,7 +98,7 @@ def _of_pod(pod: Pod) -> Iterator[Moment]:
 def _of_container(about: str, state: Mapping[str, Any]) -> Iterator[Moment]:
     ended = state.get("terminated", {})
     if at := (state.get("running") or ended).get("startedAt"):
-        yield Moment(at=at, source=Source.CONTAINER, about=about, reason="Started")
+        yield Moment(at=at, source=HistorySource.CONTAINER, about=about, reason="Started")
     if at := ended.get("finishedAt"):
         code = ended.get("exitCode", 0)
         message = (
@@ -106,7 +106,12 @@ def _of_container(about: str, state: Mapping[str, Any]) -> Iterator[Moment]:
         )
         reason = ended.get("reason") or "Ended"
         yield Moment(
-            at=at, source=Source.CONTAINER, about=about, reason=reason, message=message.strip(), warning=code != 0
+            at=at,
+            source=HistorySource.CONTAINER,
+            about=about,
+            reason=reason,
+            message=message.strip(),
+            warning=code != 0,
         )
 
 
@@ -117,7 +122,7 @@ def _of_event(event: Event, related: Related) -> Iterator[Moment]:
         return
     yield Moment(
         at=_last(event),
-        source=Source.EVENT,
+        source=HistorySource.EVENT,
         about=f"{involved['kind']}/{involved['name']}",
         reason=reason,
         message=event["message"],

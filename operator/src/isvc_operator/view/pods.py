@@ -25,11 +25,10 @@ from isvc_operator.view.containers import containers_of
 from isvc_operator.view.cures import cure_for
 from isvc_operator.view.progress import progress_in
 from isvc_operator.view.source import Related
-from isvc_operator.view.values import Failure, Health, Progress, Purpose
-from isvc_operator.view.values import Pod as SeenPod
+from isvc_operator.view.values import DownloadProgress, Failure, HealthStatus, PodView, Purpose
 
 
-def pods_seen(pods: Iterable[Pod], related: Related, *, rolled_out_at: str | None = None) -> list[SeenPod]:
+def pods_seen(pods: Iterable[Pod], related: Related, *, rolled_out_at: str | None = None) -> list[PodView]:
     """Return the pods, those of the newest template first, and of these the newest first.
 
     ``rolled_out_at`` is when all pods of the newest template were ready.
@@ -76,11 +75,11 @@ def progress_line(pod: Pod | None, related: Related) -> str:
     return lines[-1] if lines else ""
 
 
-def _pod(pod: Pod, related: Related, *, current: bool) -> SeenPod:
+def _pod(pod: Pod, related: Related, *, current: bool) -> PodView:
     metadata, ready = pod["metadata"], is_ready(pod)
     failure = None if ready else failure_of([pod], related)
     stage = None if ready else stage_of(pod)
-    return SeenPod(
+    return PodView(
         name=metadata["name"],
         health=_health(pod, ready=ready, failed=failure is not None),
         created_at=metadata["creationTimestamp"],
@@ -95,18 +94,18 @@ def _pod(pod: Pod, related: Related, *, current: bool) -> SeenPod:
     )
 
 
-def _progress(pod: Pod, related: Related) -> Progress | None:
+def _progress(pod: Pod, related: Related) -> DownloadProgress | None:
     return progress_in(progress_line(pod, related))
 
 
-def _health(pod: Pod, *, ready: bool, failed: bool) -> Health:
+def _health(pod: Pod, *, ready: bool, failed: bool) -> HealthStatus:
     if pod["metadata"].get("deletionTimestamp"):
-        return Health.ENDING
+        return HealthStatus.ENDING
     if pod.get("status", {}).get("phase") == "Succeeded":
-        return Health.STOPPED
+        return HealthStatus.STOPPED
     if ready:
-        return Health.READY
-    return Health.FAILED if failed else Health.STARTING
+        return HealthStatus.READY
+    return HealthStatus.FAILED if failed else HealthStatus.STARTING
 
 
 def _ready_at(pod: Pod) -> str | None:
@@ -114,7 +113,7 @@ def _ready_at(pod: Pod) -> str | None:
     return next((item.get("lastTransitionTime") for item in conditions if item["type"] == "Ready"), None)
 
 
-def _first_ready_at(pod: SeenPod, rolled_out_at: str | None) -> str | None:
+def _first_ready_at(pod: PodView, rolled_out_at: str | None) -> str | None:
     """Return when a pod was ready first: its own condition has the time of the last change alone."""
     rolled_out = rolled_out_at if pod.current and _is_before(pod.created_at, rolled_out_at) else None
     if any(container.restarts for container in pod.containers if container.purpose is Purpose.SERVER):

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from isvc_operator.view.values import Progress
+from isvc_operator.view.values import DownloadProgress
 
 _SIZE: Final = r"[0-9.]{1,12} [A-Za-z]{1,5}"
 _OF_TOTAL: Final = re.compile(rf"([0-9]{{1,3}}) % of ({_SIZE}) \(({_SIZE}/s), ([0-9]{{1,9}}) s left\)")
 _ARRIVED: Final = re.compile(rf"({_SIZE}) \(({_SIZE}/s)\)")
 
 
-def progress_in(line: str) -> Progress | None:
+def progress_in(line: str) -> DownloadProgress | None:
     """Return the progress that the line tells; None if it tells none."""
     if found := _OF_TOTAL.search(line):
-        return Progress(percent=min(int(found[1]), 100), size=found[2], rate=found[3], seconds_left=int(found[4]))
+        return DownloadProgress(
+            percent=min(int(found[1]), 100), size=found[2], rate=found[3], seconds_left=int(found[4])
+        )
     if found := _ARRIVED.search(line):
-        return Progress(size=found[1], rate=found[2])
+        return DownloadProgress(size=found[1], rate=found[2])
     return None

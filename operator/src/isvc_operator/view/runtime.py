@@ -13,10 +13,10 @@ from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.runtime import Runtimes, choose_runtime, why_preferred
 from isvc_operator.view.source import Related
-from isvc_operator.view.values import Runtime
+from isvc_operator.view.values import RuntimeView
 
 
-def runtime_of(related: Related) -> Runtime | None:
+def runtime_of(related: Related) -> RuntimeView | None:
     """Return the runtime that the status names, or else the one that is chosen now; None without any."""
     status = related.service.get("status", {})
     own, cluster_wide = status.get("servingRuntimeName"), status.get("clusterServingRuntimeName")
@@ -25,12 +25,12 @@ def runtime_of(related: Related) -> Runtime | None:
         return chosen
     if chosen and (chosen.name, chosen.cluster_wide) == (name, own is None):
         return chosen
-    return Runtime(
+    return RuntimeView(
         name=name, cluster_wide=own is None, why="chosen when the pods were last rolled out" if chosen else ""
     )
 
 
-def _chosen(related: Related) -> Runtime | None:
+def _chosen(related: Related) -> RuntimeView | None:
     service = _parsed(related.service)
     model = model_of(service.spec.predictor) if service else None
     if service is None or model is None:
@@ -47,7 +47,7 @@ def _chosen(related: Related) -> Runtime | None:
         why = f"named by the annotation {ANNOTATION_RUNTIME}"
     else:
         why = why_preferred(chosen, model, runtimes)
-    return Runtime(name=chosen.runtime.metadata.name, cluster_wide=chosen.cluster_wide, why=why)
+    return RuntimeView(name=chosen.runtime.metadata.name, cluster_wide=chosen.cluster_wide, why=why)
 
 
 def _parsed(service: Manifest) -> InferenceService | None:

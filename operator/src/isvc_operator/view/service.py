@@ -13,13 +13,13 @@ from isvc_operator.view.history import history_of
 from isvc_operator.view.runtime import runtime_of
 from isvc_operator.view.shapes import well_formed
 from isvc_operator.view.source import Related
-from isvc_operator.view.values import Component, Condition, Failure, Health, Service
+from isvc_operator.view.values import ComponentView, ConditionView, Failure, HealthStatus, ServiceView
 from isvc_operator.view.way import way_of
 
-_BY_READY = {"True": Health.READY, "False": Health.FAILED}
+_BY_READY = {"True": HealthStatus.READY, "False": HealthStatus.FAILED}
 
 
-def view_of(related: Related) -> Service:
+def view_of(related: Related) -> ServiceView:
     """Return what is seen of the service.
 
     No object makes it raise: what has not the type that it has in Kubernetes counts as absent.
@@ -30,11 +30,11 @@ def view_of(related: Related) -> Service:
     components = components_seen(related, idle=idle)
     ready = _condition(related.service, READY)
     failure = None if idle else _failure(ready, components)
-    stored = _BY_READY.get(ready.get("status", ""), Health.STARTING)
-    return Service(
+    stored = _BY_READY.get(ready.get("status", ""), HealthStatus.STARTING)
+    return ServiceView(
         namespace=metadata["namespace"],
         name=metadata["name"],
-        health=idle or (Health.FAILED if failure else stored),
+        health=idle or (HealthStatus.FAILED if failure else stored),
         created_at=metadata["creationTimestamp"],
         generation=metadata["generation"],
         observed_generation=status.get("observedGeneration", 0),
@@ -50,13 +50,13 @@ def view_of(related: Related) -> Service:
     )
 
 
-def _idle(service: Manifest) -> Health | None:
+def _idle(service: Manifest) -> HealthStatus | None:
     if service["metadata"].get("deletionTimestamp"):
-        return Health.ENDING
-    return Health.STOPPED if _condition(service, STOPPED).get("status") == "True" else None
+        return HealthStatus.ENDING
+    return HealthStatus.STOPPED if _condition(service, STOPPED).get("status") == "True" else None
 
 
-def _failure(ready: Mapping[str, Any], components: Sequence[Component]) -> Failure | None:
+def _failure(ready: Mapping[str, Any], components: Sequence[ComponentView]) -> Failure | None:
     """Return the failure that ``Ready`` names, or else that of the first component, which the status has not yet."""
     failures = [item.failure for item in components if item.failure]
     named = next((item for item in failures if item.reason == ready.get("reason")), None)
@@ -71,8 +71,8 @@ def _condition(service: Manifest, type_: str) -> Mapping[str, Any]:
     return next((item for item in conditions if item["type"] == type_), {})
 
 
-def _seen(item: Mapping[str, Any]) -> Condition:
-    return Condition(
+def _seen(item: Mapping[str, Any]) -> ConditionView:
+    return ConditionView(
         type=item["type"],
         status=item["status"],
         severity=item.get("severity", ""),

@@ -52,7 +52,7 @@ class Related:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ServiceRequest:
     """A request to a service: ``path`` begins with ``/v1/`` or ``/v2/``."""
 
     method: str
@@ -62,7 +62,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Response:
+class ServiceResponse:
     """The response of a service; ``seconds`` is the time from the request to the last byte."""
 
     status: int
@@ -90,7 +90,7 @@ class Reachable(Protocol):
         """
         ...
 
-    async def send(self, key: ServiceKey, request: Request) -> Response:
+    async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
         """Send a request to the service by the way that its clients use."""
         ...
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Health(Enum):
+class HealthStatus(Enum):
     """How a service, a component or a pod is; the first words of a list."""
 
     READY = "Ready"
@@ -54,7 +54,7 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class DownloadProgress:
     """How far the download of a model is; sizes and rates are texts with units, as the container logs them."""
 
     percent: int | None = None
@@ -64,7 +64,7 @@ class Progress:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class ContainerEnd:
     """How and when an instance of a container has ended."""
 
     reason: str = ""
@@ -74,7 +74,7 @@ class Ended:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Container:
+class ContainerView:
     """A container of a pod. ``reason``, ``message`` and ``exit_code`` are those of its last end, or why it waits.
 
     The times are those of its present instance, None while it waits; ``last`` is the end of the instance before.
@@ -91,11 +91,11 @@ class Container:
     exit_code: int | None = None
     started_at: str | None = None
     ended_at: str | None = None
-    last: Ended | None = None
+    last: ContainerEnd | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pod:
+class PodView:
     """A pod of a component. ``stage`` is that of its start, as in the reason of a condition; empty if it is ready.
 
     ``current``: it has the newest template of its component. ``ready_at`` is when it became ready, last;
@@ -103,7 +103,7 @@ class Pod:
     """
 
     name: str
-    health: Health
+    health: HealthStatus
     created_at: str
     current: bool = True
     stage: str = ""
@@ -111,13 +111,13 @@ class Pod:
     node: str = ""
     ready_at: str | None = None
     first_ready_at: str | None = None
-    progress: Progress | None = None
+    progress: DownloadProgress | None = None
     failure: Failure | None = None
-    containers: Sequence[Container] = ()
+    containers: Sequence[ContainerView] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Component:
+class ComponentView:
     """A component of a service. ``wanted``, ``updated`` and ``available`` count pods.
 
     ``traffic`` is its share of the service's requests in per cent; None if it gets those of another component.
@@ -125,7 +125,7 @@ class Component:
 
     kind: str
     name: str
-    health: Health
+    health: HealthStatus
     stage: str = ""
     message: str = ""
     wanted: int = 0
@@ -133,12 +133,12 @@ class Component:
     available: int = 0
     traffic: int | None = None
     url: str = ""
-    pods: Sequence[Pod] = ()
+    pods: Sequence[PodView] = ()
     failure: Failure | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Condition:
+class ConditionView:
     """A condition of the service."""
 
     type: str
@@ -149,7 +149,7 @@ class Condition:
     changed_at: str | None = None
 
 
-class Source(Enum):
+class HistorySource(Enum):
     """Where an entry of the history is from."""
 
     SERVICE = "service"  # applied, changed, became ready
@@ -167,7 +167,7 @@ class Moment:
     """
 
     at: str
-    source: Source
+    source: HistorySource
     about: str
     reason: str
     message: str = ""
@@ -186,7 +186,7 @@ class Hop:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runtime:
+class RuntimeView:
     """The runtime that serves the model, and why it was chosen."""
 
     name: str
@@ -195,7 +195,7 @@ class Runtime:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service:
+class ServiceView:
     """An InferenceService as people see it; ``stage`` and ``message`` are those of its condition ``Ready``.
 
     ``observed_generation`` is the generation that the operator's status is of.
@@ -203,16 +203,16 @@ class Service:
 
     namespace: str
     name: str
-    health: Health
+    health: HealthStatus
     created_at: str = ""
     generation: int = 0
     observed_generation: int = 0
     stage: str = ""
     message: str = ""
     url: str = ""
-    runtime: Runtime | None = None
-    components: Sequence[Component] = ()
+    runtime: RuntimeView | None = None
+    components: Sequence[ComponentView] = ()
     way: Sequence[Hop] = ()
-    conditions: Sequence[Condition] = ()
+    conditions: Sequence[ConditionView] = ()
     history: Sequence[Moment] = ()
     failure: Failure | None = None

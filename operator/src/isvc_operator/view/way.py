@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from isvc_operator.api.kinds import is_route
 from isvc_operator.api.names import EXPLAINER, PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest, name_of
-from isvc_operator.view.values import Component, Hop
+from isvc_operator.view.values import ComponentView, Hop
 
 _EVERY_PATH = "/"
 _EXPLAIN = ":explain"
@@ -25,7 +25,7 @@ def shares_of(service: str, children: Iterable[Manifest]) -> Mapping[str, int]:
     return {}
 
 
-def way_of(service: Manifest, children: Sequence[Manifest], components: Sequence[Component]) -> list[Hop]:
+def way_of(service: Manifest, children: Sequence[Manifest], components: Sequence[ComponentView]) -> list[Hop]:
     """Return the steps of a request: one for each pair of a place and where requests go from there."""
     name, kinds = name_of(service), {item.name: item.kind for item in components}
     entry = _entry(service, children)
@@ -63,7 +63,7 @@ def _host(url: str) -> str:
         return ""
 
 
-def _inside_the_cluster(components: Sequence[Component]) -> Mapping[str, int]:
+def _inside_the_cluster(components: Sequence[ComponentView]) -> Mapping[str, int]:
     by_kind = {item.kind: item.name for item in reversed(components)}
     first = by_kind.get(TRANSFORMER) or by_kind.get(PREDICTOR)
     return {first: 100} if first else {}

@@ -37,7 +37,7 @@ from torchserve_adapter.rules import (
     effective,
     management_port,
 )
-from torchserve_adapter.supervisor import Service, supervise
+from torchserve_adapter.supervisor import ServedModels, supervise
 from torchserve_compat.store import notices, properties
 from torchserve_compat.store.archives import Archive, read_store
 from torchserve_compat.store.flags import add_torchserve_flags, settings_of
@@ -124,7 +124,7 @@ def _listeners(options: argparse.Namespace, written: Mapping[str, str], listener
 
 def _configure(
     options: argparse.Namespace, given: Mapping[str, str], written: Mapping[str, str], inputs: TorchServeInputs
-) -> Service:
+) -> ServedModels:
     said = notices.of_properties(Runtime.TORCHSERVE, written)
     draft = effective(given, inputs)
     store = Path(draft.properties["model_store"])
@@ -146,7 +146,7 @@ def _configure(
     for notice in said:
         log.warning("%s", notice)
     log.info("serving %s", ", ".join(f"{model.name} ({model.archive})" for model in models))
-    return Service(
+    return ServedModels(
         draft.properties,
         models,
         requirements,

@@ -29,7 +29,7 @@ from torchserve_compat.store.settings import whole
 
 
 @dataclass(frozen=True)
-class Service:
+class ServedModels:
     """The models to serve, and their settings."""
 
     properties: Mapping[str, str]  # TorchServe's
@@ -40,7 +40,9 @@ class Service:
     alias: str | None
 
 
-async def supervise(service: Service, launch: Launch, listeners: Listeners, management: socket.socket | None) -> None:
+async def supervise(
+    service: ServedModels, launch: Launch, listeners: Listeners, management: socket.socket | None
+) -> None:
     """Serve until a drain; raises StartError when TorchServe or a model fails.
 
     `management`: the socket of the management API, None if it is off.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from isvc_operator.api.kinds import kind_named
-from isvc_operator.cluster.objects import Objects, kept
+from isvc_operator.cluster.objects import WatchedObjects, kept
 from isvc_operator.kube.watch import Collection
 from isvc_operator.limits import SEEN_EVENTS, UNPLACED_EVENTS
 from isvc_operator.manifests import ServiceKey
@@ -18,13 +18,13 @@ POD = "torchserve-predictor-1-a"
 SERVICES = Collection(kind_named("InferenceService"))
 
 
-def collected() -> tuple[Objects, list[ServiceKey]]:
+def collected() -> tuple[WatchedObjects, list[ServiceKey]]:
     reported: list[ServiceKey] = []
 
     def report(keys: Iterable[ServiceKey]) -> None:
         reported.extend(keys)
 
-    return Objects(report), reported
+    return WatchedObjects(report), reported
 
 
 def versioned(body: dict[str, Any], version: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from isvc_operator.kube.lease import (
     LEASE_SECONDS,
     RETRY_SECONDS,
     WRITE_SECONDS,
-    Seen,
+    ObservedLease,
     claimed,
     is_free,
     new_lease,
@@ -48,11 +48,13 @@ def test_the_last_write_is_over_before_another_one_leads_and_that_one_leads_with
 def test_a_lease_is_free_when_it_is_released_or_ones_own_or_was_not_renewed(
     holder: str, after: float, free: bool
 ) -> None:
-    assert is_free(Seen(a_lease(holder), since=100.0), "own", 100.0 + after) is free
+    assert is_free(ObservedLease(a_lease(holder), since=100.0), "own", 100.0 + after) is free
 
 
 def test_a_renewal_counts_from_when_it_is_seen_whatever_time_it_names() -> None:
-    first = seen(a_lease("other", "1", renewTime="2099-01-01T00:00:00.000000Z"), Seen(new_lease("", ""), 0.0), 10.0)
+    first = seen(
+        a_lease("other", "1", renewTime="2099-01-01T00:00:00.000000Z"), ObservedLease(new_lease("", ""), 0.0), 10.0
+    )
     same = seen(a_lease("other", "1"), first, 15.0)
     renewed = seen(a_lease("other", "2"), same, 20.0)
 

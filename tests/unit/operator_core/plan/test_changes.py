@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED
 from isvc_operator.manifests import Manifest
-from isvc_operator.plan.changes import Action, ChildChange, plan_changes
+from isvc_operator.plan.changes import ChildAction, ChildChange, plan_changes
 from tests.support.builders import SERVICE_UID, a_child, a_service, an_owner, the_children
 
 RENDERED = the_children(a_service(annotations={"note": "kept"}))
@@ -57,7 +57,7 @@ def test_children_that_are_not_there_are_applied_in_their_order_without_force() 
     changes = plan_changes(list(RENDERED.values()), [], SERVICE_UID)
 
     assert [change.manifest["kind"] for change in changes] == ["Deployment", "Service", "Ingress"]
-    assert changes == [ChildChange(Action.CREATE, change.manifest) for change in changes]
+    assert changes == [ChildChange(ChildAction.CREATE, change.manifest) for change in changes]
 
 
 def test_what_is_applied_is_what_was_rendered_and_its_digest() -> None:
@@ -107,7 +107,7 @@ def test_a_child_is_applied_by_force_when_someone_changed(edited: dict[str, Any]
     changes = plan_changes(list(RENDERED.values()), [edited, *HELD[1:]], SERVICE_UID)
 
     wanted = plan_changes([RENDERED["Deployment"]], [], SERVICE_UID)[0].manifest
-    assert changes == [ChildChange(Action.UPDATE, of_known(wanted))]
+    assert changes == [ChildChange(ChildAction.UPDATE, of_known(wanted))]
 
 
 def test_a_child_of_the_service_that_was_never_rendered_is_adopted() -> None:
@@ -116,7 +116,7 @@ def test_a_child_of_the_service_that_was_never_rendered_is_adopted() -> None:
     changes = plan_changes(list(RENDERED.values()), [kserves, *HELD[1:]], SERVICE_UID)
 
     wanted = plan_changes([RENDERED["Deployment"]], [], SERVICE_UID)[0].manifest
-    assert changes == [ChildChange(Action.UPDATE, of_known(wanted), adopts=True)]
+    assert changes == [ChildChange(ChildAction.UPDATE, of_known(wanted), adopts=True)]
 
 
 @pytest.mark.parametrize(("operation", "adopts"), [("Update", True), ("Apply", False)])
@@ -127,7 +127,7 @@ def test_a_child_that_we_have_created_and_not_applied_is_adopted(operation: str,
 
     (change,) = plan_changes([RENDERED["Service"]], [created], SERVICE_UID)
 
-    assert (change.action, change.adopts) == (Action.UPDATE, adopts)
+    assert (change.action, change.adopts) == (ChildAction.UPDATE, adopts)
 
 
 def test_unwatched_children_may_exist_if_kserve_has_managed_the_service() -> None:
@@ -151,13 +151,13 @@ def test_a_child_of_a_kind_without_a_spec_is_updated() -> None:
 
     (change,) = plan_changes([{**config_map, "data": {"a": "2"}}], [held], SERVICE_UID)
 
-    assert (change.action, change.frees_replicas) == (Action.UPDATE, False)
+    assert (change.action, change.frees_replicas) == (ChildAction.UPDATE, False)
 
 
 def test_a_child_that_is_rendered_otherwise_than_before_is_applied() -> None:
     changes = plan_changes([{**RENDERED["Service"], "spec": {}}], HELD[1:2], SERVICE_UID)
 
-    assert [change.action for change in changes] == [Action.UPDATE]
+    assert [change.action for change in changes] == [ChildAction.UPDATE]
 
 
 KEPT: dict[str, dict[str, Any]] = {
@@ -195,14 +195,14 @@ def test_an_empty_value_that_the_server_leaves_out_is_no_difference() -> None:
 
 def test_a_child_that_is_no_longer_rendered_is_deleted() -> None:
     assert plan_changes([RENDERED["Deployment"], RENDERED["Service"]], HELD, SERVICE_UID) == [
-        ChildChange(Action.DELETE, HELD[2])
+        ChildChange(ChildAction.DELETE, HELD[2])
     ]
 
 
 def test_a_child_of_kserves_that_is_not_rendered_is_deleted() -> None:
     kserves = as_held(RENDERED["Deployment"], annotations={})
 
-    assert plan_changes([], [kserves], SERVICE_UID) == [ChildChange(Action.DELETE, kserves)]
+    assert plan_changes([], [kserves], SERVICE_UID) == [ChildChange(ChildAction.DELETE, kserves)]
 
 
 def test_a_renamed_child_is_applied_and_the_old_one_deleted() -> None:
@@ -211,8 +211,8 @@ def test_a_renamed_child_is_applied_and_the_old_one_deleted() -> None:
     changes = plan_changes([renamed], HELD[1:2], SERVICE_UID)
 
     assert [(change.action, change.manifest["metadata"]["name"]) for change in changes] == [
-        (Action.CREATE, "other"),
-        (Action.DELETE, "torchserve-predictor"),
+        (ChildAction.CREATE, "other"),
+        (ChildAction.DELETE, "torchserve-predictor"),
     ]
 
 
@@ -230,7 +230,7 @@ def test_a_child_is_neither_deleted_nor_forced_that_has(metadata: dict[str, Any]
 
     changes = plan_changes([RENDERED["Deployment"]], foreign, SERVICE_UID)
 
-    assert [(change.manifest["kind"], change.action) for change in changes] == [("Deployment", Action.CREATE)]
+    assert [(change.manifest["kind"], change.action) for change in changes] == [("Deployment", ChildAction.CREATE)]
 
 
 def test_a_deployment_that_is_handed_over_creates_every_new_pod_before_an_old_one_ends() -> None:
@@ -238,7 +238,7 @@ def test_a_deployment_that_is_handed_over_creates_every_new_pod_before_an_old_on
 
     (change,) = plan_changes([RENDERED["Deployment"]], [held], SERVICE_UID)
 
-    assert change.action is Action.UPDATE
+    assert change.action is ChildAction.UPDATE
     surging = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}}
     assert change.manifest["spec"] == {**RENDERED["Deployment"]["spec"], "strategy": surging}
 

@@ -12,7 +12,7 @@ from isvc_operator.observe.pods import PodFailure
 from isvc_operator.view.diagnosis import Finding, diagnose
 from isvc_operator.view.service import view_of
 from isvc_operator.view.source import Related
-from isvc_operator.view.values import Health
+from isvc_operator.view.values import HealthStatus
 from tests.support.builders import (
     NOW,
     a_container,
@@ -83,7 +83,7 @@ def test_the_first_cause_is(related: Related, reason: str) -> None:
 def test_a_service_that_serves_is_healthy() -> None:
     diagnosis = diagnose(view_of(a_related()))
 
-    assert (diagnosis.health, diagnosis.healthy, diagnosis.findings) == (Health.READY, True, [])
+    assert (diagnosis.health, diagnosis.healthy, diagnosis.findings) == (HealthStatus.READY, True, [])
 
 
 def test_a_service_that_serves_without_some_settings_is_healthy_and_says_so() -> None:

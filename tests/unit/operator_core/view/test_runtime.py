@@ -10,14 +10,14 @@ from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_YIELDS
 from isvc_operator.view.runtime import runtime_of
 from isvc_operator.view.shapes import well_formed
 from isvc_operator.view.source import Related
-from isvc_operator.view.values import Runtime
+from isvc_operator.view.values import RuntimeView
 from tests.support.builders import a_format, a_runtime_body, a_service_body
 
 SERVES = "serves model format 'pytorch' with protocol v1"
 ONE = a_runtime_body("one")
 
 
-def seen(service: dict[str, Any], *runtimes: dict[str, Any]) -> Runtime | None:
+def seen(service: dict[str, Any], *runtimes: dict[str, Any]) -> RuntimeView | None:
     return runtime_of(well_formed(Related(service=service, runtimes=runtimes)))
 
 
@@ -57,13 +57,13 @@ def seen(service: dict[str, Any], *runtimes: dict[str, Any]) -> Runtime | None:
     ],
 )
 def test_a_runtime_is_chosen_because(service: dict[str, Any], runtimes: list[dict[str, Any]], why: str) -> None:
-    assert seen(service, *runtimes) == Runtime(name="one", cluster_wide=True, why=why)
+    assert seen(service, *runtimes) == RuntimeView(name="one", cluster_wide=True, why=why)
 
 
 def test_a_runtime_of_the_namespace_comes_first() -> None:
     own = a_runtime_body("own", namespace="models")
 
-    assert seen(a_service_body(), ONE, own) == Runtime(
+    assert seen(a_service_body(), ONE, own) == RuntimeView(
         name="own", cluster_wide=False, why=f"the only runtime of the namespace that {SERVES}"
     )
 
@@ -71,7 +71,7 @@ def test_a_runtime_of_the_namespace_comes_first() -> None:
 def test_the_runtime_of_the_status_is_shown_while_another_one_would_be_chosen() -> None:
     service = a_service_body(status={"servingRuntimeName": "before"})
 
-    assert seen(service, ONE) == Runtime(name="before", why="chosen when the pods were last rolled out")
+    assert seen(service, ONE) == RuntimeView(name="before", why="chosen when the pods were last rolled out")
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,17 @@ from isvc_operator.view.json_shape import as_json
 from isvc_operator.view.service import view_of
 from isvc_operator.view.source import Related
 from isvc_operator.view.values import (
-    Component,
-    Container,
+    ComponentView,
     ContainerState,
+    ContainerView,
+    DownloadProgress,
     Failure,
-    Health,
+    HealthStatus,
     Hop,
-    Pod,
-    Progress,
+    PodView,
     Purpose,
-    Runtime,
-    Service,
+    RuntimeView,
+    ServiceView,
 )
 from tests.support.builders import (
     EARLIER,
@@ -48,7 +48,7 @@ from tests.support.related import a_problem_of, a_related, an_event
 LOADING_LINE = "2026-01-01T12:00:00Z  43 % of 1.2 GiB (35.0 MiB/s, 20 s left)"
 
 
-def ready_condition(service: Service) -> tuple[str, str]:
+def ready_condition(service: ServiceView) -> tuple[str, str]:
     found = next(item for item in service.conditions if item.type == "Ready")
     return found.reason, found.message
 
@@ -56,44 +56,44 @@ def ready_condition(service: Service) -> tuple[str, str]:
 def test_a_service_that_serves() -> None:
     service = view_of(a_related())
 
-    assert replace(service, conditions=(), history=()) == Service(
+    assert replace(service, conditions=(), history=()) == ServiceView(
         namespace="models",
         name="torchserve",
-        health=Health.READY,
+        health=HealthStatus.READY,
         created_at=EARLIER,
         generation=1,
         observed_generation=1,
         url="http://torchserve.models.example.com",
-        runtime=Runtime(
+        runtime=RuntimeView(
             name="kserve-torchserve",
             cluster_wide=True,
             why="the only runtime of the cluster that serves model format 'pytorch' with protocol v1",
         ),
         components=[
-            Component(
+            ComponentView(
                 kind="predictor",
                 name="torchserve-predictor",
-                health=Health.READY,
+                health=HealthStatus.READY,
                 wanted=1,
                 updated=1,
                 available=1,
                 traffic=100,
                 url="http://torchserve-predictor.models.example.com",
                 pods=[
-                    Pod(
+                    PodView(
                         name=POD,
-                        health=Health.READY,
+                        health=HealthStatus.READY,
                         created_at=EARLIER,
                         node="node-1",
                         containers=[
-                            Container(
+                            ContainerView(
                                 name="storage-initializer",
                                 purpose=Purpose.STORAGE,
                                 state=ContainerState.ENDED,
                                 reason="Completed",
                                 exit_code=0,
                             ),
-                            Container(
+                            ContainerView(
                                 name="kserve-container",
                                 purpose=Purpose.SERVER,
                                 state=ContainerState.RUNNING,
@@ -117,11 +117,11 @@ def test_a_model_that_is_copied_shows_its_progress() -> None:
     service = view_of(a_related(pod, logs={(POD, "storage-initializer"): LOADING_LINE}))
 
     component, seen = service.components[0], service.components[0].pods[0]
-    assert (service.health, service.stage) == (Health.STARTING, "LoadingModel")
-    assert (component.health, component.stage, component.message) == (Health.STARTING, *ready_condition(service))
+    assert (service.health, service.stage) == (HealthStatus.STARTING, "LoadingModel")
+    assert (component.health, component.stage, component.message) == (HealthStatus.STARTING, *ready_condition(service))
     assert (seen.stage, seen.progress) == (
         "LoadingModel",
-        Progress(percent=43, size="1.2 GiB", rate="35.0 MiB/s", seconds_left=20),
+        DownloadProgress(percent=43, size="1.2 GiB", rate="35.0 MiB/s", seconds_left=20),
     )
 
 
@@ -143,7 +143,7 @@ def test_a_failing_pod_is_seen_with_the_words_of_the_condition(pod: dict[str, An
     assert found.cure
     assert found.log == ("first line\nlast line" if failure.has_log else "")
     assert ready_condition(service) == (failure.reason, explain(failure, found.log))
-    assert service.health is service.components[0].health is service.components[0].pods[0].health is Health.FAILED
+    assert service.health is service.components[0].health is service.components[0].pods[0].health is HealthStatus.FAILED
     assert service.components[0].failure == service.components[0].pods[0].failure == found
 
 
@@ -152,7 +152,7 @@ def test_a_pod_that_has_failed_since_the_last_status_is_seen() -> None:
 
     service = view_of(related)
 
-    assert (service.stage, service.health) == ("LoadingModel", Health.FAILED)
+    assert (service.stage, service.health) == ("LoadingModel", HealthStatus.FAILED)
     assert service.failure is not None
     assert service.failure.reason == "ServerFailed"
 
@@ -189,7 +189,7 @@ def test_the_pods_of_the_spec_before_are_seen_as_they_are() -> None:
     service = view_of(replace(serving, service=problem.service))
 
     component = service.components[0]
-    assert (component.health, component.pods[0].health) == (Health.FAILED, Health.READY)
+    assert (component.health, component.pods[0].health) == (HealthStatus.FAILED, HealthStatus.READY)
 
 
 def test_a_quota_is_seen_as_in_the_condition() -> None:
@@ -205,11 +205,11 @@ def test_a_quota_is_seen_as_in_the_condition() -> None:
 @pytest.mark.parametrize(
     ("body", "health"),
     [
-        (a_service_body(), Health.STARTING),
-        (a_service_body(status={"conditions": [{"type": "Stopped", "status": "True"}]}), Health.STOPPED),
+        (a_service_body(), HealthStatus.STARTING),
+        (a_service_body(status={"conditions": [{"type": "Stopped", "status": "True"}]}), HealthStatus.STOPPED),
     ],
 )
-def test_a_service_without_pods_is(body: dict[str, Any], health: Health) -> None:
+def test_a_service_without_pods_is(body: dict[str, Any], health: HealthStatus) -> None:
     service = view_of(Related(service=body))
 
     assert (service.health, service.components[0].health) == (health, health)
@@ -221,7 +221,7 @@ def test_a_service_that_is_deleted_is_ending() -> None:
 
     service = view_of(replace(related, service={**related.service, "metadata": metadata}))
 
-    assert (service.health, service.failure) == (Health.ENDING, None)
+    assert (service.health, service.failure) == (HealthStatus.ENDING, None)
 
 
 def test_pods_of_an_older_template_come_last_and_are_not_current() -> None:
@@ -232,9 +232,9 @@ def test_pods_of_an_older_template_come_last_and_are_not_current() -> None:
     pods = view_of(a_related(old, leaving, new)).components[0].pods
 
     assert [(pod.name, pod.current, pod.health) for pod in pods] == [
-        ("new", True, Health.STARTING),
-        ("leaving", False, Health.ENDING),
-        ("old", False, Health.READY),
+        ("new", True, HealthStatus.STARTING),
+        ("leaving", False, HealthStatus.ENDING),
+        ("old", False, HealthStatus.READY),
     ]
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from isvc_operator.view.shapes import well_formed
 from isvc_operator.view.source import Related
-from isvc_operator.view.values import Component, Health, Hop
+from isvc_operator.view.values import ComponentView, HealthStatus, Hop
 from isvc_operator.view.way import shares_of, way_of
 from tests.support.builders import a_service_body
 
 HOST = "torchserve.models.example.com"
 
 
-def a_component(kind: str, name: str) -> Component:
-    return Component(kind=kind, name=name, health=Health.READY)
+def a_component(kind: str, name: str) -> ComponentView:
+    return ComponentView(kind=kind, name=name, health=HealthStatus.READY)
 
 
 PREDICTOR = a_component("predictor", "torchserve-predictor")
@@ -37,7 +37,7 @@ def a_route(**weights: int) -> dict[str, Any]:
     return {"kind": "HTTPRoute", "metadata": {"name": "torchserve"}, "spec": {"hostnames": [HOST], "rules": [rule]}}
 
 
-def way(*components: Component, children: tuple[dict[str, Any], ...], status: Any = None) -> list[Hop]:
+def way(*components: ComponentView, children: tuple[dict[str, Any], ...], status: Any = None) -> list[Hop]:
     related = well_formed(Related(service=a_service_body(status=status), children=children))
     return way_of(related.service, related.children, components)
 

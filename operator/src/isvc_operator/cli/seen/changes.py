@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isvc_operator.cli.output import Output, write_line, write_record
+from isvc_operator.cli.output import OutputFormat, write_line, write_record
 from isvc_operator.cli.seen.lines import change
 from isvc_operator.cli.seen.reading import now
 from isvc_operator.manifests import ServiceKey
@@ -13,10 +13,10 @@ from isvc_operator.view.service import view_of
 from isvc_operator.view.source import ServiceSource
 
 
-class Changes:
+class ChangePrinter:
     """Prints each service when it looks different from when it was printed last."""
 
-    def __init__(self, source: ServiceSource, output: Output) -> None:
+    def __init__(self, source: ServiceSource, output: OutputFormat) -> None:
         self._source = source
         self._output = output
         self._last: dict[ServiceKey, object] = {}
@@ -31,17 +31,17 @@ class Changes:
                 continue
             service = view_of(related)
             line = change(service, now())
-            shown = [str(cell) for cell in line[1:]] if self._output is Output.TEXT else as_json(service)
+            shown = [str(cell) for cell in line[1:]] if self._output is OutputFormat.TEXT else as_json(service)
             if self._last.get(key) == shown:
                 continue
             self._last[key] = shown
-            if self._output is Output.TEXT:
+            if self._output is OutputFormat.TEXT:
                 write_line(*line)
             else:
                 write_record(shown, self._output)
 
     def _gone(self, key: ServiceKey) -> None:
-        if self._output is Output.TEXT:
+        if self._output is OutputFormat.TEXT:
             write_line(now().strftime("%H:%M:%S"), f"{key.namespace}/{key.name}", "deleted")
         else:
             write_record({"namespace": key.namespace, "name": key.name, "deleted": True}, self._output)

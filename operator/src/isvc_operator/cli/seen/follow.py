@@ -12,7 +12,7 @@ from isvc_operator.errors import OperatorError
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.source import ContainerKey, ServiceSource
-from isvc_operator.view.values import ContainerState, Service
+from isvc_operator.view.values import ContainerState, ServiceView
 
 _ALL_LINES: Final = 100_000  # of a container that starts while it is followed
 
@@ -124,7 +124,7 @@ def _key(service: ServiceKey, instance: _Instance) -> ContainerKey:
     return ContainerKey(service=service, pod=instance.pod, container=instance.container)
 
 
-def _instances(service: Service, wanted: Wanted) -> Iterator[_Instance]:
+def _instances(service: ServiceView, wanted: Wanted) -> Iterator[_Instance]:
     """Yield the containers that have a log."""
     for component in service.components:
         for pod in component.pods if wanted.component in (None, component.kind) else ():
@@ -135,7 +135,7 @@ def _instances(service: Service, wanted: Wanted) -> Iterator[_Instance]:
                     yield _Instance(pod.name, container.name, container.restarts)
 
 
-def _missing(service: Service, wanted: Wanted) -> str:
+def _missing(service: ServiceView, wanted: Wanted) -> str:
     pods = [(item.kind, pod) for item in service.components for pod in item.pods]
     if not pods:
         return f"InferenceService {service.name} has no pods; isvc diagnose {service.name} says why"

@@ -9,17 +9,26 @@ from typing import Final
 from isvc_operator.cli.output import Cell, Style, Styled
 from isvc_operator.text import one_line
 from isvc_operator.view.diagnosis import Finding
-from isvc_operator.view.values import Component, Container, ContainerState, Failure, Health, Pod, Progress, Service
+from isvc_operator.view.values import (
+    ComponentView,
+    ContainerState,
+    ContainerView,
+    DownloadProgress,
+    Failure,
+    HealthStatus,
+    PodView,
+    ServiceView,
+)
 
 Line = Sequence[Cell]
 
 HEADER: Final = ("NAME", "HEALTH", "STAGE", "PODS", "AGE", "URL OR CAUSE")
 _STYLES: Final = {
-    Health.READY: Style.OK,
-    Health.STARTING: Style.WARNING,
-    Health.FAILED: Style.ERROR,
-    Health.STOPPED: Style.FAINT,
-    Health.ENDING: Style.FAINT,
+    HealthStatus.READY: Style.OK,
+    HealthStatus.STARTING: Style.WARNING,
+    HealthStatus.FAILED: Style.ERROR,
+    HealthStatus.STOPPED: Style.FAINT,
+    HealthStatus.ENDING: Style.FAINT,
 }
 _BAR: Final = 20  # characters
 _STAGE: Final = 40  # bytes of a reason
@@ -27,7 +36,7 @@ _CAUSE: Final = 160  # bytes of a cause in a line
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
-def row(service: Service, now: datetime, *, with_namespace: bool) -> list[Cell]:
+def row(service: ServiceView, now: datetime, *, with_namespace: bool) -> list[Cell]:
     """Return the row of a service below HEADER, which NAMESPACE comes before if there are several."""
     wanted = sum(item.wanted for item in service.components)
     available = sum(item.available for item in service.components)
@@ -42,13 +51,15 @@ def row(service: Service, now: datetime, *, with_namespace: bool) -> list[Cell]:
     ]
 
 
-def table(services: Sequence[Service], now: datetime, *, with_namespace: bool) -> tuple[list[str], list[list[Cell]]]:
+def table(
+    services: Sequence[ServiceView], now: datetime, *, with_namespace: bool
+) -> tuple[list[str], list[list[Cell]]]:
     """Return the header and the rows of services."""
     header = [*(["NAMESPACE"] if with_namespace else []), *HEADER]
     return header, [row(service, now, with_namespace=with_namespace) for service in services]
 
 
-def change(service: Service, now: datetime) -> Line:
+def change(service: ServiceView, now: datetime) -> Line:
     """Return one line that tells how a service is now."""
     return [
         now.strftime("%H:%M:%S"),
@@ -59,14 +70,14 @@ def change(service: Service, now: datetime) -> Line:
     ]
 
 
-def one_service(service: Service, now: datetime, *, with_history: bool) -> Iterator[Line]:
+def one_service(service: ServiceView, now: datetime, *, with_history: bool) -> Iterator[Line]:
     """Yield the lines of a service: the tree, and the history if it is asked for."""
     yield from tree(service, now)
     if with_history:
         yield from history_lines(service)
 
 
-def tree(service: Service, now: datetime) -> Iterator[Line]:
+def tree(service: ServiceView, now: datetime) -> Iterator[Line]:
     """Yield the lines of a service: its components, their pods, and the containers of these."""
     yield [Styled(service.name, Style.STRONG), f"in namespace {service.namespace}", health_cell(service.health)]
     facts = {
@@ -85,7 +96,7 @@ def tree(service: Service, now: datetime) -> Iterator[Line]:
         yield from finding_lines(service.failure)
 
 
-def history_lines(service: Service) -> Iterator[Line]:
+def history_lines(service: ServiceView) -> Iterator[Line]:
     """Yield the history, each entry with the time that has passed since the service was created."""
     yield [""]
     for moment in service.history:
@@ -143,17 +154,17 @@ def age(since: str, now: datetime) -> str:
     return "".join(parts)
 
 
-def _component(component: Component, now: datetime, *, last: bool) -> Iterator[Line]:
+def _component(component: ComponentView, now: datetime, *, last: bool) -> Iterator[Line]:
     branch, rest = ("└─", "   ") if last else ("├─", "│  ")
     counts = f"{component.available} of {component.wanted} available"
     share = f", {component.traffic} % of requests" if component.traffic not in (None, 100) else ""
-    stage = component.stage if component.health is not Health.READY else ""
+    stage = component.stage if component.health is not HealthStatus.READY else ""
     yield [branch, component.kind, component.name, health_cell(component.health), *_some(stage), f"({counts}{share})"]
     for index, pod in enumerate(component.pods):
         yield from _pod(pod, now, rest, last=index == len(component.pods) - 1)
 
 
-def _pod(pod: Pod, now: datetime, indent: str, *, last: bool) -> Iterator[Line]:
+def _pod(pod: PodView, now: datetime, indent: str, *, last: bool) -> Iterator[Line]:
     branch, rest = ("└─", "   ") if last else ("├─", "│  ")
     stage = pod.failure.reason if pod.failure else pod.stage
     notes = [*_some(pod.node), age(pod.created_at, now), *([] if pod.current else ["older template"])]
@@ -171,7 +182,7 @@ def _pod(pod: Pod, now: datetime, indent: str, *, last: bool) -> Iterator[Line]:
         yield [f"{indent}{rest}{'└─' if index == len(pod.containers) - 1 else '├─'}", *_container(container)]
 
 
-def _container(container: Container) -> Iterator[Cell]:
+def _container(container: ContainerView) -> Iterator[Cell]:
     yield container.name
     style = Style.ERROR if container.exit_code else Style.OK if container.ready else Style.FAINT
     if container.state is ContainerState.ENDED and not container.exit_code:
@@ -186,7 +197,7 @@ def _container(container: Container) -> Iterator[Cell]:
         yield f"({text})"
 
 
-def bar(progress: Progress) -> str:
+def bar(progress: DownloadProgress) -> str:
     """Return a bar with the figures of a download."""
     figures = [
         f"{progress.percent} % of {progress.size}" if progress.percent is not None else progress.size,
@@ -200,22 +211,22 @@ def bar(progress: Progress) -> str:
     return f"{'█' * full}{'░' * (_BAR - full)} {text}"
 
 
-def _summary(service: Service) -> str:
+def _summary(service: ServiceView) -> str:
     if service.failure:
         return one_line(service.failure.cause, _CAUSE)
-    if service.health is Health.STARTING:
+    if service.health is HealthStatus.STARTING:
         progress = [bar(pod.progress) for item in service.components for pod in item.pods if pod.progress]
         return one_line(progress[0] if progress else service.message, _CAUSE)
-    return one_line(service.url) if service.health is Health.READY else ""
+    return one_line(service.url) if service.health is HealthStatus.READY else ""
 
 
-def _stage(service: Service) -> str:
-    if service.health is Health.READY:
+def _stage(service: ServiceView) -> str:
+    if service.health is HealthStatus.READY:
         return ""
     return service.failure.reason if service.failure else service.stage
 
 
-def _way(service: Service) -> str:
+def _way(service: ServiceView) -> str:
     """Return the places on the way of a request, with the weights of several targets."""
     steps: list[str] = []
     for name in dict.fromkeys(hop.name for hop in service.way):
@@ -228,6 +239,6 @@ def _some(text: str) -> list[str]:
     return [one_line(text)] if text else []
 
 
-def health_cell(health: Health) -> Styled:
+def health_cell(health: HealthStatus) -> Styled:
     """Return the word for how a service, a component or a pod is."""
     return Styled(health.value, _STYLES[health])

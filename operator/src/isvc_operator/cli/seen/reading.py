@@ -15,7 +15,7 @@ from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
 from isvc_operator.view.service import view_of
 from isvc_operator.view.source import ServiceSource
-from isvc_operator.view.values import Service
+from isvc_operator.view.values import ServiceView
 
 
 @asynccontextmanager
@@ -32,7 +32,7 @@ async def services_of(
         yield source, namespace
 
 
-def seen(source: ServiceSource, key: ServiceKey) -> Service:
+def seen(source: ServiceSource, key: ServiceKey) -> ServiceView:
     """Return what is seen of a service; raises NoSuchService."""
     related = source.related(key)
     if related is None:
@@ -41,7 +41,7 @@ def seen(source: ServiceSource, key: ServiceKey) -> Service:
     return view_of(related)
 
 
-def seen_all(source: ServiceSource, key: ServiceKey | None = None) -> list[Service]:
+def seen_all(source: ServiceSource, key: ServiceKey | None = None) -> list[ServiceView]:
     """Return what is seen of all services, or of one; without those that have been deleted meanwhile."""
     found = (source.related(item) for item in ([key] if key else source.keys()))
     return [view_of(related) for related in found if related is not None]
