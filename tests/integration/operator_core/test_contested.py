@@ -193,7 +193,7 @@ def test_a_policy_that_adds_fields_is_no_fight(apiserver: ApiServer, fought_over
         }
 
     fought_over.apply(a_service("added-to"))
-    fought_over.wait_for("deployment", "added-to-predictor")
+    fought_over.wait_for_condition("Ready", "Unknown", service="added-to")  # all children have been written
     since = apiserver.position()
     with fighter(apiserver, uri_of(fought_over, "deployment", "added-to-predictor"), add, manager="policy"):
         eventually(lambda: add(fought_over.wait_for("deployment", "added-to-predictor")) is None, "the policy acts")
