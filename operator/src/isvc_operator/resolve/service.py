@@ -31,6 +31,7 @@ from isvc_operator.resolve.repeated_items import check_lists, check_ports
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from isvc_operator.resolve.scaling import AutoscalerClass, class_of, resolve_scaling
 from isvc_operator.resolve.scaling_metrics import ComponentPlace
+from isvc_operator.resolve.storage.objects import ObjectReference
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.tls import ServingTls, read_tls, tls_secret, with_tls
 from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
@@ -107,71 +108,82 @@ def resolve(
     ``taken`` are the hosts that belong to other services (``host_claims``), ``budgets`` the PodDisruptionBudgets of
     others in its namespace. ``keda``: the cluster has KEDA. ``tls``: pods serve TLS if that is asked for.
     """
-    metadata = service.metadata
     requested = components_of(service)
     for item in requested:
         check_lists(item.spec, item.field)
-    chosen, predictor = _predictor(service, runtimes, config, storage)
     secret = tls_secret(service, config) if tls else None
-
-    def secured(component: Component, item: RequestedComponent) -> Component:
-        return with_tls(component, item, secret, chosen) if secret else component
-
-    predictor = secured(predictor, requested[0])
-    predictor = with_logger(predictor, service.spec.predictor.logger, metadata, config.logger)
-    protocol = chosen.protocol if chosen else protocol_of(predictor)
-    backend = backend_of(predictor, protocol, namespace=metadata.namespace or "", config=config)
-    wrappers = {
-        item.kind: with_logger(
-            secured(resolve_wrapper(metadata, item, backend=backend, config=config, storage=storage), item),
-            item.spec.logger,
-            metadata,
-            config.logger,
-        )
-        for item in requested[1:]
+    made = _components(service, requested, runtimes, config=config, storage=storage, secret=secret)
+    scaled = {
+        item.kind: _scaled(made.components[item.kind], item, service.metadata, config, keda=keda) for item in requested
     }
-    made = {PREDICTOR: predictor, **wrappers}
-    scaled = {item.kind: _scaled(made[item.kind], item, metadata, config, keda=keda) for item in requested}
-    predictor, transformer, explainer = scaled[PREDICTOR], scaled.get(TRANSFORMER), scaled.get(EXPLAINER)
-    disallowed = config.inference_service.service_annotation_disallowed_list
-    own = {name: value for name, value in metadata.annotations.items() if name not in disallowed}
-    access = network_access(own, config.network_policy)
-    closed = access is NetworkAccess.SERVICE and transformer is not None
-    names = {item.kind: item.name for item in requested if not (closed and item.kind == PREDICTOR)}
-    address = _address(metadata, transformer or predictor, config)
+    entry = scaled.get(TRANSFORMER, scaled[PREDICTOR])
+    address = _address(service.metadata, entry, config)
+    own_annotations = _own_annotations(service, config)
+    access = network_access(own_annotations, config.network_policy)
+    closed = {PREDICTOR} if access is NetworkAccess.SERVICE and TRANSFORMER in scaled else set()
     hosts = resolve_hosts(
-        metadata,
-        names,
+        service.metadata,
+        {item.kind: item.name for item in requested if item.kind not in closed},
         address=address,
         config=config.ingress,
         taken=taken,
-        only_grpc=service_port(transformer or predictor, grpc=False) is None,
-    )
-    annotations = ingress_annotations(own if hosts.external else {}, config.ingress)
-    called = [backend.host.partition(":")[0]] if wrappers else []
-    serving_tls = (
-        read_tls(secret, storage.objects, [*called, urlsplit(address).hostname or ""], calls=bool(wrappers))
-        if secret
-        else None
+        only_grpc=service_port(entry, grpc=False) is None,
     )
     resolved = Resolved(
-        service,
-        chosen,
-        predictor,
-        transformer,
-        explainer,
-        hosts,
-        annotations,
-        upgrade_policy(metadata, config),
-        inputs_of(service, chosen, config, storage),
-        own_inputs_of(service),
-        budgets,
-        access,
-        serving_tls,
+        service=service,
+        chosen=made.chosen,
+        predictor=scaled[PREDICTOR],
+        transformer=scaled.get(TRANSFORMER),
+        explainer=scaled.get(EXPLAINER),
+        hosts=hosts,
+        ingress_annotations=ingress_annotations(own_annotations if hosts.external else {}, config.ingress),
+        upgrade_policy=upgrade_policy(service.metadata, config),
+        inputs=inputs_of(service, made.chosen, config, storage),
+        own_inputs=own_inputs_of(service),
+        budgets=budgets,
+        access=access,
+        tls=_serving_tls(secret, made.called, address, storage) if secret else None,
     )
     for component in resolved.components:
         check_ports(component)
     return resolved
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The components of a service without their scaling; ``called``: the host that those beside the predictor call."""
+
+    chosen: ChosenRuntime | None
+    components: Mapping[str, Component]
+    called: str | None
+
+
+def _components(
+    service: InferenceService,
+    requested: Sequence[RequestedComponent],
+    runtimes: Runtimes,
+    *,
+    config: OperatorConfig,
+    storage: StorageContext,
+    secret: ObjectReference | None,
+) -> _Made:
+    chosen, predictor = _predictor(service, runtimes, config, storage)
+
+    def completed(component: Component, item: RequestedComponent) -> Component:
+        secured = with_tls(component, item, secret, chosen) if secret else component
+        return with_logger(secured, item.spec.logger, service.metadata, config.logger)
+
+    predictor = completed(predictor, requested[0])
+    protocol = chosen.protocol if chosen else protocol_of(predictor)
+    backend = backend_of(predictor, protocol, namespace=service.metadata.namespace or "", config=config)
+    wrappers = {
+        item.kind: completed(
+            resolve_wrapper(service.metadata, item, backend=backend, config=config, storage=storage), item
+        )
+        for item in requested[1:]
+    }
+    called = backend.host.partition(":")[0] if wrappers else None
+    return _Made(chosen, {PREDICTOR: predictor, **wrappers}, called)
 
 
 def _predictor(
@@ -208,6 +220,17 @@ def _address(metadata: ObjectMeta, entry: Component, config: OperatorConfig) -> 
     """Return the service's URL inside the cluster."""
     scheme = "https" if entry.tls else "http"
     return f"{scheme}://{entry.name}.{metadata.namespace}.svc.cluster.local{port_in_address(entry, config)}"
+
+
+def _own_annotations(service: InferenceService, config: OperatorConfig) -> dict[str, str]:
+    """Return the service's annotations but for those that the administrator excludes."""
+    excluded = config.inference_service.service_annotation_disallowed_list
+    return {name: value for name, value in service.metadata.annotations.items() if name not in excluded}
+
+
+def _serving_tls(secret: ObjectReference, called: str | None, address: str, storage: StorageContext) -> ServingTls:
+    hosts = [*([called] if called else []), urlsplit(address).hostname or ""]
+    return read_tls(secret, storage.objects, hosts, calls=called is not None)
 
 
 def asks_for_keda(service: InferenceService) -> bool:
