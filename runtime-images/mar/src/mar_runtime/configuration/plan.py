@@ -32,6 +32,8 @@ WorkerType = Literal["process", "thread"]
 
 # For a model without a configured number. On a large machine without limits, more workers would only use memory.
 _MOST_WORKERS = 4
+# TorchServe's, for starting a model and for a response.
+_DEFAULT_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
@@ -91,29 +93,13 @@ def archive_plan(
     parameters = {**yaml_config, **own} if properties.get("model_snapshot", "").strip() else {**own, **yaml_config}
     if (named := envelope(properties)) not in ENVELOPES:
         raise ConfigurationError(f"There is no service envelope {named!r}; use one of {', '.join(ENVELOPES)}.")
-    worker_type = parameters.get("workerType", "process")
-    if worker_type not in ("process", "thread"):
-        raise ConfigurationError(f"workerType of model {request.name} is {worker_type!r}; write process or thread.")
     limits = batch_limits(options.batching, parameters, properties, manifest.handler)
-    if limits.continuous and worker_type == "thread":
-        raise ConfigurationError(
-            f"{request.version.archive} asks for continuousBatching, which needs its own process; "
-            "serve it with workerType: process."
-        )
-    installs = properties.get("install_py_dep_per_model", "").strip().lower() == "true"
-
-    def seconds(name: str, server_wide: str) -> int:
-        return whole(parameters, name) or whole(properties, server_wide) or 120
-
+    batch_size = stated_batch_size(options.batching, parameters)
     workers = whole(parameters, "minWorkers", 0) or whole(properties, "default_workers_per_model", 0)
     most_workers = max(workers or 1, whole(parameters, "maxWorkers", 0) or 0)
-    batch_size = stated_batch_size(options.batching, parameters)
     sequences = sequence_limits(request.version.archive, yaml_config, batch_size, most_workers)
-    if sequences and worker_type == "thread":
-        raise ConfigurationError(
-            f"{request.version.archive} asks for sequenceBatching with workerType: thread, which is not supported; "
-            "write workerType: process."
-        )
+    worker_type = _worker_type(request, parameters, limits, sequences)
+    installs = properties.get("install_py_dep_per_model", "").strip().lower() == "true"
     may_multiply = not workers and worker_type == "process" and not sequences
     return ArchivePlan(
         handler=manifest.handler,
@@ -124,15 +110,39 @@ def archive_plan(
         policy=PoolPolicy(
             workers=workers or 1,
             more_workers=max(1, min(devices, _MOST_WORKERS)) - 1 if may_multiply else 0,
-            response_timeout_s=seconds("responseTimeout", "default_response_timeout"),
-            startup_timeout_s=seconds("startupTimeout", "default_startup_timeout"),
+            response_timeout_s=_seconds(parameters, "responseTimeout", properties, "default_response_timeout"),
+            startup_timeout_s=_seconds(parameters, "startupTimeout", properties, "default_startup_timeout"),
             # The state of its sequences would go with a worker that is replaced.
             max_requests=0 if sequences else options.max_requests,
             max_memory_mib=0 if sequences else options.max_memory_mib,
         ),
-        worker_type=cast(WorkerType, worker_type),
+        worker_type=worker_type,
         sequences=sequences,
     )
+
+
+def _worker_type(
+    request: ArchiveRequest, parameters: Mapping[str, Any], limits: BatchLimits, sequences: SequenceLimits | None
+) -> WorkerType:
+    named = parameters.get("workerType", "process")
+    if named not in ("process", "thread"):
+        raise ConfigurationError(f"workerType of model {request.name} is {named!r}; write process or thread.")
+    if limits.continuous and named == "thread":
+        raise ConfigurationError(
+            f"{request.version.archive} asks for continuousBatching, which needs its own process; "
+            "serve it with workerType: process."
+        )
+    if sequences and named == "thread":
+        raise ConfigurationError(
+            f"{request.version.archive} asks for sequenceBatching with workerType: thread, which is not supported; "
+            "write workerType: process."
+        )
+    return cast(WorkerType, named)
+
+
+def _seconds(parameters: Mapping[str, Any], name: str, properties: Mapping[str, str], server_wide: str) -> int:
+    """Return a model's timeout, else the server's, else TorchServe's default."""
+    return whole(parameters, name) or whole(properties, server_wide) or _DEFAULT_TIMEOUT_S
 
 
 def bare_files(files: Iterable[Path], service_name: str | None) -> tuple[FileRequest, ...]:
