@@ -8,7 +8,7 @@ _SIZE = "tests/unit/api/test_size.py"
 _SERVICES = "tests/unit/operator_core/test_hostile_services.py"
 _SEEN = "tests/unit/operator_core/view/test_service.py"
 _OBJECTS = "tests/unit/operator_core/cluster/test_objects.py"
-_INGRESS = "tests/integration/local/test_ingress.py"
+_INGRESS = "tests/integration/local/ingress/test_bounds.py"
 
 BOUNDS: tuple[Bound, ...] = (
     Bound(
@@ -398,7 +398,8 @@ BOUNDS: tuple[Bound, ...] = (
         constant="isvc_operator.limits:INGRESS_LINGER_SECONDS",
         unit=Unit.SECONDS,
         beyond="the connection is closed",
-        test=f"{_INGRESS}::test_a_client_that_expects_100_continue_is_refused_before_it_sends_the_body",
+        test="tests/integration/local/ingress/test_bytes.py::"
+        "test_a_client_that_expects_100_continue_is_refused_before_it_sends_the_body",
     ),
     Bound(
         what="`isvc run`: request line, and each header field",
