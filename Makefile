@@ -49,12 +49,9 @@ fmt: setup ## Format the code
 lint: setup ## Check formatting, lint, types and layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
-# What can change in every minute of work: no test of it starts a process or imports torch (tests/support/quick.py).
-QUICK := tests/unit tests/golden tests/compatibility tests/contract tests/hostile/limits \
-  tests/conformance/test_recordings.py tests/conformance/test_settings_table.py tests/conformance/test_table.py
-
+# Its tests are those of tests/support/quick.py.
 quick: lint ## Run lint, and every test that starts no process and imports no torch: a minute
-	@$(BIN)/pytest --quick --numprocesses=$(PROCESSORS) --maxprocesses=4 $(QUICK) $(ARGS)
+	@$(BIN)/pytest --quick --numprocesses=$(PROCESSORS) --maxprocesses=4 $(ARGS)
 
 # What tests start is built before: a test may not take so long. Without Go, those that want it fail, and say why.
 test: setup ## Run unit, golden, contract, integration and conformance tests (with a real API server and TorchServe)

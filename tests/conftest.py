@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import import_path, leaks
+from tests.support import import_path, leaks, quick
 from tests.support.leaks import collected_after_the_module, collected_after_the_test
-from tests.support.quick import Quick
 from tests.support.scheduling import ByServer
 
 __all__ = ["collected_after_the_module", "collected_after_the_test"]  # fixtures of every test
@@ -38,8 +37,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_configure(config: pytest.Config) -> None:
     leaks.begin(config)
     import_path.begin(config)
-    if config.getoption("--quick"):
-        config.pluginmanager.register(Quick())
+    quick.begin(config)
 
 
 def pytest_collection_finish() -> None:

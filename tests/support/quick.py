@@ -1,7 +1,8 @@
 """`--quick`: the tests that start no process and import no torch, for every few minutes of work.
 
 Neither can come in unnoticed: a file that imports torch is skipped as a whole, and says so; a test that is marked
-`process` is left out; and one that imports torch or starts a process all the same fails.
+`process` is left out; and one that imports torch or starts a process all the same fails. The latter does so in every
+run, so that the quick run stays one.
 """
 
 from __future__ import annotations
@@ -21,8 +22,48 @@ _STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"}
 _TOOLS = {"git", "make"}
 
 
+# Where the quick run looks for its tests.
+PATHS = (
+    "tests/unit", "tests/golden", "tests/compatibility", "tests/contract", "tests/hostile/limits",
+    "tests/conformance/test_recordings.py", "tests/conformance/test_settings_table.py",
+    "tests/conformance/test_table.py",
+)  # fmt: skip
+
+
+def begin(config: pytest.Config) -> None:
+    """Add what the options ask for to this run."""
+    is_quick = config.getoption("--quick")
+    config.pluginmanager.register(NoProcesses(() if is_quick else PATHS))
+    if is_quick:
+        config.pluginmanager.register(Quick())
+        if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            config.args = [*PATHS]
+
+
+class NoProcesses:
+    """Refuses processes to the tests at `paths` that are not marked `process`; without paths, to all."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = tuple(paths)
+        self._refuses = False
+        sys.addaudithook(self._audit)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        is_quick = item.nodeid.startswith(self._paths) if self._paths else True
+        self._refuses = is_quick and not item.get_closest_marker("process")
+        try:
+            return (yield)
+        finally:
+            self._refuses = False
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._refuses and event in _STARTS and not _is_tool(event, arguments):
+            _refuse("starts a process; mark it `process`")
+
+
 class Quick:
-    """Refuses torch from the start, and processes while a test runs."""
+    """Refuses torch from the start."""
 
     def __init__(self) -> None:
         if _TORCH in sys.modules:
@@ -30,7 +71,6 @@ class Quick:
         self._is_running = False
         self._collected = ""
         sys.meta_path.insert(0, self)
-        sys.addaudithook(self._audit)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
@@ -56,10 +96,6 @@ class Quick:
         if name == _TORCH:
             pytest.skip(f"{self._collected} imports torch", allow_module_level=True)
         return None
-
-    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._is_running and event in _STARTS and not _is_tool(event, arguments):
-            _refuse("starts a process; mark it `process`")
 
 
 def _is_tool(event: str, arguments: tuple[Any, ...]) -> bool:

@@ -13,9 +13,7 @@ from tests.support import kept as keeping
 from tests.support.kept import kept
 from tests.support.runtimes import ROOT
 
-FILES = {
-    "test_torch.py": "import torch\n\ndef test_of_tensors():\n    assert torch.zeros(1)\n",
-    "test_others.py": """
+PROCESSES = """
 import subprocess, sys
 import pytest
 
@@ -26,13 +24,15 @@ def test_that_starts_a_process():
 def test_that_says_so():
     subprocess.run([sys.executable, "-c", ""], check=True)
 
-def test_that_imports_torch():
-    import torch
-
 def test_that_asks_git():
     subprocess.run(["git", "--version"], check=True)
-""",
+"""
+FILES = {
+    "test_torch.py": "import torch\n\ndef test_of_tensors():\n    assert torch.zeros(1)\n",
+    "test_import.py": "def test_that_imports_torch():\n    import torch\n",
+    "test_processes.py": PROCESSES,
 }
+OUTCOME = re.compile(r"^(PASSED|FAILED) .*::(\w+)", re.MULTILINE)
 
 
 @pytest.mark.process
@@ -40,17 +40,34 @@ def test_what_is_slow_is_left_out_where_it_says_so_and_fails_where_it_does_not(t
     for name, content in FILES.items():
         (tmp_path / name).write_text(content)
 
-    suite = ("-p", "tests.conftest", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "-rA")
-    command = [sys.executable, "-m", "pytest", *suite, f"--confcutdir={tmp_path}", "--quick", str(tmp_path)]
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    ran = run(tmp_path, "--quick")
 
-    outcomes = re.findall(r"^(PASSED|FAILED) .*::(\w+)", ran.stdout, re.MULTILINE)
-    assert sorted(outcomes) == [
+    assert sorted(OUTCOME.findall(ran)) == [
         ("FAILED", "test_that_imports_torch"),
         ("FAILED", "test_that_starts_a_process"),
         ("PASSED", "test_that_asks_git"),
-    ], ran.stdout
-    assert "test_torch.py imports torch" in ran.stdout
+    ], ran
+    assert "test_torch.py imports torch" in ran
+
+
+def run(folder: Path, *options: str) -> str:
+    """What pytest prints of the tests in the folder."""
+    suite = ("-p", "tests.conftest", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "-rA")
+    command = [sys.executable, "-m", "pytest", *suite, f"--confcutdir={folder}", *options, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False).stdout
+
+
+@pytest.mark.process
+def test_a_test_of_the_quick_run_starts_no_process_in_any_run_unless_it_says_so(tmp_path: Path) -> None:
+    for name in ("tests/unit/test_quick_ones.py", "tests/integration/test_others.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(PROCESSES)
+
+    ran = run(tmp_path, f"--rootdir={tmp_path}")
+
+    failed = re.findall(r"^FAILED \S*(test_\w+\.py::\w+)", ran, re.MULTILINE)
+    assert failed == ["test_quick_ones.py::test_that_starts_a_process"], ran
+    assert "5 passed" in ran
 
 
 def test_what_is_kept_is_made_anew_when_its_sources_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

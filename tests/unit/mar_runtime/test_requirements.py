@@ -35,6 +35,7 @@ def asking_for(folder: Path, *packages: str) -> Path:
     return file
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("silent_index")
 async def test_an_index_that_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
     file = asking_for(tmp_path, "nothing-there")
@@ -49,6 +50,7 @@ async def test_an_index_that_does_not_answer_is_given_up_in_time(tmp_path: Path)
     assert [child for child in psutil.Process().children() if str(file) in child.cmdline()] == []
 
 
+@pytest.mark.process
 async def test_an_index_that_cannot_be_reached_is_named(
     tmp_path: Path, silent_index: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +65,7 @@ async def test_an_index_that_cannot_be_reached_is_named(
     assert "ERROR: No matching distribution found for nothing-there" in str(raised.value)
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("silent_index")
 async def test_a_server_that_stops_does_not_wait_for_pip(tmp_path: Path) -> None:
     file = asking_for(tmp_path, "nothing-there")
@@ -84,6 +87,7 @@ async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         await requirements.install(tmp_path / "missing.txt", tmp_path / "packages", model="m", timeout_s=1)
 
 
+@pytest.mark.process
 async def test_pip_does_not_get_what_the_configuration_withholds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
