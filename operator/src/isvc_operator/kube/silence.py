@@ -42,20 +42,20 @@ class Silence:
 
     @asynccontextmanager
     async def bounded(self) -> AsyncIterator[OpenWatch]:
-        """End the block, with a KubeError, when the listener has heard nothing for too long."""
-        listener: OpenWatch | None = None
+        """End the block, with a KubeError, when nothing was heard for too long."""
+        watch: OpenWatch | None = None
         try:
             async with asyncio.timeout(None) as timeout:
-                listener = OpenWatch(timeout)
-                self._open.add(listener)
-                yield listener
+                watch = OpenWatch(timeout)
+                self._open.add(watch)
+                yield watch
         except TimeoutError as error:
             raise KubeError(0, "nothing was heard on the watch for too long") from error
         finally:
-            if listener is not None:
-                self._open.discard(listener)
+            if watch is not None:
+                self._open.discard(watch)
                 if timeout.expired():
-                    self._suspect(listener)
+                    self._suspect(watch)
 
     def _suspect(self, silent: OpenWatch) -> None:
         for other in self._open:

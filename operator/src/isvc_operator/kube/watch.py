@@ -99,11 +99,11 @@ class Watching:
 class Watch:
     """Follows a collection. ``known`` is set when its objects were listed, or when its CRD is not installed."""
 
-    def __init__(self, watching: Watching, collection: Collection, changes: WatchHandler) -> None:
+    def __init__(self, watching: Watching, collection: Collection, handler: WatchHandler) -> None:
         self._watching = watching
         self._api = watching.api
         self._collection = collection
-        self._changes = changes
+        self._handler = handler
         self._version = ""  # that of the last list, event or bookmark; without one the objects have to be listed
         self._installed = asyncio.Event()
         self._newest = 0  # resource version that the API server has told
@@ -155,7 +155,7 @@ class Watch:
         version = response["metadata"]["resourceVersion"]
         if int(version) < self._newest:
             raise OlderState(f"{collection.path} is at resource version {version} and was at {self._newest}")
-        self._changes.listed(collection, found, int(version))
+        self._handler.listed(collection, found, int(version))
         self._note(version)
         self._lost = self.is_missing = False
         self._watching.heard.listed(collection.path)
@@ -164,16 +164,16 @@ class Watch:
     async def _follow(self) -> None:
         collection, heard = self._collection, self._watching.heard
         request = requests.watch_objects(collection.kind, collection.namespace, self._version, collection.fields)
-        async with self._watching.silence.bounded() as listener, self._stream(request) as parts:
+        async with self._watching.silence.bounded() as watch, self._stream(request) as parts:
             heard.opened(collection.path)
             log.debug("watching %s from %s on", collection.path, self._version)
             async for lines in _lines(parts):
-                listener.heard()
+                watch.heard()
                 heard.heard(collection.path)
                 self._failures = 0
                 for line in lines:
                     self._take(decode(line))
-        if not listener.has_spoken:
+        if not watch.has_spoken:
             raise KubeError(0, "the API server ended the watch without a word")
 
     @asynccontextmanager
@@ -196,7 +196,7 @@ class Watch:
                 pass
             case change:
                 kind = self._collection.kind
-                self._changes.changed(change, {**body, "apiVersion": kind.api_version, "kind": kind.name})
+                self._handler.changed(change, {**body, "apiVersion": kind.api_version, "kind": kind.name})
         self._note(body["metadata"]["resourceVersion"])
 
     def _note(self, version: str) -> None:
@@ -210,7 +210,7 @@ class Watch:
             optional = collection.kind.optional
             log.log(logging.INFO if optional else logging.WARNING, "%s is not there to watch", collection.path)
             self.is_missing = True
-            self._changes.listed(collection, (), LATEST)
+            self._handler.listed(collection, (), LATEST)
             self._watching.heard.forget(collection.path)
         self.known.set()
         recheck = self._watching.recheck

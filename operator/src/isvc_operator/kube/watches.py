@@ -52,12 +52,12 @@ class _Crds:
 
 
 class Watches:
-    """Runs a watch for each kind in each namespace of the scope; ``changes`` takes what they report."""
+    """Runs a watch for each kind in each namespace of the scope; ``handler`` takes what they report."""
 
-    def __init__(self, watching: Watching, scope: Scope, changes: WatchHandler) -> None:
+    def __init__(self, watching: Watching, scope: Scope, handler: WatchHandler) -> None:
         self._watching = watching
         self._scope = scope
-        self._changes = changes
+        self._handler = handler
         self._running: dict[Collection, tuple[Watch, asyncio.Task[None]]] = {}
         self._tasks = asyncio.TaskGroup()
         self._discovered = asyncio.Event()
@@ -108,11 +108,11 @@ class Watches:
             if collection not in wanted and collection.kind.role is not Role.DISCOVERY:
                 self._stop(collection)
         for collection in sorted(wanted - self._running.keys(), key=lambda item: item.path):
-            self._start(collection, self._changes)
+            self._start(collection, self._handler)
         self._discovered.set()
 
-    def _start(self, collection: Collection, changes: WatchHandler) -> None:
-        watch = Watch(self._watching, collection, changes)
+    def _start(self, collection: Collection, handler: WatchHandler) -> None:
+        watch = Watch(self._watching, collection, handler)
         self._running[collection] = watch, self._tasks.create_task(watch.run())
 
     def _stop(self, collection: Collection) -> None:
@@ -120,7 +120,7 @@ class Watches:
         task.cancel()
         watch.known.set()  # nobody has to wait for it any more
         self._watching.heard.forget(collection.path)
-        self._changes.listed(collection, (), LATEST)
+        self._handler.listed(collection, (), LATEST)
 
     def _installed(self, crd: str) -> None:
         for collection, (watch, _) in self._running.items():

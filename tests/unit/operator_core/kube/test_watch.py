@@ -358,9 +358,9 @@ async def test_a_watch_on_which_nothing_has_come_yet_is_opened_again(
 
 async def listen(silence: Silence, *, spoken: bool, ended: list[str], name: str) -> None:
     try:
-        async with silence.bounded() as listener:
+        async with silence.bounded() as watch:
             if spoken:
-                listener.heard()
+                watch.heard()
             await asyncio.get_running_loop().create_future()
     except KubeError:
         ended.append(name)
