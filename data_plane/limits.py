@@ -54,7 +54,7 @@ MIN_RATE = 8 * 1024
 KEEP_ALIVE = 3660
 
 # Seconds that idle connections stay open when a server ends: a request may be on its way, and its response says that it
-# is the last.
+# is the last. Over gRPC it is up to twice that, as a server looks for calls only so often.
 DRAIN_IDLE = 1
 
 # Seconds that a rejected client may continue to send before its connection is closed.

@@ -28,6 +28,8 @@ from data_plane.server.grpc.open_calls import OpenCalls
 from data_plane.server.grpc.unread import UnreadResponses
 from data_plane.server.metrics import ServerMetrics
 
+# gRPC's own grace period never ends: ending it twice at once is not safe.
+_LONG_S = 86_400.0
 _WITH_DATA = ("ModelInfer", "Predictions")  # whose messages may be large
 
 
@@ -65,12 +67,12 @@ class GrpcServer:
             )
         )
         budget = budget or ByteBudget()
-        self._unread = UnreadResponses(budget)
-        self._open_calls = OpenCalls()
-        shared = Shared(metrics, budget, self._unread, self._open_calls, request_timeout_s, payloads)
         # Messages that ask for health have a few bytes: they do not wait for others, nor for memory.
         large = MessageReceiver(readers_within(budget, max_message_size), budget)
         small = MessageReceiver(MIN_GRPC_READERS)
+        self._unread = UnreadResponses(budget)
+        self._open_calls = OpenCalls((large, small), self._unread)
+        shared = Shared(metrics, budget, self._unread, self._open_calls, request_timeout_s, payloads)
         inference, predictions = open_inference.OpenInferenceServicer(models), torchserve.InferenceAPIsService(models)
         calls: dict[str, UnaryCalls | StreamCalls] = {
             f"/{service}/{name}": UnaryCalls(
@@ -108,14 +110,15 @@ class GrpcServer:
         """Accept no new calls; those in progress have `grace_s` to finish.
 
         Clients are told to close their connections. Those that do not, because they are cut off or held, are not waited
-        for where they have no call.
+        for once they have no call and nothing left to be sent to them.
         """
-        stopping = asyncio.ensure_future(self._server.stop(grace_s))
+        stopping = asyncio.ensure_future(self._server.stop(_LONG_S))
         idle = asyncio.ensure_future(self._open_calls.wait_for_none(DRAIN_IDLE))
-        await asyncio.wait([stopping, idle], return_when=asyncio.FIRST_COMPLETED)
-        if not stopping.done():
-            await self._server.stop(None)
-        idle.cancel()
+        try:
+            await asyncio.wait([stopping, idle], timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
+        await self._server.stop(None)
         await stopping
 
 

@@ -7,12 +7,15 @@ such a call: cancelling its task leaves the response where it is. Its connection
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import functools
 import ipaddress
 import logging
 import os
 import socket
 import stat
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     _Context = grpc.aio.ServicerContext[bytes, bytes]
 
 log = logging.getLogger(__name__)
+
+_SIOCOUTQNSD = 0x894B  # from <linux/sockios.h>
 
 
 class UnreadResponses:
@@ -64,6 +69,10 @@ class UnreadResponses:
             timer.cancel()
             held.give_back(size)
 
+    def is_sending(self) -> bool:
+        """Return whether the kernel holds parts of responses that it could not send yet."""
+        return any(_unsent(connection) for connection in _connections(self.port))
+
     def _timer(self, response: bytes, context: _Context) -> asyncio.TimerHandle:
         allowed_s = TRANSFER_TIMEOUT + len(response) / MIN_RATE
         return asyncio.get_running_loop().call_later(allowed_s, self._give_up, len(response), context.peer())
@@ -78,6 +87,13 @@ def close_connection(peer: str, port: int) -> None:
     """Close the connection between `peer` and this process' port. gRPC writes a peer as `ipv4:127.0.0.1:50000`."""
     address = unquote(peer).partition(":")[2]
     wanted = _normal(*address.rsplit(":", 1))
+    for connection in _connections(port):
+        if _ends(connection) == (port, wanted):
+            connection.shutdown(socket.SHUT_RDWR)
+
+
+def _connections(port: int) -> Iterator[socket.socket]:
+    """Yield each open connection of this process' port, by a descriptor that is closed afterwards."""
     for number in os.listdir("/dev/fd"):  # noqa: PTH208 - numbers
         try:
             file = os.dup(int(number))  # a descriptor that nobody else closes
@@ -87,8 +103,17 @@ def close_connection(peer: str, port: int) -> None:
             os.close(file)
             continue
         with socket.socket(fileno=file) as connection:
-            if _ends(connection) == (port, wanted):
-                connection.shutdown(socket.SHUT_RDWR)
+            if (ends := _ends(connection)) and ends[0] == port:
+                yield connection
+
+
+def _unsent(connection: socket.socket) -> int:
+    """Return how many bytes the kernel holds that its client has no room for; 0 where it does not tell."""
+    try:
+        answer = fcntl.ioctl(connection, _SIOCOUTQNSD, bytes(4))
+    except OSError:
+        return 0
+    return int.from_bytes(answer, sys.byteorder)
 
 
 def _ends(connection: socket.socket) -> Any:

@@ -146,7 +146,7 @@ BOUNDS = (
         test=f"{_CONNECTIONS}test_an_idle_connection_is_kept_for_long",
     ),
     Bound(
-        what="time for which idle connections stay open when a server ends",
+        what="time for which idle connections stay open when a server ends; over gRPC up to twice that",
         constant="data_plane.limits:DRAIN_IDLE",
         unit=Unit.SECONDS,
         beyond="they are closed",

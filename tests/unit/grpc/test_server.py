@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -40,6 +41,7 @@ from tests.support.fake_models import FakeModel, echo, serving
 from tests.support.tensors import plain
 
 BLINK_S = 0.05
+INFER = "/inference.GRPCInferenceService/ModelInfer"
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
 REQUEST = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m")
 REQUEST_TO_N = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "n")
@@ -313,6 +315,91 @@ async def test_a_connection_without_a_call_whose_client_does_not_close_it_is_not
     await asyncio.wait_for(server.stop(300), 15)  # gRPC itself waits 20 s for it
 
     client.close()
+
+
+async def test_a_message_that_is_arriving_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "DRAIN_IDLE", BLINK_S)
+    go_on = asyncio.Event()
+
+    async def late() -> AsyncIterator[bytes]:
+        await go_on.wait()
+        yield REQUEST.SerializeToString()
+
+    server = server_of(serving(FakeModel()))
+    port = await server.start()
+    silent = await connected(port)
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        under_way: Any = channel.stream_unary(INFER)(late())
+        await call_method(channel, "ServerLive", pb.ServerLiveRequest())  # the server knows of the other call as well
+        stopping = asyncio.ensure_future(server.stop(60))
+        await asyncio.sleep(3 * BLINK_S)
+        go_on.set()
+
+        assert pb.ModelInferResponse.FromString(await under_way).id == "42"
+        await stopping
+    silent.close()
+
+
+async def test_a_response_that_its_client_receives_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "DRAIN_IDLE", BLINK_S)
+    response = TensorResponse("m", "1", (Tensor.from_numpy("x", np.zeros(100_000, np.uint8)),))
+
+    called = asyncio.Event()
+
+    async def infer(_: TensorRequest, __: Call) -> TensorResponse:
+        called.set()
+        return response
+
+    server = server_of(serving(FakeModel(infer)))
+    reads = asyncio.Event()
+    reads.set()
+    async with (
+        slow_line(await server.start(), reads) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}", (("grpc.http2.lookahead_bytes", 1_000_000),)) as channel,
+    ):
+        await call_method(channel, "ServerLive", pb.ServerLiveRequest())
+        reads.clear()
+        under_way = asyncio.ensure_future(call_method(channel, "ModelInfer", REQUEST))
+        await called.wait()
+        stopping = asyncio.ensure_future(server.stop(60))
+        await asyncio.sleep(3 * BLINK_S)
+        # It does not know yet that the server ends: what it sends to a closed connection resets it.
+        another = asyncio.ensure_future(call_method(channel, "ServerLive", pb.ServerLiveRequest()))
+        await asyncio.sleep(3 * BLINK_S)
+        reads.set()
+
+        assert len((await under_way).raw_output_contents[0]) == 100_000
+        await stopping
+        await asyncio.wait([another])
+
+
+@asynccontextmanager
+async def slow_line(server: int, reads: asyncio.Event) -> AsyncIterator[int]:
+    """The port of a line to the server that brings what the server sends only when ``reads`` is set."""
+    loop = asyncio.get_running_loop()
+
+    async def bring(source: socket.socket, target: socket.socket, may_read: asyncio.Event | None = None) -> None:
+        while not may_read or await may_read.wait():
+            if not (data := await loop.sock_recv(source, 16384)):
+                return
+            await loop.sock_sendall(target, data)
+
+    async def serve(listener: socket.socket, upstream: socket.socket) -> None:
+        client, _ = await loop.sock_accept(listener)
+        with client:
+            client.setblocking(False)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(bring(client, upstream))
+                group.create_task(bring(upstream, client, reads))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as upstream:
+        upstream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)  # so that the rest stays with the server
+        upstream.connect(("127.0.0.1", server))
+        upstream.setblocking(False)
+        listener.setblocking(False)
+        serving_ = asyncio.ensure_future(serve(listener, upstream))
+        yield listener.getsockname()[1]
+        serving_.cancel()
 
 
 async def connected(port: int) -> asyncio.StreamWriter:
