@@ -49,9 +49,8 @@ fmt: setup ## Format the code
 lint: setup ## Check formatting, lint, types and layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
-# Its tests are those of tests/support/quick.py.
 quick: lint ## Run lint, and every test that starts no process and imports no torch: a minute
-	@$(BIN)/pytest --quick --numprocesses=$(PROCESSORS) --maxprocesses=4 $(ARGS)
+	@$(BIN)/pytest --quick --numprocesses=$(PROCESSORS) --maxprocesses=4 $$($(BIN)/python -m tests.support.quick) $(ARGS)
 
 # What tests start is built before: a test may not take so long. Without Go, those that want it fail, and say why.
 test: setup ## Run unit, golden, contract, integration and conformance tests (with a real API server and TorchServe)

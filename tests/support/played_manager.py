@@ -15,7 +15,7 @@ from isvc_operator.kube.client import connect
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.manifests import Manifest, controller_of, name_of
 from isvc_operator.migrate.names import KSERVE_LEASE, KSERVE_NAMESPACE
-from isvc_operator.migrate.objects import ClusterObjects, deployment_path, path, service_path
+from isvc_operator.migrate.objects import LiveObjects, deployment_path, path, service_path
 
 _LEASES = path("coordination.k8s.io/v1", "leases", KSERVE_NAMESPACE)
 _LEASE = f"{_LEASES}/{KSERVE_LEASE}"
@@ -28,7 +28,7 @@ _NOT_KSERVES = {"paused": None, "minReadySeconds": None}
 async def main(kubeconfig: str) -> None:
     """Run until somebody else holds the lease."""
     async with connect(kubeconfig) as api:
-        objects = ClusterObjects(api)
+        objects = LiveObjects(api)
         while True:
             lease = await objects.get(_LEASE)
             holder = (lease or {"spec": {}})["spec"].get("holderIdentity")
@@ -48,7 +48,7 @@ async def main(kubeconfig: str) -> None:
 _led: list[bool] = []
 
 
-async def _reconcile(objects: ClusterObjects) -> None:
+async def _reconcile(objects: LiveObjects) -> None:
     services = await objects.items("serving.kserve.io/v1beta1", "inferenceservices")
     deployments = await objects.items("apps/v1", "deployments")
     for service in services:
@@ -62,7 +62,7 @@ async def _reconcile(objects: ClusterObjects) -> None:
                 await objects.merge(f"{service_path(service)}/status", {"status": status})
 
 
-async def _make(objects: ClusterObjects, item: Manifest) -> None:
+async def _make(objects: LiveObjects, item: Manifest) -> None:
     containers = item["spec"]["template"]["spec"]["containers"]
     annotations = item["metadata"].get("annotations") or {}
     ours = {name: None for name in annotations if name.startswith("isvc-operator.io/")}

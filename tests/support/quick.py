@@ -2,7 +2,7 @@
 
 Neither can come in unnoticed: a file that imports torch is skipped as a whole, and says so; a test that is marked
 `process` is left out; and one that imports torch or starts a process all the same fails. The latter does so in every
-run, so that the quick run stays one.
+run, so that the quick run stays one. `python -m tests.support.quick` prints where its tests are.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -17,7 +18,8 @@ from typing import Any, NoReturn
 import pytest
 
 _TORCH = "torch"
-_STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"}
+_STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system"}
+_STARTS_ONE = "starts a process; mark it `process`"
 # They are short, and serve nobody.
 _TOOLS = {"git", "make"}
 
@@ -36,21 +38,29 @@ def begin(config: pytest.Config) -> None:
     config.pluginmanager.register(NoProcesses(() if is_quick else PATHS))
     if is_quick:
         config.pluginmanager.register(Quick())
-        if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
-            config.args = [*PATHS]
 
 
 class NoProcesses:
     """Refuses processes to the tests at `paths` that are not marked `process`; without paths, to all."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = tuple(paths)
+        self._files = tuple(path for path in paths if path.endswith(".py"))
+        self._folders = tuple(f"{path}/" for path in paths if not path.endswith(".py"))
         self._refuses = False
         sys.addaudithook(self._audit)
+        start = BaseProcess.start  # without an event, where a server forks the process
+
+        def start_unless_refused(process: BaseProcess) -> None:
+            if self._refuses:
+                _refuse(_STARTS_ONE)
+            start(process)
+
+        BaseProcess.start = start_unless_refused  # type: ignore[method-assign]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        is_quick = item.nodeid.startswith(self._paths) if self._paths else True
+        path = item.nodeid.partition("::")[0]
+        is_quick = not (self._files or self._folders) or path in self._files or path.startswith(self._folders)
         self._refuses = is_quick and not item.get_closest_marker("process")
         try:
             return (yield)
@@ -59,7 +69,7 @@ class NoProcesses:
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._refuses and event in _STARTS and not _is_tool(event, arguments):
-            _refuse("starts a process; mark it `process`")
+            _refuse(_STARTS_ONE)
 
 
 class Quick:
@@ -104,3 +114,7 @@ def _is_tool(event: str, arguments: tuple[Any, ...]) -> bool:
 
 def _refuse(what: str) -> NoReturn:
     pytest.fail(f"a test of the quick run {what}")
+
+
+if __name__ == "__main__":
+    print(*PATHS)

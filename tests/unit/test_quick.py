@@ -14,8 +14,16 @@ from tests.support.kept import kept
 from tests.support.runtimes import ROOT
 
 PROCESSES = """
-import subprocess, sys
+import multiprocessing, os, subprocess, sys
 import pytest
+
+def test_that_starts_a_fork_server():
+    process = multiprocessing.get_context("forkserver").Process(target=print)
+    process.start()
+    process.join()
+
+def test_that_starts_a_shell():
+    os.system("true")
 
 def test_that_starts_a_process():
     subprocess.run([sys.executable, "-c", ""], check=True)
@@ -32,6 +40,7 @@ FILES = {
     "test_import.py": "def test_that_imports_torch():\n    import torch\n",
     "test_processes.py": PROCESSES,
 }
+STARTING = ["test_that_starts_a_fork_server", "test_that_starts_a_process", "test_that_starts_a_shell"]
 OUTCOME = re.compile(r"^(PASSED|FAILED) .*::(\w+)", re.MULTILINE)
 
 
@@ -44,7 +53,7 @@ def test_what_is_slow_is_left_out_where_it_says_so_and_fails_where_it_does_not(t
 
     assert sorted(OUTCOME.findall(ran)) == [
         ("FAILED", "test_that_imports_torch"),
-        ("FAILED", "test_that_starts_a_process"),
+        *(("FAILED", name) for name in STARTING),
         ("PASSED", "test_that_asks_git"),
     ], ran
     assert "test_torch.py imports torch" in ran
@@ -66,8 +75,8 @@ def test_a_test_of_the_quick_run_starts_no_process_in_any_run_unless_it_says_so(
     ran = run(tmp_path, f"--rootdir={tmp_path}")
 
     failed = re.findall(r"^FAILED \S*(test_\w+\.py::\w+)", ran, re.MULTILINE)
-    assert failed == ["test_quick_ones.py::test_that_starts_a_process"], ran
-    assert "5 passed" in ran
+    assert sorted(failed) == [f"test_quick_ones.py::{name}" for name in STARTING], ran
+    assert "7 passed" in ran
 
 
 def test_what_is_kept_is_made_anew_when_its_sources_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

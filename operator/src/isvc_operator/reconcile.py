@@ -39,7 +39,7 @@ from isvc_operator.kube.stages import StageThrottle
 from isvc_operator.kube.status import write_status
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.status import derive_status
-from isvc_operator.plan.upgrades import RenderedFrom
+from isvc_operator.plan.upgrades import RenderOrigin
 from isvc_operator.render.children import render
 from isvc_operator.resolve.canaries import canary_requests
 from isvc_operator.resolve.service import Resolved, asks_for_keda, is_stopped, resolve
@@ -249,9 +249,9 @@ class Reconciler:
         return self._rendered.of(key, (resolved, config), lambda: render(resolved, config))
 
 
-def origin_of(service: InferenceService, resolved: Resolved | None) -> RenderedFrom:
+def origin_of(service: InferenceService, resolved: Resolved | None) -> RenderOrigin:
     """Return what the children are rendered from; a stopped service has none."""
-    return RenderedFrom(
+    return RenderOrigin(
         inputs=resolved.inputs if resolved else {},
         own_inputs=resolved.own_inputs if resolved else {},
         version=__version__,

@@ -17,7 +17,7 @@ import aiohttp
 
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.client import connect
-from isvc_operator.migrate.objects import ClusterObjects
+from isvc_operator.migrate.objects import LiveObjects
 from isvc_operator.migrate.read import services_in
 from tests.support.cluster import HTTP
 
@@ -83,7 +83,7 @@ async def _until(ends: threading.Event, targets: Sequence[Target], kubeconfig: P
             asyncio.create_task(_user(http, target, number / len(targets), ends, seen))
             for number, target in enumerate(targets)
         ]
-        users.append(asyncio.create_task(_look(ClusterObjects(api), ends, seen)))
+        users.append(asyncio.create_task(_look(LiveObjects(api), ends, seen)))
         await asyncio.gather(*users)
 
 
@@ -117,7 +117,7 @@ async def _request(http: aiohttp.ClientSession, target: Target, seen: Seen) -> N
     seen.slowest = max(seen.slowest, time.monotonic() - started)
 
 
-async def _look(objects: ClusterObjects, ends: threading.Event, seen: Seen) -> None:
+async def _look(objects: LiveObjects, ends: threading.Event, seen: Seen) -> None:
     while not ends.is_set():
         counts: defaultdict[str, int] = defaultdict(int)
         for pod in await objects.items("v1", "pods", labels=LABEL_SERVICE):

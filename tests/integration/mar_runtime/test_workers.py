@@ -86,6 +86,8 @@ class Handler:
         return instances
 """
 PATIENT_S = 240.0
+_FORK = frames.RequestPart("body", "application/json", b'{"do": "fork"}')
+FORK = frames.encode(frames.HandlerBatch("raw", [frames.HandlerRequest("1", (), [_FORK])]))
 ALL = {"m": {"minWorkers": 0, "batchSize": 1}}
 
 
@@ -182,20 +184,35 @@ async def test_one_that_nobody_waits_for_any_more_is_gone_with_its_start(tmp_pat
     assert not psutil.pid_exists(int(told.read_text()))
 
 
+async def forking(folder: Path) -> WorkerProcess:
+    """A worker whose handler has forked a process, which keeps its connection."""
+    worker = await WorkerProcess.start(workers_context(cuda=False), spec_of(write_acting(folder, "m")), PATIENT_S)
+    await worker.send(FORK, PATIENT_S, lambda _: True)
+    return worker
+
+
 async def test_one_that_has_ended_is_sent_nothing_before_its_end_was_told(tmp_path: Path) -> None:
-    """A process of its handler keeps the connection, so what is sent there would be lost."""
-    spec = spec_of(write_acting(tmp_path, "m"))
-    fork = frames.RequestPart("body", "application/json", b'{"do": "fork"}')
-    frame = frames.encode(frames.HandlerBatch("raw", [frames.HandlerRequest("1", (), [fork])]))
-    worker = await WorkerProcess.start(workers_context(cuda=False), spec, PATIENT_S)
-    await worker.send(frame, PATIENT_S, lambda _: True)
+    """What is sent there would be lost."""
+    worker = await forking(tmp_path)
 
     os.kill(worker.pid, signal.SIGKILL)
     eventually(lambda: not psutil.pid_exists(worker.pid), "it is gone")  # without a turn of the event loop
 
     with pytest.raises(NeverStarted):
-        await worker.send(frame, PATIENT_S, lambda _: True)
+        await worker.send(FORK, PATIENT_S, lambda _: True)
     assert "SIGKILL" in await worker.gone
+
+
+async def test_the_end_of_one_is_noticed_of_which_the_dead_fork_server_cannot_tell(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = await forking(tmp_path)
+    os.kill(psutil.Process(worker.pid).ppid(), signal.SIGKILL)
+    await until(lambda: f"worker {worker.pid} goes on" in caplog.text, "it is known to be an orphan")
+
+    os.kill(worker.pid, signal.SIGKILL)
+
+    assert await asyncio.wait_for(worker.gone, PATIENT_S)
 
 
 async def test_workers_take_the_models_gpus_in_turn(tmp_path: Path) -> None:

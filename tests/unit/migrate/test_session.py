@@ -6,7 +6,7 @@ import pytest
 
 from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.migrate.errors import MigrationFailed
-from isvc_operator.migrate.objects import ClusterObjects
+from isvc_operator.migrate.objects import LiveObjects
 from isvc_operator.migrate.session import Session
 from tests.support.fakes import FakeKubeApi
 
@@ -28,7 +28,7 @@ class Clock:
 
 def a_session(patience: float = 3.0) -> Session:
     clock = Clock()
-    return Session(ClusterObjects(FakeKubeApi()), lambda _: None, clock, clock.sleep, lambda: "now", patience)
+    return Session(LiveObjects(FakeKubeApi()), lambda _: None, clock, clock.sleep, lambda: "now", patience)
 
 
 class Requests:

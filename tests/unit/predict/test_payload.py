@@ -7,7 +7,7 @@ import json
 import pytest
 
 from isvc_operator.predict.errors import UnusableRequest
-from isvc_operator.predict.payload import File, InferenceProtocol, RequestBody, of_files, of_json
+from isvc_operator.predict.payload import File, InferenceProtocol, PredictPayload, of_files, of_json
 
 CAT = File("", "cat.jpg", b"\xff\xd8")
 TENSOR = {"name": "data", "shape": [1], "datatype": "FP32", "data": [1]}
@@ -26,16 +26,16 @@ TENSOR = {"name": "data", "shape": [1], "datatype": "FP32", "data": [1]}
 def test_the_shape_of_the_data_shows_the_protocol(value: object, protocol: InferenceProtocol) -> None:
     content = json.dumps(value, indent=1).encode()
 
-    assert of_json(content, None) == RequestBody(protocol, content)
+    assert of_json(content, None) == PredictPayload(protocol, content)
 
 
 def test_a_lone_list_becomes_instances() -> None:
-    assert of_json(b"[1, 2]", None) == RequestBody(InferenceProtocol.V1, b'{"instances": [1, 2]}')
+    assert of_json(b"[1, 2]", None) == PredictPayload(InferenceProtocol.V1, b'{"instances": [1, 2]}')
 
 
 def test_a_protocol_that_is_named_is_taken() -> None:
-    assert of_json(b'{"prompt": "x"}', InferenceProtocol.V1) == RequestBody(InferenceProtocol.V1, b'{"prompt": "x"}')
-    assert of_json(b"no json", InferenceProtocol.TORCHSERVE) == RequestBody(InferenceProtocol.TORCHSERVE, b"no json")
+    assert of_json(b'{"prompt": "x"}', InferenceProtocol.V1) == PredictPayload(InferenceProtocol.V1, b'{"prompt": "x"}')
+    assert of_json(b"no json", InferenceProtocol.TORCHSERVE) == PredictPayload(InferenceProtocol.TORCHSERVE, b"no json")
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_data_of_no_protocol_is_refused(content: bytes, words: str) -> None:
 
 
 def test_a_file_is_sent_as_it_is() -> None:
-    assert of_files([CAT], None) == RequestBody(InferenceProtocol.TORCHSERVE, CAT.content, "image/jpeg")
+    assert of_files([CAT], None) == PredictPayload(InferenceProtocol.TORCHSERVE, CAT.content, "image/jpeg")
 
 
 def test_files_with_names_are_a_form() -> None:
     files = [File("image", "cat.jpg", b"1"), File("mask", "mask", b"2")]
 
-    assert of_files(files, None) == RequestBody(InferenceProtocol.TORCHSERVE, files=tuple(files))
+    assert of_files(files, None) == PredictPayload(InferenceProtocol.TORCHSERVE, files=tuple(files))
     assert [file.content_type for file in files] == ["image/jpeg", "application/octet-stream"]
 
 

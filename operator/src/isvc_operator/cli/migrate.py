@@ -18,7 +18,7 @@ from isvc_operator.cli.output import OutputFormat, output_flag, write_data, writ
 from isvc_operator.cli.values import WholeNumber
 
 if TYPE_CHECKING:
-    from isvc_operator.migrate.objects import ClusterObjects
+    from isvc_operator.migrate.objects import LiveObjects
     from isvc_operator.migrate.session import Session, StepTaken
 
 _MOST = 20  # services at a time
@@ -122,13 +122,13 @@ async def _plan_or_apply(
     import time
 
     from isvc_operator.migrate import changeover
-    from isvc_operator.migrate.objects import ClusterObjects
+    from isvc_operator.migrate.objects import LiveObjects
     from isvc_operator.migrate.plan_line import Level
     from isvc_operator.migrate.read import MigrationScope, make_plan, read_manifests
 
     scope = MigrationScope(namespaces, read_manifests(list(manifests)))
     async with cluster.connect() as (api, _):
-        objects = ClusterObjects(api)
+        objects = LiveObjects(api)
         found = await make_plan(objects, scope, time.monotonic)
         if not parallel or found.worst is Level.BLOCKING:
             if output is not OutputFormat.TEXT:
@@ -142,13 +142,13 @@ async def _plan_or_apply(
 
 async def _back(cluster: ClusterFlags, timeout: int, output: OutputFormat) -> None:
     from isvc_operator.migrate import changeover
-    from isvc_operator.migrate.objects import ClusterObjects
+    from isvc_operator.migrate.objects import LiveObjects
 
     async with cluster.connect() as (api, _):
-        await changeover.back(_session(ClusterObjects(api), timeout, output))
+        await changeover.back(_session(LiveObjects(api), timeout, output))
 
 
-def _session(objects: ClusterObjects, timeout: int, output: OutputFormat) -> Session:
+def _session(objects: LiveObjects, timeout: int, output: OutputFormat) -> Session:
     import asyncio
     import time
 

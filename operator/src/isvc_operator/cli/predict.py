@@ -22,7 +22,7 @@ from isvc_operator.predict.errors import UnusableRequest
 
 if TYPE_CHECKING:
     from isvc_operator.predict.answer import Answer
-    from isvc_operator.predict.payload import File, InferenceProtocol, RequestBody
+    from isvc_operator.predict.payload import File, InferenceProtocol, PredictPayload
     from isvc_operator.predict.target import Target
 
 _STANDARD_INPUT = "-"
@@ -113,7 +113,7 @@ def _check(given: _Flags) -> None:
 
 def _payload(
     data: str | None, files: tuple[str, ...], protocol: str | None
-) -> Callable[[InferenceProtocol | None], RequestBody]:
+) -> Callable[[InferenceProtocol | None], PredictPayload]:
     """Read what is sent; return what makes it a request for a service that declares a protocol."""
     from isvc_operator.predict.payload import InferenceProtocol, of_files, of_json
 
@@ -148,7 +148,7 @@ def _files(flags: Sequence[str]) -> list[File]:
 
 
 async def _predict(
-    flags: _Flags, make: Callable[[InferenceProtocol | None], RequestBody], *, has_protocol: bool
+    flags: _Flags, make: Callable[[InferenceProtocol | None], PredictPayload], *, has_protocol: bool
 ) -> Answer:
     from isvc_operator.predict.send import caller
 

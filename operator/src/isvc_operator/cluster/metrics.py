@@ -10,7 +10,7 @@ from typing import Final
 import aiohttp
 
 from isvc_operator.cluster.errors import NotReachable
-from isvc_operator.cluster.ways_in import ServedPort
+from isvc_operator.cluster.ways_in import ProxyTarget
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.limits import DASHBOARD_METRICS_BYTES
@@ -21,13 +21,13 @@ _SECONDS: Final = 5.0
 _OK: Final = 200
 
 # Returns the metrics at a place of a pod.
-Metrics = Callable[[Manifest, ServedPort], Awaitable[str]]
+Metrics = Callable[[Manifest, ProxyTarget], Awaitable[str]]
 
 
 def through_the_api_server(api: ProxyApi) -> Metrics:
     """Return what reads metrics with the caller's rights: ``get`` for ``pods/proxy``."""
 
-    async def metrics(pod: Manifest, place: ServedPort) -> str:
+    async def metrics(pod: Manifest, place: ProxyTarget) -> str:
         request = requests.pod_metrics(pod["metadata"]["namespace"], place.proxied)
         passed = await api.pass_on(request, seconds=_SECONDS, limit=DASHBOARD_METRICS_BYTES)
         return _text(place, passed.status, passed.body)
@@ -41,7 +41,7 @@ async def from_pods() -> AsyncIterator[Metrics]:
     timeout = aiohttp.ClientTimeout(total=_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
 
-        async def metrics(pod: Manifest, place: ServedPort) -> str:
+        async def metrics(pod: Manifest, place: ProxyTarget) -> str:
             url = f"{place.scheme}://{_address(pod)}:{place.port}/metrics"
             try:
                 # A pod's certificate has the name of its Service, and nothing secret is sent.
@@ -54,7 +54,7 @@ async def from_pods() -> AsyncIterator[Metrics]:
         yield metrics
 
 
-def _text(place: ServedPort, status: int, content: bytes) -> str:
+def _text(place: ProxyTarget, status: int, content: bytes) -> str:
     if status != _OK:
         raise NotReachable(f"pod {place.name} has no metrics (HTTP {status})")
     if len(content) > DASHBOARD_METRICS_BYTES:

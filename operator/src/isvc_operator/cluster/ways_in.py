@@ -17,8 +17,8 @@ _SAID_SECONDS: Final = 5.0  # in which a server says that a request has taken to
 
 
 @dataclass(frozen=True)
-class ServedPort:
-    """A port of a pod or of a Service, and the scheme that is spoken there."""
+class ProxyTarget:
+    """A port of the pod or the Service called ``name``, and the scheme that is spoken there."""
 
     name: str
     port: int
@@ -30,7 +30,7 @@ class ServedPort:
         return f"{self.scheme}:{self.name}:{self.port}"
 
 
-def service_place(service: Manifest) -> ServedPort | None:
+def service_place(service: Manifest) -> ProxyTarget | None:
     """Return the Service that takes the requests of an InferenceService; None until it has an address."""
     try:
         url = urlsplit(str(((service.get("status") or {}).get("address") or {}).get("url") or ""))
@@ -38,7 +38,7 @@ def service_place(service: Manifest) -> ServedPort | None:
     except ValueError:
         return None
     name = (url.hostname or "").partition(".")[0]
-    return ServedPort(name, port, url.scheme) if name and url.scheme in _PORTS else None
+    return ProxyTarget(name, port, url.scheme) if name and url.scheme in _PORTS else None
 
 
 def answer_seconds(service: Manifest) -> float:
@@ -49,14 +49,14 @@ def answer_seconds(service: Manifest) -> float:
     return min(max([API_RESPONSE_SECONDS, *asked]), DASHBOARD_ANSWER_SECONDS)
 
 
-def metrics_place(pod: Manifest, children: Iterable[Manifest]) -> ServedPort | None:
+def metrics_place(pod: Manifest, children: Iterable[Manifest]) -> ProxyTarget | None:
     """Return where the server of a pod has its metrics; None if it speaks no HTTP, or its Service is not there."""
     app = labels_of(pod).get(LABEL_APP)
     services = (item for item in children if item["kind"] == "Service" and app_label(name_of(item)) == app)
     for port in (port for service in services for port in service["spec"].get("ports") or ()):
         target = port.get("targetPort")
         if isinstance(target, int) and not _is_grpc(port):
-            return ServedPort(name_of(pod), target, "https" if port.get("appProtocol") == "https" else "http")
+            return ProxyTarget(name_of(pod), target, "https" if port.get("appProtocol") == "https" else "http")
     return None
 
 

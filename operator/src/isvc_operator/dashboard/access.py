@@ -52,7 +52,7 @@ class Authenticator(Protocol):
     """Finds the viewer of a request."""
 
     async def viewer(self, request: web.Request) -> Viewer:
-        """Return who asks; raises Refused, or a redirect of aiohttp."""
+        """Return who asks; raises HttpRefusal, or a redirect of aiohttp."""
         ...
 
     def routes(self) -> Sequence[web.RouteDef]:
@@ -98,7 +98,7 @@ class RunToken:
         return ()
 
     async def viewer(self, request: web.Request) -> Viewer:
-        """Return the viewer who sees everything; raises Refused without the token."""
+        """Return the viewer who sees everything; raises HttpRefusal without the token."""
         if "token" in request.query and request.method == "GET":
             raise self._entered(request)
         if not _are_equal(request.cookies.get(self._cookie, ""), self._session):

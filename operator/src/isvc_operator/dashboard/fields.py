@@ -12,7 +12,7 @@ Fields = Mapping[str, str | bytes | bytearray | web.FileField]
 
 
 async def fields_of(request: web.Request) -> Fields:
-    """Return the fields; raises Refused for a body that is no form."""
+    """Return the fields; raises HttpRefusal for a body that is no form."""
     try:
         return await request.post()
     except (ValueError, LookupError, AssertionError, web.RequestPayloadError) as error:

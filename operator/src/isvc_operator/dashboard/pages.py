@@ -171,7 +171,7 @@ class Pages:
         return points[-1].at if points else last
 
     def find(self, request: web.Request) -> tuple[ServiceKey, ServiceView]:
-        """Return the service of a path; raises Refused if it does not exist for the viewer."""
+        """Return the service of a path; raises HttpRefusal if it does not exist for the viewer."""
         key = ServiceKey(request.match_info["namespace"], request.match_info["name"])
         viewer = request[VIEWER]
         service = self._feed.service(key, viewer.hidden(key)) if viewer.may_see(key) else None

@@ -41,7 +41,7 @@ class _Session:
 
 
 class SignIn:
-    """An Access for people with tokens. ``is_secure``: the page is opened by HTTPS; ``clock`` counts seconds."""
+    """An Authenticator for people with tokens. ``is_secure``: the page is opened by HTTPS; ``clock`` counts seconds."""
 
     def __init__(
         self, people: People, templates: Environment, *, is_secure: bool, port: int, clock: Callable[[], float]

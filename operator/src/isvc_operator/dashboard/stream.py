@@ -53,7 +53,7 @@ class Streams:
 
     @asynccontextmanager
     async def begin(self, request: web.Request) -> AsyncIterator[EventStream]:
-        """Begin to answer with events; raises Refused if too many streams are open."""
+        """Begin to answer with events; raises HttpRefusal if too many streams are open."""
         owner = _owner(request[VIEWER])
         if len(self._open) >= limits.DASHBOARD_STREAMS:
             raise _too_many(f"{limits.DASHBOARD_STREAMS} pages are open")

@@ -20,7 +20,7 @@ from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.canaries import HeldBack, hold_back
 from isvc_operator.plan.changes import ChildAction, plan_changes
 from isvc_operator.plan.traffic import plan_traffic
-from isvc_operator.plan.upgrades import RenderedFrom, Upgrade, plan_upgrade, without_records
+from isvc_operator.plan.upgrades import RenderOrigin, Upgrade, plan_upgrade, without_records
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Children:
         rendered: Sequence[Manifest],
         observed: Sequence[Manifest],
         canaries: Mapping[str, str],
-        origin: RenderedFrom,
+        origin: RenderOrigin,
         rollouts_per_minute: int,
     ) -> Applied:
         """Send the changes that are due; raises KubeError if one of them fails.
@@ -104,7 +104,7 @@ class Children:
         )
 
     def _upgrade(
-        self, key: ServiceKey, held_back: HeldBack, owned: Sequence[Manifest], origin: RenderedFrom, per_minute: int
+        self, key: ServiceKey, held_back: HeldBack, owned: Sequence[Manifest], origin: RenderOrigin, per_minute: int
     ) -> tuple[Upgrade, float | None]:
         """Keep the pods that do not follow the operator's version, or whose turn it is not; and in how many seconds."""
         planned = partial(plan_upgrade, held_back.children, owned, origin, held_back=held_back.components)

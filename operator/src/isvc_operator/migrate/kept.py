@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from isvc_operator.migrate.names import KSERVE_NAMESPACE, MIGRATION
-from isvc_operator.migrate.objects import ClusterObjects, path
+from isvc_operator.migrate.objects import LiveObjects, path
 
 WEBHOOKS: Final = "webhookConfigurations"  # by their path
 REPLACED: Final = "replacedObjects"  # by their path
@@ -16,7 +16,7 @@ REPLICAS: Final = "managerReplicas"  # one entry
 _PATH: Final = path("v1", "configmaps", KSERVE_NAMESPACE, MIGRATION)
 
 
-async def read(objects: ClusterObjects, key: str) -> dict[str, Any]:
+async def read(objects: LiveObjects, key: str) -> dict[str, Any]:
     """Return what is kept under the key."""
     found = await objects.get(_PATH)
     text = ((found or {}).get("data") or {}).get(key, "{}")
@@ -24,7 +24,7 @@ async def read(objects: ClusterObjects, key: str) -> dict[str, Any]:
     return kept
 
 
-async def add(objects: ClusterObjects, key: str, entries: dict[str, Any]) -> None:
+async def add(objects: LiveObjects, key: str, entries: dict[str, Any]) -> None:
     """Keep more under the key; an entry that is kept already stays as it is."""
     known = await read(objects, key)
     if not entries.keys() - known.keys():
@@ -35,7 +35,7 @@ async def add(objects: ClusterObjects, key: str, entries: dict[str, Any]) -> Non
     await objects.merge(_PATH, {"data": {key: json.dumps({**entries, **known})}})
 
 
-async def clear(objects: ClusterObjects, key: str) -> None:
+async def clear(objects: LiveObjects, key: str) -> None:
     """Forget what is kept under the key, as it was restored."""
     if await read(objects, key):
         await objects.merge(_PATH, {"data": {key: None}})

@@ -28,7 +28,7 @@ def root(api: str) -> str:
 
 
 @dataclass(frozen=True)
-class ClusterObjects:
+class LiveObjects:
     """The objects of a cluster. Every method raises KubeError."""
 
     api: KubeApi

@@ -21,7 +21,7 @@ from isvc_operator.manifests import Manifest, controller_of, labels_of, name_of
 from isvc_operator.migrate.errors import MigrationRefused
 from isvc_operator.migrate.judge import ServiceChange, judge, mode_refused
 from isvc_operator.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESPACE
-from isvc_operator.migrate.objects import ClusterObjects, deployment_path, path
+from isvc_operator.migrate.objects import LiveObjects, deployment_path, path
 from isvc_operator.migrate.plan import MigrationPlan, ServiceMigration, judge_cluster
 from isvc_operator.migrate.plan_line import PlanLine, blocking, ok
 from isvc_operator.render.children import render
@@ -73,13 +73,13 @@ def read_manifests(files: Iterable[Path]) -> tuple[Manifest, ...]:
     return tuple(found)
 
 
-async def services_in(objects: ClusterObjects, namespaces: Sequence[str]) -> list[Manifest]:
+async def services_in(objects: LiveObjects, namespaces: Sequence[str]) -> list[Manifest]:
     """Return the services of these namespaces, all of them if none is named."""
     found = await _all(objects, f"{SERVING}/v1beta1", "inferenceservices", namespaces)
     return sorted(found, key=lambda item: (item["metadata"]["namespace"], name_of(item)))
 
 
-async def children_of(objects: ClusterObjects, services: Iterable[Manifest]) -> dict[str, list[Manifest]]:
+async def children_of(objects: LiveObjects, services: Iterable[Manifest]) -> dict[str, list[Manifest]]:
     """Return the objects that KServe makes for services, by the uid of the service."""
     found: dict[str, list[Manifest]] = {item["metadata"]["uid"]: [] for item in services}
     for api, plural in _CHILDREN:
@@ -89,7 +89,7 @@ async def children_of(objects: ClusterObjects, services: Iterable[Manifest]) -> 
     return found
 
 
-async def make_plan(objects: ClusterObjects, scope: MigrationScope, clock: Callable[[], float]) -> MigrationPlan:
+async def make_plan(objects: LiveObjects, scope: MigrationScope, clock: Callable[[], float]) -> MigrationPlan:
     """Return the plan for the scope; raises KubeError, and ConfigError for the operator's configuration."""
     data = await _configuration(objects, scope)
     config = parse_config(data)
@@ -163,7 +163,7 @@ def _usable(runtimes: Iterable[ServingRuntime], namespace: str) -> Runtimes:
     )
 
 
-async def _runtimes(objects: ClusterObjects, scope: MigrationScope) -> tuple[ServingRuntime, ...]:
+async def _runtimes(objects: LiveObjects, scope: MigrationScope) -> tuple[ServingRuntime, ...]:
     """Return the installed runtimes, with those of the manifests over them; unreadable ones serve nothing."""
     found = [
         *await objects.items(f"{SERVING}/v1alpha1", "clusterservingruntimes"),
@@ -179,7 +179,7 @@ async def _runtimes(objects: ClusterObjects, scope: MigrationScope) -> tuple[Ser
     return tuple(parsed.values())
 
 
-async def _containers(objects: ClusterObjects) -> tuple[ClusterStorageContainer, ...]:
+async def _containers(objects: LiveObjects) -> tuple[ClusterStorageContainer, ...]:
     parsed = []
     for body in await objects.items(f"{SERVING}/v1alpha1", "clusterstoragecontainers"):
         try:
@@ -189,7 +189,7 @@ async def _containers(objects: ClusterObjects) -> tuple[ClusterStorageContainer,
     return tuple(parsed)
 
 
-async def _configuration(objects: ClusterObjects, scope: MigrationScope) -> Mapping[str, str]:
+async def _configuration(objects: LiveObjects, scope: MigrationScope) -> Mapping[str, str]:
     """Return the data of the ConfigMap that the operator will read."""
     given = [item for item in scope.manifests if (item["kind"], name_of(item)) == ("ConfigMap", CONFIG_MAP)]
     found = given[-1] if given else await objects.get(path("v1", "configmaps", OPERATOR_NAMESPACE, CONFIG_MAP))
@@ -197,7 +197,7 @@ async def _configuration(objects: ClusterObjects, scope: MigrationScope) -> Mapp
     return data
 
 
-async def _of_cluster(objects: ClusterObjects, scope: MigrationScope, data: Mapping[str, str]) -> tuple[PlanLine, ...]:
+async def _of_cluster(objects: LiveObjects, scope: MigrationScope, data: Mapping[str, str]) -> tuple[PlanLine, ...]:
     kserves = await objects.get(path("v1", "configmaps", KSERVE_NAMESPACE, CONFIG_MAP)) or {}
     others = {
         kind: len(await _all(objects, f"{SERVING}/v1alpha1", plural, scope.namespaces))
@@ -211,7 +211,7 @@ async def _of_cluster(objects: ClusterObjects, scope: MigrationScope, data: Mapp
     )
 
 
-async def _all(objects: ClusterObjects, api: str, plural: str, namespaces: Sequence[str]) -> list[Manifest]:
+async def _all(objects: LiveObjects, api: str, plural: str, namespaces: Sequence[str]) -> list[Manifest]:
     found: list[Manifest] = []
     for namespace in namespaces or ("",):
         found += await objects.items(api, plural, namespace)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.migrate.errors import MigrationFailed
-from isvc_operator.migrate.objects import ClusterObjects
+from isvc_operator.migrate.objects import LiveObjects
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class StepTaken:
 class Session:
     """``clock`` counts seconds, ``now`` returns RFC 3339 times; no step waits longer than ``patience`` seconds."""
 
-    objects: ClusterObjects
+    objects: LiveObjects
     report: Callable[[StepTaken], None]
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]

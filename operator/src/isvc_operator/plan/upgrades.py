@@ -37,7 +37,7 @@ class Due(Enum):
 
 
 @dataclass(frozen=True)
-class RenderedFrom:
+class RenderOrigin:
     """What the pods of each component are rendered from, as digests, and by which version of the operator.
 
     ``own_inputs``: the service's part of that. ``edited``: the service has changed since its last reconcile.
@@ -66,7 +66,7 @@ class Upgrade:
 def plan_upgrade(
     rendered: Sequence[Manifest],
     owned: Sequence[Manifest],
-    origin: RenderedFrom,
+    origin: RenderOrigin,
     *,
     held_back: Collection[str] = (),
     in_turn: bool = False,
@@ -111,7 +111,7 @@ def _is_record(change: ChildChange, existing: Mapping[str, Manifest]) -> bool:
     return covers(before, with_annotations(change.manifest, record))
 
 
-def _due(components: Sequence[tuple[Manifest | None, Manifest]], origin: RenderedFrom) -> Due:
+def _due(components: Sequence[tuple[Manifest | None, Manifest]], origin: RenderOrigin) -> Due:
     """Return when pods are replaced, by the Deployments as they exist and as they are rendered."""
     asked_for = any(_asked_for(before, after, origin) for before, after in components)
     if asked_for and any(_is_edited(before, after, origin) for before, after in components):
@@ -119,7 +119,7 @@ def _due(components: Sequence[tuple[Manifest | None, Manifest]], origin: Rendere
     return Due.IN_TURN if asked_for or origin.automatic else Due.ON_CHANGE
 
 
-def _asked_for(before: Manifest | None, after: Manifest, origin: RenderedFrom) -> bool:
+def _asked_for(before: Manifest | None, after: Manifest, origin: RenderOrigin) -> bool:
     """Whether somebody has changed what the pods are rendered from, so that the newest template is wanted.
 
     Where the last version did not record it, only a change of the service itself can be seen.
@@ -135,7 +135,7 @@ def _asked_for(before: Manifest | None, after: Manifest, origin: RenderedFrom) -
     return version == origin.version or inputs != origin.inputs[component_of(after)]
 
 
-def _is_edited(before: Manifest | None, after: Manifest, origin: RenderedFrom) -> bool:
+def _is_edited(before: Manifest | None, after: Manifest, origin: RenderOrigin) -> bool:
     """Whether the service has changed since its pods got their template."""
     if before is None:
         return True
@@ -158,13 +158,13 @@ def _is_running(deployment: Manifest) -> bool:
     return ours and serves(deployment) and deployment["spec"].get("replicas", 1) > 0
 
 
-def _waiting(before: Manifest, after: Manifest, origin: RenderedFrom, due: Due) -> WaitingTemplate:
+def _waiting(before: Manifest, after: Manifest, origin: RenderOrigin, due: Due) -> WaitingTemplate:
     fields = tuple(uncovered(before["spec"]["template"], after["spec"]["template"]))
     since = annotations_of(before).get(ANNOTATION_VERSION, "")
     return WaitingTemplate(since, origin.version, fields, queued=due is Due.IN_TURN)
 
 
-def _notes(rendered: Manifest, origin: RenderedFrom, *, waits: bool) -> Mapping[str, str]:
+def _notes(rendered: Manifest, origin: RenderOrigin, *, waits: bool) -> Mapping[str, str]:
     """Return the annotations of a Deployment that say where its template comes from, or the one that waits."""
     kind = component_of(rendered)
     inputs = {ANNOTATION_INPUTS: origin.inputs[kind], ANNOTATION_OWN_INPUTS: origin.own_inputs[kind]}

@@ -49,7 +49,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class RequestBody:
+class PredictPayload:
     """The body of a request: bytes of a type, or a form with ``files``."""
 
     protocol: InferenceProtocol
@@ -60,7 +60,7 @@ class RequestBody:
 
 def of_json(
     content: bytes, protocol: InferenceProtocol | None, declared: InferenceProtocol | None = None
-) -> RequestBody:
+) -> PredictPayload:
     """Return the payload for JSON; without ``protocol`` its shape decides, or if that fits both the ``declared`` one.
 
     A lone list becomes v1's instances.
@@ -68,15 +68,15 @@ def of_json(
     Raises UnusableRequest for what is no JSON, or has the shape of no protocol.
     """
     if protocol is InferenceProtocol.TORCHSERVE:
-        return RequestBody(protocol, content)
+        return PredictPayload(protocol, content)
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise UnusableRequest(f"the data is not JSON: {error}; send a file as it is with --file") from error
     if isinstance(value, list) and protocol is not InferenceProtocol.V2:
-        return RequestBody(InferenceProtocol.V1, b'{"instances": ' + content + b"}")
+        return PredictPayload(InferenceProtocol.V1, b'{"instances": ' + content + b"}")
     if found := protocol or _protocol_of(value, declared):
-        return RequestBody(found, content)
+        return PredictPayload(found, content)
     raise UnusableRequest(
         'the data has neither "instances" (v1) nor "inputs" with name, shape and datatype (v2); add one of them, or '
         "send the data as it is with --protocol torchserve"
@@ -91,7 +91,7 @@ def _protocol_of(value: Any, declared: InferenceProtocol | None) -> InferencePro
     return InferenceProtocol.V1 if isinstance(value, dict) and ("instances" in value or "inputs" in value) else None
 
 
-def of_files(files: Sequence[File], protocol: InferenceProtocol | None) -> RequestBody:
+def of_files(files: Sequence[File], protocol: InferenceProtocol | None) -> PredictPayload:
     """Return the payload for files: as TorchServe takes them, or for v1 one instance with their base64.
 
     Raises UnusableRequest for v2, which has no files, and for several files of which one has no name.
@@ -103,10 +103,10 @@ def of_files(files: Sequence[File], protocol: InferenceProtocol | None) -> Reque
     if len(files) > 1 and not all(file.field for file in files):
         raise UnusableRequest("several files need a name each; write --file NAME=FILE")
     if protocol is InferenceProtocol.V1:
-        return RequestBody(InferenceProtocol.V1, json.dumps({"instances": [_instance(files)]}).encode())
+        return PredictPayload(InferenceProtocol.V1, json.dumps({"instances": [_instance(files)]}).encode())
     if not files[0].field:
-        return RequestBody(InferenceProtocol.TORCHSERVE, files[0].content, files[0].content_type)
-    return RequestBody(InferenceProtocol.TORCHSERVE, files=tuple(files))
+        return PredictPayload(InferenceProtocol.TORCHSERVE, files[0].content, files[0].content_type)
+    return PredictPayload(InferenceProtocol.TORCHSERVE, files=tuple(files))
 
 
 def _instance(files: Sequence[File]) -> dict[str, Any]:

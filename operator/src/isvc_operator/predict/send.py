@@ -18,7 +18,7 @@ from isvc_operator.inference.timing import HEADER, stages_of
 from isvc_operator.limits import ANSWER_BYTES, MODELS_LISTED
 from isvc_operator.predict.answer import Answer
 from isvc_operator.predict.errors import PredictFailed, UnusableRequest
-from isvc_operator.predict.payload import InferenceProtocol, RequestBody
+from isvc_operator.predict.payload import InferenceProtocol, PredictPayload
 from isvc_operator.predict.target import Target
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
@@ -49,16 +49,16 @@ class Caller:
             raise PredictFailed(f"{service} serves {one_line(', '.join(names))}; choose one with --model")
         return names[0]
 
-    async def sample(self, model: str) -> RequestBody:
+    async def sample(self, model: str) -> PredictPayload:
         """Return a request that is made from what the model says of its inputs; raises UnusableRequest without that."""
         async with self._exchange("GET", f"/v2/models/{quote(model, safe='')}", None) as response:
             content = await _read(response)
             found = sample_of(_json(content)) if response.status == _OK else None
         if found is None:
             raise UnusableRequest(f"{model} does not say what its inputs are; give a request with --data @FILE")
-        return RequestBody(InferenceProtocol.V2, found)
+        return PredictPayload(InferenceProtocol.V2, found)
 
-    async def predict(self, model: str, payload: RequestBody) -> Answer:
+    async def predict(self, model: str, payload: PredictPayload) -> Answer:
         """Send the payload and return the answer, whatever its status is; raises PredictFailed if there is none."""
         path, began = payload.protocol.path(model), time.perf_counter()
         async with self._exchange("POST", path, payload) as response:
@@ -76,7 +76,7 @@ class Caller:
 
     @asynccontextmanager
     async def _exchange(
-        self, method: str, path: str, payload: RequestBody | None
+        self, method: str, path: str, payload: PredictPayload | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         headers = {"X-Server-Timing": "1", **self.target.headers()}
         if payload and not payload.files:
@@ -129,7 +129,7 @@ async def caller(target: Target, seconds: float, authority: str | None = None) -
         yield Caller(session, target, seconds)
 
 
-def _content(payload: RequestBody) -> bytes | aiohttp.FormData:
+def _content(payload: PredictPayload) -> bytes | aiohttp.FormData:
     if not payload.files:
         return payload.body
     form = aiohttp.FormData(default_to_multipart=True)

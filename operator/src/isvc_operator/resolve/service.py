@@ -111,8 +111,7 @@ def resolve(
     requested = components_of(service)
     for item in requested:
         check_lists(item.spec, item.field)
-    secret = tls_secret(service, config) if tls else None
-    made = _components(service, requested, runtimes, config=config, storage=storage, secret=secret)
+    made = _components(service, requested, runtimes, config=config, storage=storage, tls=tls)
     scaled = {
         item.kind: _scaled(made.components[item.kind], item, service.metadata, config, keda=keda) for item in requested
     }
@@ -129,6 +128,7 @@ def resolve(
         taken=taken,
         only_grpc=service_port(entry, grpc=False) is None,
     )
+    serving_tls = _serving_tls(made, address, storage)
     resolved = Resolved(
         service=service,
         chosen=made.chosen,
@@ -142,7 +142,7 @@ def resolve(
         own_inputs=own_inputs_of(service),
         budgets=budgets,
         access=access,
-        tls=_serving_tls(secret, made.called, address, storage) if secret else None,
+        tls=serving_tls,
     )
     for component in resolved.components:
         check_ports(component)
@@ -151,11 +151,15 @@ def resolve(
 
 @dataclass(frozen=True)
 class _Made:
-    """The components of a service without their scaling; ``called``: the host that those beside the predictor call."""
+    """The components of a service without their scaling; ``called``: the host that those beside the predictor call.
+
+    ``secret`` is that of their TLS.
+    """
 
     chosen: ChosenRuntime | None
     components: Mapping[str, Component]
     called: str | None
+    secret: ObjectReference | None
 
 
 def _components(
@@ -165,9 +169,10 @@ def _components(
     *,
     config: OperatorConfig,
     storage: StorageContext,
-    secret: ObjectReference | None,
+    tls: bool,
 ) -> _Made:
     chosen, predictor = _predictor(service, runtimes, config, storage)
+    secret = tls_secret(service, config) if tls else None
 
     def completed(component: Component, item: RequestedComponent) -> Component:
         secured = with_tls(component, item, secret, chosen) if secret else component
@@ -183,7 +188,7 @@ def _components(
         for item in requested[1:]
     }
     called = backend.host.partition(":")[0] if wrappers else None
-    return _Made(chosen, {PREDICTOR: predictor, **wrappers}, called)
+    return _Made(chosen, {PREDICTOR: predictor, **wrappers}, called, secret)
 
 
 def _predictor(
@@ -228,9 +233,11 @@ def _own_annotations(service: InferenceService, config: OperatorConfig) -> dict[
     return {name: value for name, value in service.metadata.annotations.items() if name not in excluded}
 
 
-def _serving_tls(secret: ObjectReference, called: str | None, address: str, storage: StorageContext) -> ServingTls:
-    hosts = [*([called] if called else []), urlsplit(address).hostname or ""]
-    return read_tls(secret, storage.objects, hosts, calls=called is not None)
+def _serving_tls(made: _Made, address: str, storage: StorageContext) -> ServingTls | None:
+    if made.secret is None:
+        return None
+    hosts = [*([made.called] if made.called else []), urlsplit(address).hostname or ""]
+    return read_tls(made.secret, storage.objects, hosts, calls=made.called is not None)
 
 
 def asks_for_keda(service: InferenceService) -> bool:

@@ -85,15 +85,15 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
         given = properties.parse(_read_configuration(path), str(path))
         written = as_written(given, inputs)
         with _open_management(written, ports) as management:
-            service = _configure(options, given, written, inputs)
+            wanted = _configure(options, given, written, inputs)
             launch = prepare(
                 options.work_dir,
-                service.properties,
+                wanted.properties,
                 environment,
                 processor_limit=container.processor_limit(),
-                batch_sizes=service.batch_sizes,
+                batch_sizes=wanted.batch_sizes,
             )
-            uvloop.run(supervise(service, launch, _listeners(options, written, listener), management))
+            uvloop.run(supervise(wanted, launch, _listeners(options, written, listener), management))
 
 
 def _open_management(

@@ -41,32 +41,30 @@ class ServedModels:
 
 
 async def supervise(
-    service: ServedModels, launch: Launch, listeners: Listeners, management: socket.socket | None
+    wanted: ServedModels, launch: Launch, listeners: Listeners, management: socket.socket | None
 ) -> None:
-    """Serve until a drain; raises StartError when TorchServe or a model fails.
+    """Serve what is wanted until a drain; raises StartError when TorchServe or a model fails.
 
     `management`: the socket of the management API, None if it is off.
     """
-    models = Models((model.name for model in service.configured), service.alias)
-    for name, why in service.missing.items():
+    models = Models((model.name for model in wanted.configured), wanted.alias)
+    for name, why in wanted.missing.items():
         models.record(name, Event.FAIL, why)
     metrics = ServerMetrics()
-    async with TorchServe(launch) as torchserve, TorchServeClient(service.properties) as client:
-        served = ServedVersions(models, client, service.requirements, metrics=metrics.batches, deaths=torchserve.deaths)
+    async with TorchServe(launch) as torchserve, TorchServeClient(wanted.properties) as client:
+        served = ServedVersions(models, client, wanted.requirements, metrics=metrics.batches, deaths=torchserve.deaths)
         watch = ModelWatch(
-            service.configured, models, served=served, client=client, torchserve=torchserve,
+            wanted.configured, models, served=served, client=client, torchserve=torchserve,
             reports=FailureReports(launch.failures, torchserve.last_problems), registering=management is not None,
         )  # fmt: skip
         must_not_end = [_refuse_after(one, served) for one in (torchserve.died(), watch.run())]
         if management:
-            store = Path(service.properties["model_store"])
-            workers = whole(service.properties, "default_workers_per_model") or 1
+            store = Path(wanted.properties["model_store"])
+            workers = whole(wanted.properties, "default_workers_per_model") or 1
             models.repository = StoreRepository(
-                client, watch, served=served, requirements=service.requirements, store=store, workers=workers
+                client, watch, served=served, requirements=wanted.requirements, store=store, workers=workers
             )
-            endpoints = ManagementEndpoints(
-                client, watch, served=served, requirements=service.requirements, store=store
-            )
+            endpoints = ManagementEndpoints(client, watch, served=served, requirements=wanted.requirements, store=store)
             app = App(Router(endpoints.routes()), metrics, listeners.max_request_size, listeners.budget)
             server = HttpServer(
                 app,

@@ -6,13 +6,13 @@ import pytest
 
 from isvc_operator.cluster.errors import NotReachable
 from isvc_operator.cluster.metrics import through_the_api_server
-from isvc_operator.cluster.ways_in import ServedPort
+from isvc_operator.cluster.ways_in import ProxyTarget
 from isvc_operator.kube.errors import ResponseTooLarge
 from isvc_operator.limits import DASHBOARD_METRICS_BYTES
 from tests.support.builders import a_ready_pod
 from tests.support.stub_session import StubSession, api_of
 
-PLACE = ServedPort("torchserve-predictor-1-a", 8080)
+PLACE = ProxyTarget("torchserve-predictor-1-a", 8080)
 
 
 async def test_metrics_are_read_through_the_api_server() -> None:

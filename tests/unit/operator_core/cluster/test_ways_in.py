@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.cluster.ways_in import ServedPort, answer_seconds, metrics_place, service_place
+from isvc_operator.cluster.ways_in import ProxyTarget, answer_seconds, metrics_place, service_place
 from tests.support.builders import a_ready_pod, a_service_body, the_children
 
 POD = "torchserve-predictor-1-a"
@@ -48,14 +48,14 @@ def test_a_response_may_take_as_long_as_the_service_says(timeouts: tuple[Any, ..
 @pytest.mark.parametrize(
     ("port", "place"),
     [
-        ({"port": 80, "targetPort": 8080}, ServedPort(POD, 8080)),
-        ({"port": 80, "targetPort": 8080, "appProtocol": "https"}, ServedPort(POD, 8080, "https")),
+        ({"port": 80, "targetPort": 8080}, ProxyTarget(POD, 8080)),
+        ({"port": 80, "targetPort": 8080, "appProtocol": "https"}, ProxyTarget(POD, 8080, "https")),
         ({"name": "h2c", "port": 80, "targetPort": 8081}, None),
         ({"port": 80, "targetPort": 8081, "appProtocol": "kubernetes.io/h2c"}, None),
         ({"port": 80, "targetPort": "http"}, None),
     ],
 )
-def test_metrics_are_on_the_port_for_http(port: dict[str, Any], place: ServedPort | None) -> None:
+def test_metrics_are_on_the_port_for_http(port: dict[str, Any], place: ProxyTarget | None) -> None:
     assert metrics_place(a_ready_pod(), [a_service_port(**port)]) == place
 
 

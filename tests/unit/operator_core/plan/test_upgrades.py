@@ -19,12 +19,12 @@ from isvc_operator.api.names import (
 from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import plan_changes, template_digest
-from isvc_operator.plan.upgrades import RenderedFrom, Upgrade, plan_upgrade, without_records
+from isvc_operator.plan.upgrades import RenderOrigin, Upgrade, plan_upgrade, without_records
 from tests.support.builders import SERVICE_UID, a_deployment_status, a_runtime, a_service, the_children
 
 UP = a_deployment_status()
 NEVER_UP = a_deployment_status(available=0, progressing="ReplicaSetUpdated")
-OLD = RenderedFrom(
+OLD = RenderOrigin(
     {"predictor": "inputs", "transformer": "inputs"}, {"predictor": "own", "transformer": "own"}, "0.1.0"
 )
 NEW = replace(OLD, version="0.2.0")
@@ -70,7 +70,7 @@ def applied(children: Sequence[Manifest], status: Manifest = UP, **spec: Any) ->
     return held
 
 
-def reconciled(children: Sequence[Manifest], before: Sequence[Manifest], origin: RenderedFrom) -> list[Manifest]:
+def reconciled(children: Sequence[Manifest], before: Sequence[Manifest], origin: RenderOrigin) -> list[Manifest]:
     """What the API server holds after a reconcile."""
     return applied(plan_upgrade(children, before, origin).children)
 
@@ -126,7 +126,7 @@ def test_it_waits_at_every_later_reconcile_without_another_write() -> None:
 
 
 @pytest.mark.parametrize("origin", [NEWER, OLD], ids=["a newer version", "the previous version again"])
-def test_it_waits_when_yet_another_version_follows(origin: RenderedFrom) -> None:
+def test_it_waits_when_yet_another_version_follows(origin: RenderOrigin) -> None:
     now = reconciled(rendered("--new"), THERE, NEW)
 
     assert plan_upgrade(rendered("--newest"), now, origin).waiting["predictor"].version == origin.version
@@ -180,7 +180,7 @@ def test_a_template_that_is_the_same_is_noted_with_the_version() -> None:
         "scaled to zero",
     ],
 )
-def test_the_newest_template_is_rolled_out(now: Sequence[Manifest], origin: RenderedFrom) -> None:
+def test_the_newest_template_is_rolled_out(now: Sequence[Manifest], origin: RenderOrigin) -> None:
     planned = plan_upgrade(rendered("--changed"), now, origin)
 
     assert not planned.waiting
@@ -275,7 +275,7 @@ SERVING = reconciled(rendered(), [], NEW)
         "the operator's version, and the number of pods",
     ],
 )
-def test_pods_that_others_change_wait_for_their_turn(now: Sequence[Manifest], origin: RenderedFrom, since: str) -> None:
+def test_pods_that_others_change_wait_for_their_turn(now: Sequence[Manifest], origin: RenderOrigin, since: str) -> None:
     queued = plan_upgrade(rendered("--new"), now, origin, in_turn=True)
     due = plan_upgrade(rendered("--new"), now, origin)
 
@@ -305,7 +305,7 @@ def test_pods_that_others_change_wait_for_their_turn(now: Sequence[Manifest], or
         "the pods are KServe's",
     ],
 )
-def test_others_get_theirs_at_once(now: Sequence[Manifest], origin: RenderedFrom) -> None:
+def test_others_get_theirs_at_once(now: Sequence[Manifest], origin: RenderOrigin) -> None:
     assert plan_upgrade(rendered("--new"), now, origin, in_turn=True) == plan_upgrade(rendered("--new"), now, origin)
 
 

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 # A process and its connection end within this time of each other, in any order.
 _END_S = 1.0
+# So often it is looked whether a process still runs of which nobody tells that it has ended.
+_LOOK_S = 1.0
 # A killed process is gone within this time, unless the kernel waits for a device.
 _KILLED_S = 5.0
 
@@ -56,6 +58,7 @@ class WorkerProcess:
         self._exited: asyncio.Future[None] = loop.create_future()
         self._is_orphan = False
         loop.add_reader(process.sentinel, self._on_end)
+        self._following: asyncio.Task[None] | None = None
         self._watching = loop.create_task(self._watch())
 
     @classmethod
@@ -156,14 +159,23 @@ class WorkerProcess:
         if _runs(self.pid):
             log.warning("worker %d goes on: the process that it was forked from has died", self.pid)
             self._is_orphan = True
+            self._following = asyncio.get_running_loop().create_task(self._follow())
         else:
             self._exited.set_result(None)
+
+    async def _follow(self) -> None:
+        """Look for the end of a process of which nobody tells it."""
+        while _runs(self.pid):  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(_LOOK_S)
+        self._exited.set_result(None)
 
     async def _watch(self) -> None:
         """Wait until the process has ended and everything that it sent has been read."""
         exited, lost = self._exited, self._pipe.lost
         await asyncio.wait((exited, lost), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((exited, lost), timeout=_END_S)
+        if self._following:
+            self._following.cancel()
         how = self._how_it_ended()
         self.kill()
         self._pipe.close()
@@ -189,7 +201,7 @@ def _is_known(pid: int) -> bool:
     """Return whether there is a process, or one that has ended and was not waited for; takes a microsecond."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # none, or by now one of somebody else
         return False
     return True
 
