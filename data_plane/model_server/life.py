@@ -34,6 +34,7 @@ from data_plane.server.certificate import Certificate, Tls
 from data_plane.server.loop_watch import watched_loop
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.run import HttpServer, listen
+from data_plane.tasks import cancel
 
 if TYPE_CHECKING:
     from data_plane.server.grpc.server import GrpcServer
@@ -90,7 +91,7 @@ async def serve_app(
     try:
         await _serve_while(watched, app, listeners, models=models, metrics=metrics, if_held=if_held)
     finally:
-        await _cancel(*watched)
+        await cancel(*watched)
 
 
 async def _serve_while(
@@ -137,13 +138,7 @@ async def _serve_while(
         await serving
         if app.payloads:
             await app.payloads.close(max(deadline - time.monotonic(), MIN_LOG_FLUSH))
-        await _cancel(stopped, trimming)
-
-
-async def _cancel(*tasks: asyncio.Future[None]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(stopped, trimming)
 
 
 def fail(termination_log: Path, reason: str, exit_code: int) -> int:

@@ -15,6 +15,7 @@ from data_plane.payload_logger.counts import Counts, Drop, SinkFailure
 from data_plane.payload_logger.events import EventWriter, Payload
 from data_plane.payload_logger.queue import PayloadQueue
 from data_plane.payload_logger.report import Report
+from data_plane.tasks import cancel
 
 _FIRST_PAUSE_S = 0.25
 _TOO_MANY: Final = 429
@@ -49,9 +50,7 @@ class Sender:
         self._closing.set()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._queue.join(), timeout_s)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
         self._queue.drop_all()
         self._pool.close()
 

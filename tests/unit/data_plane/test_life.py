@@ -1,10 +1,12 @@
-"""How a model server ends that cannot serve: at once, and for a reason that can be read."""
+"""How a model server ends: at once, and for a reason that can be read."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,17 +20,13 @@ from tests.support.listeners import listening_on
 from tests.support.object_stores import tls
 
 
-async def run(listener: socket.socket, certified: Tls | None = None) -> None:
-    """Serve until it ends; nothing here ends it."""
-    await asyncio.wait_for(
-        serve(
-            listening_on(listener, certified),
-            serving(FakeModel()),
-            ServerMetrics(),
-            must_not_end=[asyncio.Event().wait()],
-        ),
-        20,
-    )
+async def run(
+    listener: socket.socket, certified: Tls | None = None, must_not_end: Sequence[Awaitable[Any]] = ()
+) -> None:
+    """Serve until it ends; nothing here ends it but one of ``must_not_end``."""
+    endless = [asyncio.Event().wait(), *must_not_end]
+    serving_ = serve(listening_on(listener, certified), serving(FakeModel()), ServerMetrics(), must_not_end=endless)
+    await asyncio.wait_for(serving_, 20)
 
 
 @pytest.mark.parametrize(
@@ -53,3 +51,24 @@ async def test_a_port_that_cannot_be_listened_on_ends_it() -> None:
 
         with pytest.raises(OSError, match="Bad file descriptor"):
             await run(listener)
+
+
+async def test_it_ends_with_what_loses_a_cancellation() -> None:
+    """`asyncio.wait_for` does, now and then; what runs in the background may not keep the server from its end."""
+    lost = 0
+
+    async def runs_on() -> None:
+        nonlocal lost
+        while lost < 2:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                lost += 1
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ConnectionError("the runtime has died")
+
+    with open_port("127.0.0.1", 0) as listener, pytest.raises(ConnectionError, match="the runtime has died"):
+        await run(listener, must_not_end=[runs_on(), fails()])
+    assert lost == 2

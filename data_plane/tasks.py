@@ -1,0 +1,22 @@
+"""Ends tasks that run in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+_AGAIN_S = 1.0
+
+
+async def cancel(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel tasks and return when they have ended, however they did.
+
+    One that goes on is cancelled again: `asyncio.wait_for` of Python 3.10 and 3.11 loses a cancellation that comes in
+    the same turn of the event loop as its result, and users' code may lose one, too.
+    """
+    running = {*tasks}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=_AGAIN_S)
+    await asyncio.gather(*tasks, return_exceptions=True)
