@@ -63,7 +63,8 @@ def test_clients_who_hang_up_in_the_middle_of_a_word_leave_no_connection_behind(
     ask(runtime, "continuous", words=2)  # what is kept is there
     before = server.num_fds()
     for _ in range(50):
-        with Stream(runtime, "continuous", {"words": FOREVER, "size": SIZE}) as stream:
+        # Long words, but not so many bytes a second that a client loses its place before it has read ten of them.
+        with Stream(runtime, "continuous", {"words": FOREVER, "size": SIZE // 20}) as stream:
             stream.read(10)
 
     eventually(lambda: server.num_fds() <= before, "all are gone")
