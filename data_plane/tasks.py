@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-_AGAIN_S = 1.0
+# Longer than a task may take to clean up: ending the workers that it has started takes up to 5 s.
+_AGAIN_S = 10.0
 
 
 async def cancel(*tasks: asyncio.Future[Any]) -> None:
     """Cancel tasks and return when they have ended, however they did.
 
-    One that goes on is cancelled again: `asyncio.wait_for` of Python 3.10 and 3.11 loses a cancellation that comes in
-    the same turn of the event loop as its result, and users' code may lose one, too.
+    One that goes on for long is cancelled again: `asyncio.wait_for` of Python 3.10 and 3.11 loses a cancellation that
+    comes in the same turn of the event loop as its result, and users' code may lose one, too.
     """
     running = {*tasks}
     while running:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from data_plane import tasks
 from data_plane.model_server.errors import StartError
 from data_plane.model_server.life import open_port
 from data_plane.model_server.serving import serve
@@ -53,8 +54,9 @@ async def test_a_port_that_cannot_be_listened_on_ends_it() -> None:
             await run(listener)
 
 
-async def test_it_ends_with_what_loses_a_cancellation() -> None:
+async def test_it_ends_with_what_loses_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
     """`asyncio.wait_for` does, now and then; what runs in the background may not keep the server from its end."""
+    monkeypatch.setattr(tasks, "_AGAIN_S", 0.05)
     lost = 0
 
     async def runs_on() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any, cast
+
 import pytest
 
 from tests.support.hooked_models import NOBODY, Ready
 from transformer_sdk.kserve.predictor_config import PredictorConfig
+from transformer_sdk.kserve.serving.served import ServedModel
 from transformer_sdk.testing import FakePredictor, TransformerServer
 
 
@@ -30,6 +34,22 @@ def test_a_model_says_itself_whether_it_is_healthy() -> None:
             "error": "Model with name m is not ready: it reports that it is not ready.",
             "name": "m", "ready": False, "reason": "reports that it is not ready",
         }  # fmt: skip
+
+
+async def test_who_asks_a_model_can_be_cancelled_while_it_says_so() -> None:
+    """Else the server would wait for the task that asks again and again when it ends."""
+    said = asyncio.Event()
+    served = ServedModel("m", cast(Any, Ready()), cast(Any, None), given=Ready(), is_ready_hook=said.wait)
+    asking = asyncio.ensure_future(served.health())
+    await asyncio.sleep(0)
+    said.set()
+    for _ in range(2):
+        await asyncio.sleep(0)  # the hook has returned, and who asked has not been told yet
+
+    asking.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asking
 
 
 def test_with_the_predictors_health_check_a_model_is_ready_when_its_predictor_is() -> None:

@@ -73,14 +73,19 @@ class ServedModel(Forwarder):
         """Return READY, or UNREADY with the reason, as the user's model reports it now."""
         if self.is_ready_hook is None:
             return READY if self.model.ready else UNREADY
+        asked = asyncio.ensure_future(call(self.is_ready_hook))
         try:
-            return READY if await asyncio.wait_for(call(self.is_ready_hook), limits.HEALTHY_TIMEOUT) else UNREADY
-        except asyncio.TimeoutError:
-            return _unready(f"did not report within {limits.HEALTHY_TIMEOUT:g} s whether it is ready")
+            # Not `wait_for`: that of Python 3.10 and 3.11 loses a cancellation that comes together with the result.
+            await asyncio.wait([asked], timeout=limits.HEALTHY_TIMEOUT)
+            if not asked.done():
+                return _unready(f"did not report within {limits.HEALTHY_TIMEOUT:g} s whether it is ready")
+            return READY if asked.result() else UNREADY
         except Exception as error:  # noqa: BLE001 - after any exception the model is not ready
             return _unready(
                 f"cannot report whether it is ready: its `healthy` raised {type(error).__name__}: {text_of(error)}"
             )
+        finally:
+            asked.cancel()
 
     async def refresh(self, models: Models) -> None:
         """Record whether the model can serve requests and, where the configuration says so, its predictor."""
