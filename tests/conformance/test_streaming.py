@@ -84,9 +84,10 @@ class Stream:
         while len(text) < size:
             try:
                 piece = self.answer.read1(size - len(text))
-            except http.client.IncompleteRead:
-                piece = b""
-            assert piece, f"{text!r} and no more; the server's log ends with {self._runtime.log[-2000:]}"
+            except http.client.IncompleteRead as error:
+                error.add_note(f"after {text!r}; the server's log ends with {self._runtime.log[-2000:]}")
+                raise
+            assert piece, text
             text += piece
         return text.decode()
 
