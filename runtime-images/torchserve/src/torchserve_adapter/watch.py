@@ -213,4 +213,5 @@ class ModelWatch:
         """Wait for a worker's death, or for the next poll, which comes sooner while a model is not ready."""
         pause = _READY_POLL_S if self._models.ready else _STARTING_POLL_S
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._torchserve.deaths.news.wait(), pause)
+            async with asyncio.timeout(pause):  # `wait_for` of Python 3.11 may lose the cancellation that ends it
+                await self._torchserve.deaths.news.wait()
