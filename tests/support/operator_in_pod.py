@@ -9,8 +9,10 @@ import runpy
 import sys
 from pathlib import Path
 
-from isvc_operator.kube import credentials
+from kubernetes.aio.config import incluster_config
 
-credentials.SERVICE_ACCOUNT = Path(sys.argv.pop(1))  # type: ignore[misc]
+folder = Path(sys.argv.pop(1))
+incluster_config.SERVICE_TOKEN_FILENAME = str(folder / "token")
+incluster_config.SERVICE_CERT_FILENAME = str(folder / "ca.crt")
 
 runpy.run_module("isvc_operator", run_name="__main__")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
+
+from kubernetes.aio.client import Configuration
 
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi
-from isvc_operator.kube.credentials import Access, Credentials
+from isvc_operator.kube.credentials import Credentials
 from isvc_operator.kube.pause import Pause
 from tests.support.builders import a_service_body
 
@@ -52,13 +54,25 @@ class StubSession:
     close = release
 
 
-TLS = ssl.create_default_context()
+@dataclass
+class Connections:
+    """What the client takes of the Kubernetes client's connections."""
+
+    pool_manager: StubSession
+    ssl_context: ssl.SSLContext = field(default_factory=ssl.create_default_context)
 
 
-def api_of(session: StubSession, **options: Any) -> KubernetesApi:
-    credentials = Credentials(None)
-    credentials.access = Access("https://api", TLS, authorization="Bearer secret")
-    return KubernetesApi(cast(Any, session), Pause(lambda: 0.0, lambda: 0.0), credentials=credentials, **options)
+async def read_nothing(_: Configuration) -> str | None:
+    """Credentials that are nowhere to be read again."""
+    return None
+
+
+def api_of(session: StubSession, credentials: Credentials | None = None, **options: Any) -> KubernetesApi:
+    if credentials is None:
+        credentials = Credentials(read_nothing, Configuration(host="https://api"))
+        credentials.configuration.api_key["BearerToken"] = "Bearer secret"
+    connections: Any = Connections(session)
+    return KubernetesApi(connections, Pause(lambda: 0.0, lambda: 0.0), credentials=credentials, **options)
 
 
 REQUEST = requests.patch_status(a_service_body(), {"url": "http://x"})

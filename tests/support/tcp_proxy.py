@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 
 _CHUNK = 65536
@@ -20,6 +20,7 @@ class TcpProxy:
     silent: bool = False
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _mute: set[asyncio.StreamWriter] = field(default_factory=set)
+    _serving: set[asyncio.Task[None] | None] = field(default_factory=set)
 
     def mute(self) -> None:
         """Fall silent for good on the connections that are open now; new ones work."""
@@ -30,14 +31,22 @@ class TcpProxy:
         for writer in self._writers:
             writer.close()
 
+    async def end(self) -> None:
+        """Close all connections, and wait for them to end."""
+        self.close()
+        for task in filter(None, self._serving):
+            task.cancel()
+        await asyncio.gather(*filter(None, self._serving), return_exceptions=True)
+        await asyncio.sleep(0)  # their transports end
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
-        with suppress(OSError):
+        self._serving.add(asyncio.current_task())
+        with closing(writer), suppress(OSError):
             upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self.upstream)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pass_on(reader, upstream_writer))
                 group.create_task(self._pass_on(upstream_reader, writer))
-        writer.close()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
@@ -64,5 +73,4 @@ async def proxying(upstream: int) -> AsyncIterator[TcpProxy]:
         yield proxy
     finally:
         server.close()
-        proxy.close()
-        await asyncio.sleep(0.1)  # the connections end
+        await proxy.end()

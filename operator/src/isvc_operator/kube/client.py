@@ -1,4 +1,4 @@
-"""The client of the API server: the ``KubeApi`` protocol and its implementation with aiohttp."""
+"""The client of the API server: the ``KubeApi`` protocol and its implementation with the Kubernetes client."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import json
 import random
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Final, NamedTuple, Protocol
-from urllib.parse import urlencode, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import urlencode
 
 import aiohttp
+from kubernetes.aio.client.rest import RESTClientObject
 
-from isvc_operator.kube.credentials import Access, Credentials, TokenOfAnother
+from isvc_operator.kube.credentials import Credentials, credentials_of
 from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, error_for
 from isvc_operator.kube.fence import Fence
 from isvc_operator.kube.lease import LATEST_WRITE_SECONDS
@@ -75,7 +74,7 @@ class ProxyApi(WatchApi, Protocol):
 
 
 class KubernetesApi:
-    """ProxyApi with an HTTP session.
+    """ProxyApi with the Kubernetes client's connections.
 
     ``pause`` holds requests back while the API server asks for it. ``credentials`` are read again when it refuses them.
     ``write_seconds``: after how long the API server gives up a write that it has received; its own limit without it.
@@ -83,27 +82,28 @@ class KubernetesApi:
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
+        connections: RESTClientObject,
         pause: Pause,
         *,
-        credentials: Credentials | TokenOfAnother,
+        credentials: Credentials,
         write_seconds: float | None = None,
     ) -> None:
         self.pause = pause
-        self._session = session
+        self._connections = connections
+        self._session: aiohttp.ClientSession = connections.pool_manager
         self._credentials = credentials
-        self._proxy = credentials.access.proxy or _proxy_for(credentials.access.server)
+        self._proxy = credentials.proxy
         self._write_query = () if write_seconds is None else (("timeout", f"{write_seconds:g}s"),)
 
     @property
     def server(self) -> str:
         """The URL of the API server."""
-        return self._credentials.access.server
+        return self._credentials.server
 
     @property
     def namespace(self) -> str:
         """The namespace of the kubeconfig's context."""
-        return self._credentials.access.namespace or "default"
+        return self._credentials.namespace or "default"
 
     async def send(self, request: ApiRequest) -> str:
         """Send a request and return the body of the response (JSON for objects)."""
@@ -170,14 +170,14 @@ class KubernetesApi:
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
         """Yield a websocket for messages of bytes, in this subprotocol."""
         with _as_kube_error():
-            authorization, access = await self._credentials.authorization(), self._credentials.access
+            authorization = await self._credentials.authorization()
             try:
                 async with asyncio.timeout(API_RESPONSE_SECONDS):
                     channel = await self._session.ws_connect(
-                        f"{access.server}{request.path}?{urlencode(request.query)}",
+                        f"{self.server}{request.path}?{urlencode(request.query)}",
                         protocols=(protocol,),
                         headers={"Authorization": authorization} if authorization else {},
-                        server_hostname=access.server_name,
+                        server_hostname=self._credentials.configuration.tls_server_name,
                         proxy=self._proxy,
                     )
             except aiohttp.WSServerHandshakeError as error:
@@ -215,12 +215,12 @@ class KubernetesApi:
 
     async def _open(self, request: ApiRequest, seconds: float | None) -> tuple[str | None, aiohttp.ClientResponse]:
         """Return the authorization with which the request was sent, and its response, which ends in these seconds."""
-        authorization, access = await self._credentials.authorization(), self._credentials.access
+        authorization = await self._credentials.authorization()
         query = [*request.query, *(() if request.method == "GET" else self._write_query)]
         try:
             return authorization, await self._session.request(
                 request.method,
-                f"{access.server}{request.path}?{urlencode(query)}",
+                f"{self.server}{request.path}?{urlencode(query)}",
                 data=_serialized(request.body) if isinstance(request.body, Mapping) else request.body,
                 headers={
                     **dict(request.headers),
@@ -229,12 +229,19 @@ class KubernetesApi:
                     **({"Authorization": authorization} if authorization else {}),
                 },
                 timeout=aiohttp.ClientTimeout(total=seconds, connect=API_RESPONSE_SECONDS),
-                server_hostname=access.server_name,
+                server_hostname=self._credentials.configuration.tls_server_name,
                 proxy=self._proxy,
             )
-        except aiohttp.ClientConnectorCertificateError:
-            await self._credentials.load_again()  # for the next attempt
+        except aiohttp.ClientConnectorCertificateError:  # for the next attempt
+            await self._credentials.load_again()
+            self._trust_new_authority()
             raise
+
+    def _trust_new_authority(self) -> None:
+        """Trust what the authority's file has now, too: another one, perhaps."""
+        with suppress(OSError):
+            if authority := self._credentials.configuration.ssl_ca_cert:
+                self._connections.ssl_context.load_verify_locations(authority)
 
 
 @contextmanager
@@ -297,10 +304,14 @@ async def connect(
     ``context``: which of the kubeconfig's; the current one without it. ``fence``: what stops its writes. ``agent`` is
     the name for the audit log, ``identity`` which of several replicas it belongs to.
     """
+    credentials = await credentials_of(kubeconfig, context=context)
     traces = [*observed_by, *([fence.trace()] if fence else [])]
-    async with _session(kubeconfig, _named(agent, identity), traces, context) as (session, pause, credentials):
+    async with _connections(credentials, _named(agent, identity), traces) as connections:
         yield KubernetesApi(
-            session, pause, credentials=credentials, write_seconds=LATEST_WRITE_SECONDS if fence else None
+            connections,
+            _pause(),
+            credentials=credentials,
+            write_seconds=LATEST_WRITE_SECONDS if fence else None,
         )
 
 
@@ -308,15 +319,14 @@ async def connect(
 async def connect_watches(
     kubeconfig: str | None,
     *,
-    context: str | None = None,
     observed_by: Sequence[aiohttp.TraceConfig] = (),
     identity: str = "",
     pause: Pause | None = None,
 ) -> AsyncIterator[KubernetesApi]:
     """Yield a WatchApi for watches, each of which keeps a connection; ``pause``: that of another client."""
-    agent = _named(_WATCHES_AGENT, identity)
-    async with _session(kubeconfig, agent, observed_by, context) as (session, own, credentials):
-        yield KubernetesApi(session, pause or own, credentials=credentials)
+    credentials = await credentials_of(kubeconfig)
+    async with _connections(credentials, _named(_WATCHES_AGENT, identity), [*observed_by]) as connections:
+        yield KubernetesApi(connections, pause or _pause(), credentials=credentials)
 
 
 @asynccontextmanager
@@ -327,16 +337,9 @@ async def connect_others(
 
     Each has a pause of its own: the API server's limits are those of a user, who must not hold back others.
     """
-    own = Credentials(kubeconfig, context=context)
-    await own.load()
-    nobody = own.access.of_token("")
-    async with _http_session(nobody, agent, ()) as session:
-
-        def api_of(token: str) -> KubernetesApi:
-            access = replace(nobody, authorization=f"Bearer {token}")
-            return KubernetesApi(session, _pause(), credentials=TokenOfAnother(access))
-
-        yield api_of
+    own = await credentials_of(kubeconfig, context=context)
+    async with _connections(own.of_token(""), agent, []) as connections:
+        yield lambda token: KubernetesApi(connections, _pause(), credentials=own.of_token(token))
 
 
 def _named(agent: str, identity: str) -> str:
@@ -344,31 +347,15 @@ def _named(agent: str, identity: str) -> str:
 
 
 @asynccontextmanager
-async def _session(
-    kubeconfig: str | None, agent: str, observed_by: Sequence[aiohttp.TraceConfig], context: str | None
-) -> AsyncIterator[tuple[aiohttp.ClientSession, Pause, Credentials]]:
-    credentials = Credentials(kubeconfig, context=context)
-    await credentials.load()
-    async with _http_session(credentials.access, agent, observed_by) as session:
-        yield session, _pause(), credentials
-
-
-def _http_session(access: Access, agent: str, observed_by: Sequence[aiohttp.TraceConfig]) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=access.tls, limit=0),  # a watch keeps its connection
-        # To compress costs the API server more than it saves.
-        headers={"User-Agent": agent, "Accept-Encoding": "identity"},
-        trace_configs=[*observed_by],
-        trust_env=False,  # aiohttp would read the environment, and the file netrc, for each request
-        cookie_jar=aiohttp.DummyCookieJar(),
-    )
+async def _connections(
+    credentials: Credentials, agent: str, observed_by: list[aiohttp.TraceConfig]
+) -> AsyncIterator[RESTClientObject]:
+    connections = credentials.connect(agent, observed_by)
+    try:
+        yield connections
+    finally:
+        await connections.close()
 
 
 def _pause() -> Pause:
     return Pause(asyncio.get_running_loop().time, random.random)
-
-
-def _proxy_for(url: str) -> str | None:
-    """Return the proxy that the environment names for the API server."""
-    parts = urlsplit(url)
-    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)

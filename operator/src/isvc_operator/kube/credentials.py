@@ -1,155 +1,155 @@
-"""How to reach the API server: in a pod with its service account, elsewhere with a kubeconfig.
+"""How to reach the API server, by the Kubernetes client: in a pod its service account, elsewhere a kubeconfig.
 
-Both are replaced while the operator runs: a pod's token lives for an hour, a certificate authority for years.
-
-The library that reads kubeconfigs, with all their plugins, takes 20 MiB and a quarter of a second to import. A pod does
-without it.
+The client reads a pod's token again every minute. All credentials are read again when the API server refuses them: a
+kubeconfig's token may come from a plugin, and a certificate authority is replaced after some years.
 """
 
 from __future__ import annotations
 
 import os
-import ssl
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
+import aiohttp
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
 from yaml import YAMLError
 
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube.kubeconfig import existing
 from isvc_operator.text import one_line
-from isvc_operator.tls import trusting
 
-# What the library raises for a file that is no kubeconfig.
+_BEARER: Final = "BearerToken"  # the client's name of the header Authorization, whatever its scheme
+# What the client raises for a file that is no kubeconfig.
 _OF_ANOTHER_SHAPE: Final = (TypeError, AttributeError, KeyError)
-SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-TOKEN_SECONDS: Final = 60.0  # after which a pod's token, which lives for an hour, is read again
-
-
-@dataclass(frozen=True)
-class Access:
-    """The API server's URL and what it needs. ``authority``: a file; None for those of the system.
-
-    ``authorization`` is a header, and None with a client certificate. ``namespace``: that of the kubeconfig's context.
-    """
-
-    server: str
-    tls: ssl.SSLContext
-    authority: str | None = None
-    authorization: str | None = None
-    server_name: str | None = None
-    proxy: str | None = None
-    namespace: str | None = None
-
-    def of_token(self, token: str) -> Access:
-        """Return the same API server for the owner of a token, with nothing of these credentials."""
-        tls = trusting(self.authority)
-        tls.check_hostname, tls.verify_mode = self.tls.check_hostname, self.tls.verify_mode
-        return replace(self, tls=tls, authorization=f"Bearer {token}", namespace=None)
+_UNREADABLE: Final = (ConfigException, YAMLError, OSError, ValueError, *_OF_ANOTHER_SHAPE)
 
 
 @dataclass
 class Credentials:
-    """Those of ``kubeconfig``, or else of the pod's service account. ``clock`` counts seconds.
+    """A client's settings. ``read`` fills them, at first and whenever they have to be read again; raises ConfigError.
 
-    ``context``: which of the kubeconfig's; the current one without it.
-
-    A pod's token is read again every minute, all credentials are when the API server refuses them.
+    ``namespace`` is that of the kubeconfig's context.
     """
 
-    kubeconfig: str | None
-    clock: Callable[[], float] = time.monotonic
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    context: str | None = None
-    _due: float = float("inf")
+    read: Callable[[Configuration], Awaitable[str | None]]
+    configuration: Configuration
+    namespace: str | None = None
+    _header: str | None = None  # that of the last request
 
-    async def load(self) -> None:
-        """Read them from their files; raises ConfigError."""
-        if self.kubeconfig:
-            self.access = await _of_kubeconfig(self.kubeconfig, self.context)
-        else:
-            self.access = _of_pod(self.environment)
-            self._due = self.clock() + TOKEN_SECONDS
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+        host: str = self.configuration.host
+        return host
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy to the API server: the kubeconfig's, else that of the environment."""
+        parts = urlsplit(self.server)
+        found: str | None = self.configuration.proxy
+        return found or (None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme))
 
     async def load_again(self) -> None:
-        """Read them again; connections trust the authority that the file names now, too: it may be another one."""
-        tls = self.access.tls
-        with suppress(ConfigError, OSError):  # it is being replaced; the next refusal looks again
-            await self.load()
-            self.access = replace(self.access, tls=tls)
-            if self.access.authority:
-                tls.load_verify_locations(self.access.authority)
+        """Read them again. One that is being replaced stays as it was; the next refusal looks again."""
+        with suppress(ConfigError):
+            await self.read(self.configuration)
 
     async def authorization(self) -> str | None:
         """Return the header for the next request."""
-        if self.clock() >= self._due:
-            await self.load_again()
-        return self.access.authorization
+        with suppress(ConfigException, OSError):  # the token is being replaced
+            found = (await self.configuration.auth_settings()).get(_BEARER)
+            self._header = found["value"].strip() if found else None
+        return self._header
 
     async def replaced(self, refused: str | None) -> bool:
         """Whether there is another header than the one that the API server has refused; looks for it once."""
-        if self.access.authorization == refused:
+        if await self.authorization() == refused:
             await self.load_again()
-        return self.access.authorization != refused
+        return await self.authorization() != refused
+
+    def of_token(self, token: str) -> Credentials:
+        """Return those of the owner of a token for the same API server, with nothing of these credentials."""
+        ours, theirs = self.configuration, _configuration()
+        for name in ("host", "ssl_ca_cert", "verify_ssl", "tls_server_name", "proxy"):
+            setattr(theirs, name, getattr(ours, name))
+        if token:
+            theirs.api_key[_BEARER] = f"Bearer {token}"
+        return Credentials(_nothing, theirs)
+
+    def connect(self, agent: str, observed_by: list[aiohttp.TraceConfig]) -> RESTClientObject:
+        """Return the client's connections; raises ConfigError for a certificate that cannot be read."""
+        settings = self.configuration
+        settings.trace_configs = observed_by
+        settings.client_session_kwargs = {
+            # To compress costs the API server more than it saves.
+            "headers": {"User-Agent": agent, "Accept-Encoding": "identity"},
+            "trust_env": False,  # aiohttp would read the environment, and the file netrc, for each request
+            "cookie_jar": aiohttp.DummyCookieJar(),
+        }
+        try:
+            connections = RESTClientObject(settings)
+        except OSError as error:
+            raise _unusable("the certificates of the API server cannot be used", error) from error
+        connections.pool_manager = (
+            connections._create_pool_manager()
+        )  # for the client, a subclass's; for us, to send with
+        return connections
 
 
-@dataclass(frozen=True)
-class TokenOfAnother:
-    """The credentials of somebody whose token is known: it is that person's to renew. ``access``: of that token."""
+async def credentials_of(kubeconfig: str | None, *, context: str | None = None) -> Credentials:
+    """Return those of the kubeconfig, and else of the pod's service account; raises ConfigError.
 
-    access: Access
+    ``context``: which of the kubeconfig's; the current one without it.
+    """
 
-    async def load_again(self) -> None:
-        """Trust the authority that the file names now, too."""
-        with suppress(OSError, ssl.SSLError):  # it is being replaced; the next failure looks again
-            if self.access.authority:
-                self.access.tls.load_verify_locations(self.access.authority)
+    async def read(found: Configuration) -> str | None:
+        if kubeconfig:
+            return await _read_kubeconfig(kubeconfig, context, found)
+        _read_service_account(found)
+        return None
 
-    async def authorization(self) -> str | None:
-        """Return the header for the next request."""
-        return self.access.authorization
-
-    async def replaced(self, refused: str | None) -> bool:
-        """There is no other token."""
-        return self.access.authorization != refused
+    found = _configuration()
+    namespace = await read(found)
+    return Credentials(read, found, namespace)
 
 
-def _of_pod(environment: Mapping[str, str]) -> Access:
-    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
-    if not (host and port):
-        raise _unusable("no kubeconfig is set, and this is not a pod", "KUBERNETES_SERVICE_HOST is not set")
-    authority = str(SERVICE_ACCOUNT / "ca.crt")
-    try:
-        token = (SERVICE_ACCOUNT / "token").read_text().strip()
-        tls = trusting(authority)
-    except OSError as error:
-        raise _unusable("no kubeconfig is set, and the pod has no service account", error) from error
-    if not token:
-        raise _unusable("no kubeconfig is set, and the pod's service account cannot be used", "its token is empty")
-    return Access(f"https://{f'[{host}]' if ':' in host else host}:{port}", tls, authority, f"Bearer {token}")
+async def _nothing(_: Configuration) -> str | None:
+    """Another's token is that person's to renew."""
+    return None
 
 
-async def _of_kubeconfig(path: str, context: str | None) -> Access:
-    from kubernetes.aio.client import Configuration
-    from kubernetes.aio.config import ConfigException, load_kube_config
-
+def _configuration() -> Configuration:
     found = Configuration()
+    found.connection_pool_maxsize = 0  # no limit: a watch keeps its connection
+    # Python 3.13 also refuses a certificate without key identifiers; those of older clusters (EKS, MicroK8s) lack them.
+    # kubectl accepts them; chain, dates and host are checked as ever.
+    found.disable_strict_ssl_verification = True
+    return found
+
+
+def _read_service_account(found: Configuration) -> None:
+    if SERVICE_HOST_ENV_NAME not in os.environ:
+        raise _unusable("no kubeconfig is set, and this is not a pod", f"{SERVICE_HOST_ENV_NAME} is not set")
     try:
-        loaded = await load_kube_config(config_file=existing(path), context=context, client_configuration=found)
-        namespace = loaded.current_context["context"].get("namespace")
-        tls = trusting(found.ssl_ca_cert)
-        if found.cert_file:
-            tls.load_cert_chain(found.cert_file, found.key_file)
-    except (ConfigException, YAMLError, OSError, ValueError, *_OF_ANOTHER_SHAPE) as error:
+        load_incluster_config(found)
+    except (ConfigException, OSError) as error:
+        raise _unusable("no kubeconfig is set, and the pod's service account cannot be used", error) from error
+
+
+async def _read_kubeconfig(path: str, context: str | None, found: Configuration) -> str | None:
+    try:
+        loaded: Any = await load_kube_config(config_file=existing(path), context=context, client_configuration=found)
+        namespace: str | None = loaded.current_context["context"].get("namespace")
+    except _UNREADABLE as error:
         raise _unusable(f"kubeconfig {path} cannot be used", error) from error
-    if not found.verify_ssl:
-        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    token = found.api_key.get("BearerToken")
-    return Access(found.host, tls, found.ssl_ca_cert, token, found.tls_server_name, found.proxy, namespace)
+    return namespace
 
 
 def _unusable(what: str, why: object) -> ConfigError:
