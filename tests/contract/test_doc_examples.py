@@ -55,6 +55,7 @@ _PLANNED = "tests/integration/migrate/test_changeover.py::test_the_page_plans_wi
 _VALIDATED = "tests/unit/cli/test_validate_page.py::test_the_lines_of_the_page_are_printed"
 _KUBECTL = "tests/integration/cli/test_kubectl_blocks.py::"
 _BLOCK = _KUBECTL + "test_a_block_does_what_it_says"
+_KOPF = "tests/integration/operator_core/test_kopf_run.py::test_kopf_run_serves_services_and_probes"
 _CONDITIONS = _KUBECTL + "test_conditions_are_counted"
 _KSERVES = _KUBECTL + "test_runtimes_of_kserve_are_installed"
 _BESIDE = _KUBECTL + "test_what_is_beside_the_operator_is_found_and_applied"
@@ -118,6 +119,7 @@ RUN_BY: dict[str, str] = {
     'docs/run-on-a-laptop.md: make run        # the sample, until Ctrl-C': _MAKE,
     'docs/run-on-a-laptop.md: $ isvc run examples/bert/inferenceservice.yaml --pvc': _ADDRESSES,
     'docs/run-on-a-laptop.md: isvc render examples/bert/inferenceservice.yaml': _RENDERED,
+    'docs/run-with-kopf.md: kopf run -m isvc_operator.handlers.operator -A --sta': _KOPF,
     'docs/see-inside.md: $ isvc status': _SEEN,
     'docs/see-inside.md: $ isvc status torchserve': _SEEN,
     'docs/see-inside.md: $ isvc diagnose torchserve': _SEEN,

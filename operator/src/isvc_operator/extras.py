@@ -17,7 +17,7 @@ _PACKAGES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "validate": frozenset({"jsonschema_rs"}),
         "cli": frozenset(
             {
-                *("click", "kubernetes", "aiohttp", "pydantic", "yaml", "cel_expr_python", "prometheus_client"),
+                *("click", "kopf", "kubernetes", "aiohttp", "pydantic", "yaml", "cel_expr_python", "prometheus_client"),
                 *("cryptography", "jinja2", "rich", "httptools", "uvloop", "javaproperties"),
             }
         ),

@@ -140,22 +140,15 @@ BOUNDS: tuple[Bound, ...] = (
         constant="isvc_operator.limits:WATCH_LINE_BYTES",
         unit=Unit.BYTES,
         beyond="the watch is opened again with backoff",
-        test="tests/unit/operator_core/kube/test_watch.py::test_an_event_without_an_end_is_a_failure",
+        test="tests/unit/operator_core/kube/test_watch_session.py::test_an_event_without_an_end_is_a_failure",
     ),
     Bound(
-        what="silence on a watch on which the API server sends bookmarks",
+        what="silence on an open watch",
         constant="isvc_operator.limits:WATCH_IDLE_SECONDS",
         unit=Unit.SECONDS,
-        beyond="the watch is opened again, and others on which nothing was heard since, too",
-        test="tests/unit/operator_core/kube/test_watch.py::"
-        "test_a_watch_on_which_nothing_comes_any_more_is_opened_again",
-    ),
-    Bound(
-        what="silence on a watch of a kind that has never changed",
-        constant="isvc_operator.limits:WATCH_QUIET_SECONDS",
-        unit=Unit.SECONDS,
         beyond="the watch is opened again",
-        test="tests/unit/operator_core/kube/test_watch.py::test_a_watch_on_which_nothing_has_come_yet_is_opened_again",
+        test="tests/unit/operator_core/kube/test_watch_session.py::"
+        "test_a_watch_on_which_nothing_comes_any_more_is_opened_again",
     ),
     Bound(
         what="silence on a watch of the operator",

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kopf.testing import KopfRunner
 
-from isvc_operator.handlers import operator as handlers
+from isvc_operator.handlers import running
 from isvc_operator.kube.requests import path_of
-from isvc_operator.telemetry.tracing import NoTracer
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Backend, install_crds, restartable
 from tests.support.faulty_api import kubeconfig_of
@@ -128,12 +127,12 @@ def test_an_operator_that_ran_while_etcd_was_restored_ends_with_the_reason(backe
 async def test_a_stop_does_not_wait_for_an_api_server_that_does_not_respond(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "FINISH_SECONDS", 3600.0)
+    monkeypatch.setattr(running, "FINISH_SECONDS", 3600.0)
     async with scripted(says(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n")) as server:
-        options = handlers.OperatorOptions(kubeconfig=str(kubeconfig_of(f"http://{server.host}", tmp_path)))
-        running = asyncio.create_task(handlers.run(options, lambda: "2026-11-23T12:00:00Z", NoTracer()))
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig_of(f"http://{server.host}", tmp_path)))
+        runner = KopfRunner(["run", "-A", "--standalone", "-m", "isvc_operator.handlers.operator"], timeout=WITHIN)
+        await asyncio.to_thread(runner.__enter__)
         await server.asked.wait()
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(running, WITHIN)
+        await asyncio.to_thread(runner.__exit__, None, None, None)
 
-    assert running.exception() is None
+    assert (runner.exit_code, runner.exception) == (0, None)

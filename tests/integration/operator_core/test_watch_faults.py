@@ -16,20 +16,19 @@ from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.handlers.watches import Affected
 from isvc_operator.kube import client as client_module
-from isvc_operator.kube import silence as silence_module
+from isvc_operator.kube import kopf_settings
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import connect_watches
-from isvc_operator.kube.heard import Heard
-from isvc_operator.kube.scope import Scope
-from isvc_operator.kube.silence import Silence
-from isvc_operator.kube.watch import Watching
-from isvc_operator.kube.watches import Watches
+from isvc_operator.kube.follow import follow
+from isvc_operator.kube.watch_session import Watching, WatchSession
+from isvc_operator.kube.watching import Collection, Watch
 from isvc_operator.manifests import ServiceKey
 from tests.support.apiserver import ApiServer, Backend, restartable
 from tests.support.tcp_proxy import TcpProxy, proxying
 
 WITHIN = 60.0  # seconds, on a busy machine
 SERVICES = "/api/v1/namespaces/default/services"
+WATCHED = Collection(kind_named("Service"))
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +40,7 @@ def backend(assets: Path) -> Iterator[Backend]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Watches that wait less long than the minute in which the API server says something."""
-    monkeypatch.setattr(silence_module, "WATCH_IDLE_SECONDS", 2.0)
-    monkeypatch.setattr(silence_module, "WATCH_QUIET_SECONDS", 3.0)
+    monkeypatch.setattr(kopf_settings, "WATCH_IDLE_SECONDS", 2.0)
     monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 2.0)
 
 
@@ -53,7 +51,11 @@ class Watched:
     proxy: TcpProxy
     cache: Cache
     queued: list[ServiceKey]
-    watches: Watches
+    session: WatchSession
+
+    @property
+    def watch(self) -> Watch:
+        return self.session.watch_of(WATCHED)
 
     def names(self) -> set[str]:
         return {item["metadata"]["name"] for item in self.cache.of_kind("Service")}
@@ -67,14 +69,12 @@ async def watching(server: ApiServer, folder: Path) -> AsyncIterator[Watched]:
         (folder / "kubeconfig").write_text(json.dumps(config))
         async with connect_watches(str(folder / "kubeconfig")) as api:
             cache, queued = Cache(LABEL_SERVICE), list[ServiceKey]()
-            shared = Watching(api, Heard(asyncio.get_running_loop().time), Silence(), lambda: 0.0)
-            watches = Watches(
-                shared, Scope(kinds=(kind_named("Service"),)), Affected(cache, queued.append, queued.extend)
-            )
-            task = asyncio.create_task(watches.run())
+            affected = Affected(cache, queued.append, queued.extend)
+            session = WatchSession(Watching(api, asyncio.get_running_loop().time, lambda: 0.0), affected)
+            task = asyncio.create_task(follow(session, WATCHED, affected))
             try:
-                await watches.filled()
-                yield Watched(proxy, cache, queued, watches)
+                await session.watch_of(WATCHED).known.wait()
+                yield Watched(proxy, cache, queued, session)
             finally:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
@@ -136,9 +136,9 @@ async def test_an_open_watch_is_silent_to_healthz_only_when_it_cannot_be_opened_
 ) -> None:
     async with watching(backend.server, tmp_path) as watched:
         watched.proxy.silent = True
-        await until(lambda: all(state.silent > 2.5 for state in watched.watches.states()))
+        await until(lambda: watched.watch.state().silent > 2.5)
         watched.proxy.silent = False
-        await until(lambda: all(state.silent < 2.0 for state in watched.watches.states()))
+        await until(lambda: watched.watch.state().silent < 2.0)
 
 
 async def test_what_was_deleted_while_the_connection_was_lost_is_reported_by_a_list(
@@ -165,6 +165,23 @@ async def test_what_was_deleted_while_the_connection_was_lost_is_reported_by_a_l
         await until(lambda: watched.names() == {"kept", "new"})
 
     assert {"gone", "new"} <= {key.name for key in watched.queued}
+
+
+async def test_a_version_that_has_expired_is_told_to_kopf_as_such(backend: Backend, tmp_path: Path) -> None:
+    """The API server's own words for it: a response with 200 whose only event is an error."""
+    async with watching(backend.server, tmp_path) as watched:
+        url = f"{WATCHED.path}?watch=true&resourceVersion=1&allowWatchBookmarks=true&labelSelector={LABEL_SERVICE}"
+        create(backend.server, "another")
+        newest = backend.server.send("GET", SERVICES)["metadata"]["resourceVersion"]
+        compact(backend, int(newest))
+        backend.apiserver.end()
+        backend.apiserver.start()
+        await asyncio.to_thread(backend.wait_until_ready)
+        async with await watched.session.request("get", url) as response:
+            lines = [json.loads(line) async for line in response.content.iter_chunked(1)]
+    delete(backend.server, "another")
+
+    assert lines == [{"type": "ERROR", "object": {"code": 410}}]
 
 
 def compact(backend: Backend, revision: int) -> None:

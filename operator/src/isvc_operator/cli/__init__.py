@@ -121,7 +121,7 @@ def _failures() -> tuple[type[OperatorError], ...]:
     from isvc_operator.cluster.errors import NotSeen
     from isvc_operator.dashboard.errors import DashboardFailed
     from isvc_operator.kube.errors import KubeError
-    from isvc_operator.kube.watch import OlderState
+    from isvc_operator.kube.watching import OlderState
     from isvc_operator.local.errors import RunFailed
     from isvc_operator.migrate.errors import MigrationFailed
     from isvc_operator.predict.errors import PredictFailed

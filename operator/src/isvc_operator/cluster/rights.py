@@ -20,7 +20,7 @@ from isvc_operator.api.kinds import (
 from isvc_operator.cluster.errors import NotAllowed
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.scope import may, may_watch
-from isvc_operator.kube.watch import Collection
+from isvc_operator.kube.watching import Collection
 from isvc_operator.view.source import LOG, Shown
 
 _SERVICES: Final = kind_named(inference_service.KIND)

@@ -19,9 +19,9 @@ from isvc_operator.cluster.reach import Reach
 from isvc_operator.cluster.rights import Rights, rights_of
 from isvc_operator.cluster.ways_in import metrics_place
 from isvc_operator.kube.client import ProxyApi
-from isvc_operator.kube.heard import Heard
-from isvc_operator.kube.silence import Silence
-from isvc_operator.kube.watch import Watch, Watching
+from isvc_operator.kube.follow import follow
+from isvc_operator.kube.watch_session import Watching, WatchSession
+from isvc_operator.kube.watching import Collection
 from isvc_operator.manifests import ServiceKey, name_of
 from isvc_operator.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 
@@ -66,11 +66,9 @@ class ClusterSource:
         self._reach = self.reached_by(api)
         self._log_ends = LogEnds(api, self._clock)
         self._hidden = rights.hidden
-        self._heard = Heard(self._clock)
-        watching = Watching(
-            api, self._heard, Silence(), random.random, recheck=_RECHECK, kept=self._objects.kept_of_list
-        )
-        self._watches = [(item, Watch(watching, item, self._objects)) for item in rights.collections]
+        watching = Watching(api, self._clock, random.random, recheck=_RECHECK, kept=self._objects.kept_of_list)
+        self._session = WatchSession(watching, self._objects)
+        self._watches = [self._session.watch_of(item) for item in rights.collections]
         self._due: dict[ServiceKey, float] = {}  # when the logs of a service are read next
         self._reading: set[ServiceKey] = set()  # whose logs are being read
         self._more_due = asyncio.Event()
@@ -82,20 +80,20 @@ class ClusterSource:
         """Follow the cluster until cancelled; raises OlderState."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._read_logs())
-            first = [watch for collection, watch in self._watches if collection.kind.role is not Role.EVENT]
+            first = [watch for watch in self._watches if watch.collection.kind.role is not Role.EVENT]
             for watch in first:
-                tasks.create_task(watch.run())
+                tasks.create_task(self._follow(watch.collection))
             for watch in first:  # the pods have to be known, so that the Events of others are not kept
                 await watch.known.wait()
-            for collection, watch in self._watches:
-                if collection.kind.role is Role.EVENT:
-                    tasks.create_task(watch.run())
+            for watch in self._watches:
+                if watch.collection.kind.role is Role.EVENT:
+                    tasks.create_task(self._follow(watch.collection))
 
     async def filled(self) -> None:
         """Wait until all that exists is known, but the logs; raises NotInstalled."""
-        for collection, watch in self._watches:
+        for watch in self._watches:
             await watch.known.wait()
-            if watch.is_missing and collection.kind.name == inference_service.KIND:
+            if watch.is_missing and watch.collection.kind.name == inference_service.KIND:
                 raise NotInstalled(
                     "the cluster has no InferenceServices: install the operator, or KServe's CRDs, first"
                 )
@@ -136,7 +134,8 @@ class ClusterSource:
 
     def silent(self) -> float:
         """Return for how many seconds a watch has been lost; 0 if all are open."""
-        return self._heard.lost()
+        lost = [watch.lost for watch in self._watches if watch.lost is not None]
+        return self._clock() - min(lost) if lost else 0.0
 
     def log(
         self,
@@ -163,6 +162,9 @@ class ClusterSource:
     def reached_by(self, api: ProxyApi) -> Reach:
         """Return what reads logs and sends requests with the rights of somebody else."""
         return Reach(api, self._objects, self._changed)
+
+    async def _follow(self, collection: Collection) -> None:
+        await follow(self._session, collection, self._objects)
 
     def _note(self, keys: Iterable[ServiceKey]) -> None:
         found = [*keys]

@@ -1,1 +1,1 @@
-"""Runs the operator: what watches report reaches the cache and the queue; configuration, probes and metrics."""
+"""The operator on kopf: its start and end, what each change does to the cache and the queue, configuration, probes."""

@@ -1,4 +1,4 @@
-"""One replica of the operator: it watches, and reconciles all services while it leads."""
+"""One replica of the operator: it takes what kopf watches, and reconciles all services while it leads."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from isvc_operator.kube.election import Election
 from isvc_operator.kube.ignored_settings import IgnoredSettings
 from isvc_operator.kube.pause import Pause
 from isvc_operator.kube.scope import Scope
-from isvc_operator.kube.watch import Watching
-from isvc_operator.kube.watches import Watches
+from isvc_operator.kube.watch_session import Watching, WatchSession
+from isvc_operator.kube.watching import Watch
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.phase import phase_of
 from isvc_operator.reconcile import Reconciler
@@ -55,7 +55,9 @@ class Replica:
         self._clock = clock
         self._started = clock()
         self._began = False
-        self.watches = Watches(watching, scope, Affected(self._cache, self._enqueue, self._enqueue_many))
+        self.scope = scope
+        self.affected = Affected(self._cache, self._enqueue, self._enqueue_many)
+        self.session = WatchSession(watching, self.affected)
 
     @property
     def leads(self) -> bool:
@@ -93,17 +95,32 @@ class Replica:
         """Return the state that the probes ask for."""
         return Snapshot(
             running=self._clock() - self._started,
-            discovered=self.watches.discovered,
+            discovered=self._discovered,
             leader=self.leads,
             pause=self._pause.left,
             queue=self._worker.state(),
-            watches=self.watches.states(),
+            watches=tuple(watch.state() for watch in self._watches() if not watch.is_missing),
         )
 
     def counted(self) -> Snapshot:
         """Return the state with the services by phase."""
         services = Counter(phase_of(body) for body in self._cache.of_kind(KIND))
         return replace(self.snapshot(), contested=self._reconciler.contested(), services=services)
+
+    @property
+    def _discovered(self) -> bool:
+        """Whether the namespaces that there are to watch are known."""
+        return not self.scope.depends_on_namespaces or self.session.namespaces_known.is_set()
+
+    def _watches(self) -> list[Watch]:
+        return [self.session.watch_of(item) for item in self.scope.collections(self.session.namespaces())]
+
+    async def _filled(self) -> None:
+        """Wait until all objects that exist are known."""
+        if self.scope.depends_on_namespaces:
+            await self.session.namespaces_known.wait()
+        for watch in self._watches():
+            await watch.known.wait()
 
     def _enqueue(self, key: ServiceKey) -> None:
         if self._began:  # until then it stands by, and then it queues all services
@@ -115,7 +132,7 @@ class Replica:
 
     async def _work(self, stop: asyncio.Event) -> None:
         # The first reconcile sees the whole cluster. An API server that does not respond does not delay a stop.
-        await until_one_ends(self.watches.filled(), until_set(stop))
+        await until_one_ends(self._filled(), until_set(stop))
         if stop.is_set():
             return
         await self._begin()

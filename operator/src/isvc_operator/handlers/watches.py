@@ -8,7 +8,7 @@ from typing import Any
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role, is_a, kind_named
 from isvc_operator.kube.cache import Cache, key_of, version_of
-from isvc_operator.kube.watch import LATEST, Collection, OlderState
+from isvc_operator.kube.watching import LATEST, Collection, OlderState
 from isvc_operator.manifests import Manifest, ServiceKey, name_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from isvc_operator.api.kinds import ResourceKind, Role, kind_named
+from isvc_operator.api.kinds import ResourceKind, kind_named
 from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
 from isvc_operator.limits import LOG_READ_BYTES
 from isvc_operator.manifests import Manifest
@@ -123,33 +123,11 @@ def replace_lease(lease: Manifest) -> ApiRequest:
     return ApiRequest("PUT", _lease_path(metadata["namespace"], metadata["name"]), body=lease)
 
 
-def list_objects(kind: ResourceKind, namespace: str, *, page: str = "", limit: int, fields: str = "") -> ApiRequest:
-    """List the watched objects of a kind; ``page`` is the ``continue`` token of the previous page.
-
-    ``fields`` is a field selector.
-    """
-    query = [*_selected(kind, fields), ("limit", str(limit))]
-    if page:
-        query.append(("continue", page))
-    return ApiRequest("GET", collection_path(kind, namespace), tuple(query), accept=_accepted(kind, "List"))
-
-
-def watch_objects(kind: ResourceKind, namespace: str, version: str, fields: str = "") -> ApiRequest:
-    """Watch the objects of a kind from a resource version on; the API server ends the watch after 30 to 60 minutes."""
-    query = (*_selected(kind, fields), ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", version))
-    return ApiRequest("GET", collection_path(kind, namespace), query, accept=_accepted(kind, ""))
-
-
-def _selected(kind: ResourceKind, fields: str) -> tuple[tuple[str, str], ...]:
+def list_objects(kind: ResourceKind, namespace: str, *, page: str = "", limit: int) -> ApiRequest:
+    """List the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
     labels = (("labelSelector", LABEL_SERVICE),) if kind.selected_by_label else ()
-    return (*labels, ("fieldSelector", fields)) if fields else labels
-
-
-def _accepted(kind: ResourceKind, suffix: str) -> str:
-    """Return what to accept: of kinds that only tell what there is, the metadata alone."""
-    if kind.role is Role.DISCOVERY:
-        return f"application/json;as=PartialObjectMetadata{suffix};g=meta.k8s.io;v=v1"
-    return "application/json"
+    query = (*labels, ("limit", str(limit)), *((("continue", page),) if page else ()))
+    return ApiRequest("GET", collection_path(kind, namespace), query, accept="application/json")
 
 
 def create(manifest: Manifest) -> ApiRequest:

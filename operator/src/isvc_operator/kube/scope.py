@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Final
+
+from kopf._cogs.structs.references import NamespaceName, match_namespace
 
 from isvc_operator.api.kinds import KINDS, ResourceKind, Role, with_role
 from isvc_operator.errors import ConfigError
@@ -19,6 +20,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.watching import Collection
 
 log = logging.getLogger(__name__)
 
@@ -45,26 +47,28 @@ class Scope:
     notices_crds: bool = True
 
     @property
-    def has_patterns(self) -> bool:
-        """Whether the namespaces to watch depend on those that exist."""
-        return any(map(_is_pattern, self.namespaces))
+    def depends_on_namespaces(self) -> bool:
+        """Whether what is watched depends on the namespaces that exist."""
+        return bool(self.namespaces) and self.notices_crds
+
+    def collections(self, existing: Iterable[str]) -> list[Collection]:
+        """Return what is watched if these namespaces exist."""
+        if not self.namespaces:
+            places: Iterable[str] = [""]
+        else:
+            places = filter(self.matches, existing) if self.notices_crds else self.namespaces
+        return [
+            *(Collection(kind, place) for place in places for kind in self.kinds if kind.namespaced),
+            *(Collection(kind) for kind in self.kinds if not kind.namespaced),
+        ]
 
     def matches(self, namespace: str) -> bool:
         """Whether a namespace is to be watched."""
-        return any(_matches(namespace, pattern) for pattern in self.namespaces)
+        return any(match_namespace(NamespaceName(namespace), pattern) for pattern in self.namespaces)
 
 
 def _is_pattern(name: str) -> bool:
     return any(sign in name for sign in _PATTERN_SIGNS)
-
-
-def _matches(namespace: str, pattern: str) -> bool:
-    globs = [glob.strip() for glob in pattern.split(",")]
-    matches = globs[0].startswith("!")  # all but those
-    for glob in globs:
-        if fnmatchcase(namespace, glob.removeprefix("!")):
-            matches = not glob.startswith("!")
-    return matches
 
 
 async def scope_of(api: KubeApi, namespaces: tuple[str, ...], wait: Wait = asyncio.sleep) -> Scope:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from yarl import URL
 
-from isvc_operator.api.kinds import KINDS, kind_named
-from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.api.kinds import kind_named
 from isvc_operator.kube import requests
 from isvc_operator.kube.requests import ApiRequest, path_of
 from tests.support.builders import a_child, a_service_body
@@ -45,50 +44,6 @@ def test_what_carries_a_services_label_is_listed_in_pages() -> None:
         query=(("labelSelector", "serving.kserve.io/inferenceservice"), ("limit", "50"), ("continue", "next")),
         accept="application/json",
     )
-
-
-def test_a_watch_goes_on_from_a_version_and_asks_for_bookmarks() -> None:
-    assert requests.watch_objects(kind_named("InferenceService"), "", "17") == ApiRequest(
-        method="GET",
-        path="/apis/serving.kserve.io/v1beta1/inferenceservices",
-        query=(("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", "17")),
-        accept="application/json",
-    )
-
-
-def test_only_children_and_pods_with_a_services_label_are_sent_by_the_api_server() -> None:
-    selected = {
-        kind.plural: dict(requests.watch_objects(kind, "", "1").query).get("labelSelector")
-        for kind in KINDS
-        if kind.watched
-    }
-
-    assert {plural for plural, label in selected.items() if label == LABEL_SERVICE} == {
-        "deployments",
-        "services",
-        "ingresses",
-        "httproutes",
-        "grpcroutes",
-        "horizontalpodautoscalers",
-        "scaledobjects",
-        "networkpolicies",
-        "pods",
-    }
-    assert {plural for plural, label in selected.items() if label is None} == {
-        "inferenceservices",
-        "servingruntimes",
-        "clusterservingruntimes",
-        "clusterstoragecontainers",
-        "poddisruptionbudgets",
-    }
-
-
-@pytest.mark.parametrize("name", ["CustomResourceDefinition", "Namespace"])
-def test_of_what_tells_only_what_there_is_the_metadata_is_enough(name: str) -> None:
-    kind, accepted = kind_named(name), "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
-
-    assert requests.list_objects(kind, "", limit=500).accept == accepted.format("List")
-    assert requests.watch_objects(kind, "", "1").accept == accepted.format("")
 
 
 def test_a_creation() -> None:

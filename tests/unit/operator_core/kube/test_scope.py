@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from isvc_operator.api.kinds import KINDS
+from isvc_operator.api.kinds import KINDS, kind_named
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.kube.scope import Scope, scope_of
+from isvc_operator.kube.watching import Collection
 
 EVERYTHING = tuple(kind for kind in KINDS if kind.watched)
 OF_NAMESPACES = tuple(kind for kind in EVERYTHING if kind.namespaced)
@@ -118,11 +119,44 @@ async def test_a_pattern_of_namespaces_needs_permission_to_list_them() -> None:
     ],
 )
 def test_a_pattern_names_what_matches_and_what_does_not(patterns: tuple[str, ...], matching: set[str]) -> None:
-    scope = Scope(patterns)
-
-    assert scope.has_patterns
-    assert {name for name in ("team-a", "team-b", "other") if scope.matches(name)} == matching
+    assert {name for name in ("team-a", "team-b", "other") if Scope(patterns).matches(name)} == matching
 
 
-def test_names_are_no_patterns() -> None:
-    assert not Scope(("team", "other")).has_patterns
+POD, RUNTIME = kind_named("Pod"), kind_named("ClusterServingRuntime")
+
+
+@pytest.mark.parametrize(
+    ("scope", "places"),
+    [
+        (Scope(), [""]),
+        (Scope(notices_crds=False), [""]),
+        (Scope(("team-*,!team-b", "other")), ["team-a", "other"]),
+        (Scope(("other", "gone")), ["other"]),
+        (Scope(("other", "gone"), notices_crds=False), ["other", "gone"]),
+    ],
+    ids=[
+        "the whole cluster",
+        "the whole cluster without CRDs",
+        "namespaces that match",
+        "those that exist of the named ones",
+        "the named ones if it is not known which exist",
+    ],
+)
+def test_a_kind_is_watched_in_each_namespace_and_one_of_the_cluster_once(scope: Scope, places: list[str]) -> None:
+    scope = replace(scope, kinds=(POD, RUNTIME))
+
+    assert scope.collections(["team-a", "team-b", "other"]) == [
+        *(Collection(POD, place) for place in places),
+        Collection(RUNTIME),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scope", "depends"),
+    [(Scope(), False), (Scope(("team",)), True), (Scope(("team-*",)), True), (Scope(("team",), (), False), False)],
+    ids=["the whole cluster", "a name", "a pattern", "a name without CRDs"],
+)
+def test_what_is_watched_depends_on_the_namespaces_that_exist_if_they_may_be_listed(
+    scope: Scope, depends: bool
+) -> None:
+    assert scope.depends_on_namespaces is depends

@@ -1,4 +1,4 @@
-"""A watch of one kind: what it asks for, what it reports, and what it does when the API server fails."""
+"""A watch of one kind by kopf: what it asks for, what it reports, and what it does when the API server fails."""
 
 from __future__ import annotations
 
@@ -7,39 +7,45 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from isvc_operator.api.kinds import kind_named
-from isvc_operator.kube import silence as silence_module
-from isvc_operator.kube import watch as watch_module
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.kube import kopf_settings as settings_module
+from isvc_operator.kube import watch_session as session_module
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge
-from isvc_operator.kube.heard import Heard
+from isvc_operator.kube.follow import follow
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.silence import Silence
-from isvc_operator.kube.watch import LATEST, Collection, OlderState, Watch, Watching
+from isvc_operator.kube.watch_session import Watching, WatchSession
+from isvc_operator.kube.watching import LATEST, Collection, OlderState, Watch
 from isvc_operator.manifests import Manifest
 
 PODS = Collection(kind_named("Pod"), "models")
 ROUTES = Collection(kind_named("HTTPRoute"))
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @dataclass
 class Script:
     """An API server with answers to lists and watches, in their order. After the last, a watch stays open.
 
-    A list is a list of pages, or an error. A watch is a list of parts, or an error.
+    A list is a page, or an error. A watch is a list of parts, or an error. `crds` are those that are installed.
     """
 
     lists: list[Any]
     watches: list[Any] = field(default_factory=list)
+    crds: tuple[str, ...] = ()
     asked: list[tuple[str, ...]] = field(default_factory=list)
+    selected: list[tuple[str | None, str | None]] = field(default_factory=list)  # by label and by field
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def send(self, request: ApiRequest) -> str:
-        query = dict(request.query)
+        if request.path == CRDS:
+            return json.dumps(page(*self.crds))
+        query = self._note(request)
         self.asked.append(("list", query["limit"], query.get("continue", "")))
         if not self.lists:
             return await self._forever()
@@ -50,7 +56,7 @@ class Script:
 
     @asynccontextmanager
     async def stream(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
-        self.asked.append(("watch", dict(request.query)["resourceVersion"]))
+        self.asked.append(("watch", self._note(request)["resourceVersion"]))
         answer = self.watches.pop(0) if self.watches else None
         if isinstance(answer, Exception):
             raise answer
@@ -61,6 +67,11 @@ class Script:
             await self._forever()
         for part in answer or ():
             yield part
+
+    def _note(self, request: ApiRequest) -> dict[str, str]:
+        query = dict(request.query)
+        self.selected.append((query.get("labelSelector"), query.get("fieldSelector")))
+        return query
 
     async def _forever(self) -> str:
         self.waiting.set()
@@ -87,43 +98,45 @@ def page(*names: str, version: int = 10, more: str = "") -> dict[str, Any]:
     return {"metadata": {"resourceVersion": str(version), "continue": more}, "items": items or None}
 
 
+def line(change: str, body: Manifest) -> bytes:
+    """As the API server writes it: without spaces, and the type first."""
+    return json.dumps({"type": change, "object": body}, separators=(",", ":")).encode() + b"\n"
+
+
 def event(change: str, name: str = "a", version: int = 11) -> bytes:
-    body = {"metadata": {"name": name, "resourceVersion": str(version)}}
-    return json.dumps({"type": change, "object": body}).encode() + b"\n"
+    metadata = {"name": name, "resourceVersion": str(version)}
+    return line(change, {"kind": "Pod", "apiVersion": "v1", "metadata": metadata})
 
 
 def failure(code: int, message: str = "expired") -> bytes:
-    return (
-        json.dumps({"type": "ERROR", "object": {"kind": "Status", "code": code, "message": message}}).encode() + b"\n"
-    )
+    return line("ERROR", {"kind": "Status", "apiVersion": "v1", "message": message, "code": code})
 
 
 @pytest.fixture
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The back-off of the watch, which does not wait."""
-    found: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        found.append(seconds)
-
-    monkeypatch.setattr(watch_module.asyncio, "sleep", sleep)
-    return found
+def slept() -> list[float]:
+    """The back-off of the watch, which does not wait. kopf's own moment between two lists is not among it."""
+    return []
 
 
 async def run(
     api: Script,
     collection: Collection = PODS,
+    slept: list[float] | None = None,
     *,
     recheck: float | None = None,
-    then: Callable[[Watch], Awaitable[None]] | None = None,
+    then: Callable[[WatchSession, Watch], Awaitable[None]] | None = None,
 ) -> Taken:
     """Run a watch until it waits for more."""
-    taken = Taken()
-    heard = Heard(asyncio.get_running_loop().time)
-    watch = Watch(Watching(api, heard, Silence(), lambda: 1.0, recheck), collection, taken)
-    task = asyncio.create_task(watch.run())
+    taken, slept = Taken(), [] if slept is None else slept
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    clock = asyncio.get_running_loop().time
+    session = WatchSession(Watching(api, clock, lambda: 1.0, recheck, sleep=sleep), taken)
+    task = asyncio.create_task(follow(session, collection, taken))
     if then is not None:
-        await then(watch)
+        await then(session, session.watch_of(collection))
     waiting = asyncio.create_task(api.waiting.wait())
     await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -144,12 +157,40 @@ async def test_what_exists_is_listed_page_by_page_and_watched_from_there() -> No
     assert api.asked == [("list", "500", ""), ("list", "500", "next"), ("watch", "12"), ("watch", "13")]
 
 
+@pytest.mark.parametrize(
+    ("collection", "label", "fields"),
+    [
+        (PODS, LABEL_SERVICE, None),
+        (Collection(kind_named("InferenceService")), None, None),
+        (Collection(kind_named("PodDisruptionBudget"), "models"), None, None),
+        (Collection(kind_named("Event"), "models", "involvedObject.kind=Pod"), None, "involvedObject.kind=Pod"),
+        (  # as the dashboard watches it, which shows none of others
+            Collection(replace(kind_named("PodDisruptionBudget"), optional=True, others_watched=False), "models"),
+            LABEL_SERVICE,
+            None,
+        ),
+    ],
+    ids=["by its label", "all of it", "also those of others", "by a field", "without those of others"],
+)
+async def test_of_a_kind_is_watched_what_its_collection_selects(
+    collection: Collection, label: str | None, fields: str | None
+) -> None:
+    watches, api = list[Watch](), Script([page("a")])
+
+    async def remember(_: WatchSession, watch: Watch) -> None:
+        watches.append(watch)
+
+    assert (await run(api, collection, then=remember)).found == [(["a"], 10)]
+    assert [(watch.known.is_set(), watch.is_listed, watch.opened) for watch in watches] == [(True, True, 1)]
+    assert api.selected == [(label, fields)] * 2
+
+
 async def test_a_watch_that_ends_goes_on_after_its_last_event_or_bookmark(slept: list[float]) -> None:
     api = Script(
         [page()], [[event("MODIFIED", version=20) + event("BOOKMARK", version=25)], [event("DELETED", version=26)]]
     )
 
-    taken = await run(api)
+    taken = await run(api, slept=slept)
 
     assert [item[0] for item in taken.found] == [[], "MODIFIED", "DELETED"]
     assert api.asked[1:] == [("watch", "10"), ("watch", "25"), ("watch", "26")]
@@ -160,7 +201,7 @@ async def test_a_watch_that_ends_goes_on_after_its_last_event_or_bookmark(slept:
 async def test_a_version_that_has_expired_makes_it_list_again(expired: Any, slept: list[float]) -> None:
     api = Script([page("a", "gone"), page("a", version=50)], [expired])
 
-    taken = await run(api)
+    taken = await run(api, slept=slept)
 
     assert taken.found == [(["a", "gone"], 10), (["a"], 50)]
     assert api.asked == [("list", "500", ""), ("watch", "10"), ("list", "500", ""), ("watch", "50")]
@@ -172,14 +213,14 @@ async def test_after_an_error_of_a_watch_that_says_nothing_of_what_was_missed_it
 ) -> None:
     api = Script([page("a"), page()], [[failure(500, "cannot be decoded")]])
 
-    assert (await run(api)).found == [(["a"], 10), ([], 10)]
+    assert (await run(api, slept=slept)).found == [(["a"], 10), ([], 10)]
     assert slept == [0.5]
 
 
 async def test_a_continue_token_that_has_expired_makes_the_list_begin_anew(slept: list[float]) -> None:
     api = Script([page("a", more="next"), KubeError(410, "expired"), page("b")])
 
-    assert (await run(api)).found == [(["b"], 10)]
+    assert (await run(api, slept=slept)).found == [(["b"], 10)]
 
 
 async def test_after_a_lost_connection_it_lists_again_once(slept: list[float]) -> None:
@@ -187,7 +228,7 @@ async def test_after_a_lost_connection_it_lists_again_once(slept: list[float]) -
     lost = KubeError(0, "no response")
     api = Script([page("a"), lost, page("b", version=12)], [lost, [], []])
 
-    taken = await run(api)
+    taken = await run(api, slept=slept)
 
     assert taken.found == [(["a"], 10), (["b"], 12)]
     assert api.asked[-4:] == [("list", "500", ""), ("watch", "12"), ("watch", "12"), ("watch", "12")]
@@ -197,30 +238,32 @@ async def test_after_a_lost_connection_it_lists_again_once(slept: list[float]) -
 @pytest.mark.parametrize(
     "ended", [KubeError(0, "no response"), KubeError(410, "expired")], ids=["not reached", "expired"]
 )
-async def test_a_state_that_is_older_than_what_was_seen_before_ends_the_watch(
-    ended: KubeError, slept: list[float]
-) -> None:
+@pytest.mark.parametrize("told", ["list", "event", "bookmark"])
+async def test_a_state_that_is_older_than_what_was_seen_before_ends_the_watch(ended: KubeError, told: str) -> None:
     """After a restore of etcd no watch from a version that it has not reached yet would report anything."""
-    api = Script([page("a", version=10), page("a", version=9)], [ended])
+    said = {"list": [], "event": [[event("ADDED", version=12)]], "bookmark": [[event("BOOKMARK", version=12)]]}[told]
+    first = 12 if told == "list" else 10
+    api = Script([page("a", version=first), page("a", version=11)], [*said, ended])
 
-    with pytest.raises(OlderState, match="is at resource version 9 and was at 10 before"):
+    with pytest.raises(OlderState, match="is at resource version 11 and was at 12 before"):
         await run(api)
 
 
 async def test_a_watch_that_ends_at_once_is_not_opened_again_at_once(slept: list[float]) -> None:
-    await run(Script([page("a"), page("a")], [[], [], []]))
+    await run(Script([page("a"), page("a")], [[], [], []]), slept=slept)
 
     assert slept == [0.5, 1.0, 2.0]
 
 
 async def test_a_busy_api_server_is_left_alone_for_as_long_as_it_asks(slept: list[float]) -> None:
     busy = KubeError(429, "busy", retry_after=7.0)
-    api = Script([busy, page("a")], [busy])
+    api = Script([busy, page("a"), page("a")], [busy])
 
-    await run(api)
+    await run(api, slept=slept)
 
     assert slept == [7.0, 7.0]
-    assert api.asked == [("list", "500", ""), ("list", "500", ""), ("watch", "10"), ("watch", "10")]
+    listed = ("list", "500", "")
+    assert api.asked == [listed, listed, ("watch", "10"), listed, ("watch", "10")]
 
 
 async def test_failures_are_warned_of_when_they_do_not_end(
@@ -228,7 +271,7 @@ async def test_failures_are_warned_of_when_they_do_not_end(
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    await run(Script([*[KubeError(403, "forbidden")] * 3, page()]))
+    await run(Script([*[KubeError(403, "forbidden")] * 3, page()]), slept=slept)
 
     text = "/api/v1/namespaces/models/pods cannot be watched, and is tried again: forbidden"
     assert [(record.levelname, record.message) for record in caplog.records] == [
@@ -251,25 +294,16 @@ async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
 
 
 async def test_an_object_that_is_too_large_alone_is_a_failure(slept: list[float]) -> None:
-    await run(
-        Script(
-            [
-                ResponseTooLarge(0, "large"),
-                ResponseTooLarge(0, "large"),
-                ResponseTooLarge(0, "large"),
-                ResponseTooLarge(0, "large"),
-            ]
-        )
-    )
+    await run(Script([ResponseTooLarge(0, "large")] * 4), slept=slept)
 
     assert slept == [0.5]
 
 
 async def test_an_event_without_an_end_is_a_failure(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
-    monkeypatch.setattr(watch_module, "WATCH_LINE_BYTES", 10)
+    monkeypatch.setattr(session_module, "WATCH_LINE_BYTES", 10)
     api = Script([page()], [[b"x" * 8, b"x" * 8]])
 
-    await run(api)
+    await run(api, slept=slept)
 
     assert slept == [0.5]
 
@@ -280,47 +314,73 @@ async def test_an_event_that_is_nested_too_deeply_is_reported() -> None:
     assert (await run(Script([page()], [[deep]]))).found[1:] == [("ADDED", "a", "Pod", "v1")]
 
 
-async def test_a_kind_without_a_crd_is_known_to_be_missing_and_watched_once_it_is_installed() -> None:
-    async def install(watch: Watch) -> None:
-        await watch.known.wait()
-        assert watch.is_missing
-        watch.installed()
+MISSING = ObjectNotFound(404, "page not found")
 
-    missing = ObjectNotFound(404, "page not found")
-    api = Script([missing, page("a")])
+
+async def install(session: WatchSession, watch: Watch) -> None:
+    """Let the session hear of the CRDs once the kind is known to be missing."""
+    await watch.known.wait()
+    assert watch.is_missing
+    await session.request("get", f"https://api{CRDS}?limit=500")
+
+
+async def test_a_kind_without_a_crd_is_known_to_be_missing_and_watched_once_it_is_installed() -> None:
+    api = Script([MISSING, page("a")], crds=("httproutes.gateway.networking.k8s.io",))
 
     assert (await run(api, ROUTES, then=install)).found == [([], LATEST), (["a"], 10)]
+    assert api.asked == [("list", "500", ""), ("list", "500", ""), ("watch", "10")]
 
 
 async def test_a_crd_that_is_served_a_moment_after_its_installation_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch_module, "_FIRST_BACKOFF", 0.0)
-
-    async def install(watch: Watch) -> None:
-        await watch.known.wait()
-        watch.installed()
-
-    api = Script([ObjectNotFound(404, "page not found")] * 3 + [page("a")])
+    monkeypatch.setattr(session_module, "_FIRST_BACKOFF", 0.0)
+    api = Script([MISSING] * 3 + [page("a")], crds=("httproutes.gateway.networking.k8s.io",))
 
     assert (await run(api, ROUTES, then=install)).found == [([], LATEST), (["a"], 10)]
 
 
 async def test_a_crd_that_is_removed_takes_its_objects_along() -> None:
-    api = Script([page("a"), ObjectNotFound(404, "page not found")], [ObjectNotFound(404, "page not found")])
+    watches = list[Watch]()
 
-    async def removed(watch: Watch) -> None:
-        await watch.known.wait()
-        assert watch.is_missing
-        api.waiting.set()
+    async def remember(_: WatchSession, watch: Watch) -> None:
+        watches.append(watch)
 
-    assert (await run(api, ROUTES, then=removed)).found == [(["a"], 10), ([], LATEST)]
+    api = Script([page("a"), MISSING], [MISSING])
+
+    assert (await run(api, ROUTES, recheck=0.0, then=remember)).found == [(["a"], 10), ([], LATEST)]
+    assert [(watch.is_missing, watch.lost) for watch in watches] == [(True, None)]
 
 
 async def test_without_word_of_crds_a_missing_kind_is_looked_for_at_intervals() -> None:
-    api = Script([ObjectNotFound(404, "page not found"), page("a")])
+    api = Script([MISSING, page("a")])
 
     assert (await run(api, ROUTES, recheck=0.0)).found == [([], LATEST), (["a"], 10)]
+
+
+@pytest.mark.parametrize(("optional", "level"), [("HTTPRoute", "INFO"), ("InferenceService", "WARNING")])
+async def test_a_missing_kind_is_named_once_and_is_a_problem_only_if_it_has_to_be_there(
+    caplog: pytest.LogCaptureFixture, optional: str, level: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    collection = Collection(kind_named(optional))
+
+    await run(Script([MISSING] * 2 + [page()]), collection, recheck=0.0)
+
+    text = f"{collection.path} is not there to watch"
+    assert [(record.levelname, record.message) for record in caplog.records] == [(level, text)]
+
+
+async def test_a_watch_that_the_api_server_refuses_for_long_is_tried_less_often_and_warned_of(
+    slept: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each list that it takes to open it again reads all objects."""
+    refused = KubeError(500, "no watch today")
+
+    await run(Script([page()] * 7, [refused] * 6), slept=slept)
+
+    assert slept == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0]
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
 
 
 class Silent(Script):
@@ -334,54 +394,18 @@ class Silent(Script):
         await asyncio.get_running_loop().create_future()
 
 
+@pytest.mark.parametrize(
+    ("heard", "version"),
+    [([event("BOOKMARK", version=21)], "21"), ([], "10")],
+    ids=["from a bookmark", "from the list"],
+)
 async def test_a_watch_on_which_nothing_comes_any_more_is_opened_again(
-    monkeypatch: pytest.MonkeyPatch, slept: list[float]
+    monkeypatch: pytest.MonkeyPatch, slept: list[float], heard: list[bytes], version: str
 ) -> None:
-    monkeypatch.setattr(silence_module, "WATCH_IDLE_SECONDS", 0.0)
-    api = Silent([page("a")], [[event("BOOKMARK", version=21)]])
+    monkeypatch.setattr(settings_module, "WATCH_IDLE_SECONDS", 0.05)
+    api = Silent([page("a")], [heard])
 
-    await run(api)
+    await run(api, slept=slept)
 
-    assert api.asked == [("list", "500", ""), ("watch", "10"), ("watch", "21")]
-
-
-async def test_a_watch_on_which_nothing_has_come_yet_is_opened_again(
-    monkeypatch: pytest.MonkeyPatch, slept: list[float]
-) -> None:
-    monkeypatch.setattr(silence_module, "WATCH_QUIET_SECONDS", 0.0)
-    api = Silent([page("a")], [[]])
-
-    await run(api)
-
-    assert api.asked[:3] == [("list", "500", ""), ("watch", "10"), ("watch", "10")]
-
-
-async def listen(silence: Silence, *, spoken: bool, ended: list[str], name: str) -> None:
-    try:
-        async with silence.bounded() as watch:
-            if spoken:
-                watch.heard()
-            await asyncio.get_running_loop().create_future()
-    except KubeError:
-        ended.append(name)
-
-
-async def test_when_one_watch_falls_silent_those_of_which_nothing_is_known_end_with_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(silence_module, "WATCH_IDLE_SECONDS", 0.01)
-    silence, ended = Silence(), list[str]()
-    quiet = asyncio.create_task(listen(silence, spoken=False, ended=ended, name="quiet"))
-    await asyncio.sleep(0)
-    silent = asyncio.create_task(listen(silence, spoken=True, ended=ended, name="silent"))
-    await asyncio.sleep(0)
-    monkeypatch.setattr(silence_module, "WATCH_IDLE_SECONDS", 100.0)
-    speaking = asyncio.create_task(listen(silence, spoken=True, ended=ended, name="speaking"))
-
-    await asyncio.gather(quiet, silent)
-
-    assert ended == ["silent", "quiet"]
-    assert not speaking.done()
-    speaking.cancel()
-    with suppress(asyncio.CancelledError):
-        await speaking
+    assert api.asked[:3] == [("list", "500", ""), ("watch", "10"), ("watch", version)]
+    assert slept == []

@@ -1,0 +1,212 @@
+"""One operator that runs: its client, its cache, its queue, and what goes on beside the watches."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from isvc_operator.api.kinds import Role, with_role
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.config import parse_config
+from isvc_operator.errors import ConfigError
+from isvc_operator.handlers.configuration import follow_config, read_data
+from isvc_operator.handlers.endpoints import serving
+from isvc_operator.handlers.replica import Replica
+from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.kube.cache import Cache
+from isvc_operator.kube.calls import observing
+from isvc_operator.kube.client import KubeApi, connect, connect_watches
+from isvc_operator.kube.election import Election
+from isvc_operator.kube.fence import Fence
+from isvc_operator.kube.ignored_settings import IgnoredSettings
+from isvc_operator.kube.scope import scope_of
+from isvc_operator.kube.watch_session import Watching
+from isvc_operator.reconcile import Reconciler
+from isvc_operator.telemetry.metrics import Metrics
+from isvc_operator.telemetry.tracing import NoTracer, Tracer
+from isvc_operator.worker import Worker
+
+CRD_RECHECK_SECONDS: Final = 300.0  # without permission to watch CRDs
+FINISH_SECONDS: Final = 20.0  # for the reconciles in progress at a stop; a pod gets 30
+
+
+@dataclass(frozen=True)
+class OperatorOptions:
+    """How to run. Without a ``kubeconfig`` the pod's service account is used; without ``namespaces`` all are watched.
+
+    ``home`` is the operator's own namespace. ``health_port`` also serves the metrics. ``identity`` is that of one of
+    several replicas, of which one reconciles; without it there is no election.
+    """
+
+    kubeconfig: str | None
+    namespaces: tuple[str, ...] = ()
+    config_dir: Path | None = None
+    health_port: int | None = None
+    parallel: int = 8
+    home: str = ""
+    identity: str = ""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What an operator has from outside: the time for what it writes, a tracer, and what stops its process."""
+
+    now: Callable[[], str]
+    stop: Callable[[], None]
+    tracer: Tracer = field(default_factory=NoTracer)
+
+
+class RunningOperator:
+    """Runs from ``start`` to ``end``. ``error`` is what has ended it, if it had to."""
+
+    def __init__(self, options: OperatorOptions, surroundings: Surroundings) -> None:
+        self.options = options
+        self.error: Exception | None = None
+        self.replica: Replica
+        self._surroundings = surroundings
+        self._stop = asyncio.Event()
+        self._resources = AsyncExitStack()
+        self._reconciling: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Connect, and begin to reconcile as soon as what exists is known; raises OperatorError."""
+        try:
+            await self._start()
+        except BaseException:  # kopf calls nobody at the end of a start that has failed
+            await self._resources.aclose()
+            raise
+
+    async def _start(self) -> None:
+        options, metrics = self.options, Metrics()
+        self.replica = await self._replica(metrics)
+        await self._resources.enter_async_context(
+            serving(options.health_port, metrics, probed=self.replica.snapshot, scraped=self.replica.counted)
+        )
+        self._reconciling = asyncio.create_task(self.replica.lead(self._stop))
+        self._beside = [asyncio.create_task(self.replica.report_storage_containers())]
+        if options.config_dir is not None:
+            self._beside.append(asyncio.create_task(follow_config(options.config_dir, self.replica.use)))
+        for task in (self._reconciling, *self._beside):
+            task.add_done_callback(self._ended)
+
+    async def end(self) -> None:
+        """Finish the reconciles in progress, and close everything."""
+        self._stop.set()
+        if self._reconciling is not None:
+            self.replica.stop()
+            if self.replica.leads:  # what is in hand is finished; a replica that stands by has nothing in hand
+                await asyncio.wait((self._reconciling,), timeout=FINISH_SECONDS)
+            tasks = [self._reconciling, *self._beside]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await self._resources.aclose()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Stop the process with the first task that ends: none of them should."""
+        if self._stop.is_set() or task.cancelled():
+            return
+        error = task.exception()
+        self.fail(error if isinstance(error, Exception) else None)
+
+    def fail(self, error: Exception | None) -> None:
+        """Stop the process, because of an error."""
+        self._stop.set()
+        self.error = self.error or error
+        self._surroundings.stop()
+
+    async def _replica(self, metrics: Metrics) -> Replica:
+        options, around = self.options, self._surroundings
+        clock = asyncio.get_running_loop().time
+        fence = Fence(clock_with_suspensions) if options.identity else None
+        api = await self._resources.enter_async_context(
+            connect(
+                options.kubeconfig,
+                observed_by=observing(metrics.requested, clock, around.tracer),
+                fence=fence,
+                identity=options.identity,
+            )
+        )
+        watch_api = await self._resources.enter_async_context(
+            connect_watches(
+                options.kubeconfig,
+                observed_by=observing(metrics.requested, clock),
+                identity=options.identity,
+                pause=api.pause,
+            )
+        )
+        data = read_data(options.config_dir)
+        scope = await scope_of(api, options.namespaces)
+        reconciler = Reconciler(
+            api=api,
+            cache=Cache(LABEL_SERVICE),
+            config=parse_config(data),
+            now=around.now,
+            clock=clock,
+            home=options.home,
+            tracer=around.tracer,
+            restored=metrics.restored,
+        )
+        return Replica(
+            reconciler,
+            Worker(reconciler.reconcile, options.parallel, reconciled=metrics.reconciled, clock=clock),
+            watching=Watching(
+                watch_api,
+                clock,
+                random.random,
+                recheck=None if scope.notices_crds else CRD_RECHECK_SECONDS,
+                kinds=(*scope.kinds, *with_role(Role.DISCOVERY)),
+            ),
+            scope=scope,
+            reports=IgnoredSettings(api, around.now, options.home),
+            ignored=ignored_settings(data),
+            pause=api.pause,
+            election=self._election(api, fence) if fence else None,
+            clock=clock,
+        )
+
+    def _election(self, api: KubeApi, fence: Fence) -> Election:
+        options = self.options
+        return Election(
+            api,
+            fence,
+            namespace=options.home,
+            identity=options.identity,
+            clock=clock_with_suspensions,
+            now=self._surroundings.now,
+        )
+
+
+def clock_with_suspensions() -> float:
+    """Return seconds that go on while the machine sleeps; a lease does, too. Only Linux has such a clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
+
+
+def options_in(environment: Mapping[str, str]) -> OperatorOptions:
+    """Return what the variables of ``isvc operator`` say; raises ConfigError for a number that is none."""
+    config_dir = environment.get("CONFIG_DIR")
+    return OperatorOptions(
+        kubeconfig=environment.get("KUBECONFIG") or None,
+        namespaces=tuple(filter(None, environment.get("WATCH_NAMESPACES", "").split(","))),
+        config_dir=Path(config_dir) if config_dir else None,
+        health_port=_number(environment, "HEALTH_PORT"),
+        parallel=_number(environment, "PARALLEL") or OperatorOptions.parallel,
+        home=environment.get("POD_NAMESPACE") or "isvc-system",
+    )
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name)
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise ConfigError(f"{name} is {text!r}; set it to a number")
+    return int(text)

@@ -1,0 +1,335 @@
+"""What kopf takes for its HTTP session: its lists and watches, by our client, with what kopf's own leave out.
+
+kopf lists a kind, watches it from there on, and calls a handler for each change. It does not tell
+
+- what was deleted meanwhile, when it lists a kind again: each list is given to the handler as a whole, and kopf gets
+  its version alone. So the cache is full before the first reconcile, too
+- errors from the end of the operator: one that a list or a watch meets is tried again, here, with a growing pause.
+  What kopf can do about a watch that has failed, whatever the reason, is to list again, as after 410 (expired)
+- objects that no decoder can read, or that are too large, from others: they are bounded here
+- when the CRD of a kind comes: the watch of CRDs ends the wait for it. kopf discovers kinds by requests, which are
+  answered from our table; so it watches all of them, and one whose CRD is missing is waited for
+
+kopf reads responses in ``kopf._cogs.clients``; ``tests/contract/test_kopf.py`` names what of it this relies on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import aiohttp
+import kopf
+from pydantic_core import to_json
+
+from isvc_operator.api.kinds import KINDS, ResourceKind, Role, kind_named
+from isvc_operator.kube.cache import trimmed, version_of
+from isvc_operator.kube.client import WatchApi
+from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge, error_for
+from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import ApiRequest
+from isvc_operator.kube.watching import LATEST, Collection, Watch, WatchHandler
+from isvc_operator.limits import WATCH_LINE_BYTES
+from isvc_operator.manifests import Manifest, name_of
+
+log = logging.getLogger(__name__)
+
+_SERVER: Final = "https://kubernetes"  # kopf puts it before each path; the client knows the real one
+_PAGE: Final = 500  # objects of a list in one response
+_SMALLER: Final = 10  # times, of a page that was too large
+_EXPIRED: Final = 410
+_IS_EXPIRED: Final = b'{"type":"ERROR","object":{"code":410}}\n'
+
+_FIRST_BACKOFF: Final = 0.5  # seconds
+_LONGEST_BACKOFF: Final = 10.0  # seconds
+_CRD_ATTEMPTS: Final = 4  # after it was installed
+_QUIETLY: Final = 2  # failures in a row that are not worth a warning
+
+_KINDS: Final = {(kind.api_path, kind.plural): kind for kind in KINDS}
+_CRD, _NAMESPACE = kind_named("CustomResourceDefinition"), kind_named("Namespace")
+
+
+@dataclass(frozen=True)
+class Watching:
+    """How watches are run. ``clock`` counts seconds, ``random`` returns numbers from 0 to 1, ``sleep`` waits.
+
+    ``recheck``: in how many seconds to look again for a kind whose CRD is not installed, without word of it.
+    ``kept``: what is kept of each object of a list, if anything. ``kinds``: those that may be watched.
+    """
+
+    api: WatchApi
+    clock: Callable[[], float]
+    random: Callable[[], float]
+    recheck: float | None = None
+    kept: Callable[[Manifest], Manifest | None] = trimmed
+    kinds: tuple[ResourceKind, ...] = KINDS
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class WatchSession:
+    """The session; ``handler`` takes the lists. What kopf reports of its watches is the caller's to give to it."""
+
+    def __init__(self, watching: Watching, handler: WatchHandler) -> None:
+        self._watching = watching
+        self._handler = handler
+        self._watches: dict[str, Watch] = {}  # by path
+        self._namespaces: set[str] = set()
+        self.namespaces_known = asyncio.Event()
+        self.headers = {"User-Agent": ""}  # the client's own is sent
+        self.closed = False
+
+    @property
+    def login(self) -> kopf.AiohttpSession:
+        """What a login handler of kopf returns."""
+        return kopf.AiohttpSession(server=_SERVER, aiohttp_session=cast(aiohttp.ClientSession, self))
+
+    async def close(self) -> None:
+        """Do nothing: the client closes itself."""
+
+    def watch_of(self, collection: Collection) -> Watch:
+        """Return what is known of the watch of a collection."""
+        if (path := collection.path) not in self._watches:
+            self._watches[path] = Watch(collection, self._watching.clock)
+        return self._watches[path]
+
+    def namespaces(self) -> frozenset[str]:
+        """Return those that exist, once they are known."""
+        return frozenset(self._namespaces)
+
+    async def request(self, method: str, url: str, **_: Any) -> Response:
+        """Return the response to a request of kopf: to list, to watch, or to discover kinds."""
+        if method.upper() != "GET":
+            raise NotImplementedError(f"kopf wants to {method} {url}; it is set up to write nothing")
+        parts = urlsplit(url)
+        query = dict(parse_qsl(parts.query))
+        collection = _collection(parts.path, query)
+        if collection is None:
+            return Response(_discovered(parts.path))
+        if collection.kind not in self._watching.kinds:  # there is nothing, and nothing comes
+            return Response({"metadata": {"resourceVersion": "0"}, "items": []})
+        watch = self.watch_of(collection)
+        is_list = "watch" not in query
+        request = ApiRequest(
+            "GET", parts.path, tuple(query.items()), accept=_accepted(collection.kind, is_list=is_list)
+        )
+        if not is_list:
+            return Response(None, self._events(watch, request))
+        return Response(await self._list(watch, request))
+
+    async def _list(self, watch: Watch, request: ApiRequest) -> Manifest:
+        """Give the handler all objects of a collection; return a list without them, or with the namespaces."""
+        watch.installed.clear()
+        while True:
+            try:
+                found, version = await self._pages(watch.collection.kind, request)
+                break
+            except ObjectNotFound:
+                await self._wait_for_crd(watch)
+            except KubeError as error:
+                await self._back_off(watch, error)
+        watch.lists(int(version))
+        items: list[Manifest] = []
+        if watch.collection.kind is _NAMESPACE:
+            self._now_exist({name_of(item) for item in found})
+            items = found
+        elif watch.collection.kind is _CRD:
+            for item in found:
+                self._installed(name_of(item))
+        else:
+            self._handler.listed(watch.collection, found, int(version))
+        watch.known.set()
+        return {"metadata": {"resourceVersion": version}, "items": items}
+
+    async def _pages(self, kind: ResourceKind, request: ApiRequest) -> tuple[list[Manifest], str]:
+        names = {"apiVersion": kind.api_version, "kind": kind.name}  # which items lack
+        query, limit, page = dict(request.query), _PAGE, ""
+        found: list[Manifest] = []
+        while True:
+            query |= {"limit": str(limit), **({"continue": page} if page else {})}
+            try:
+                response = decode(await self._watching.api.send(replace(request, query=tuple(query.items()))))
+            except ResponseTooLarge:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // _SMALLER)
+                continue
+            found += filter(None, (self._watching.kept({**item, **names}) for item in response["items"] or ()))
+            if not (page := response["metadata"].get("continue", "")):
+                return found, response["metadata"]["resourceVersion"]
+
+    async def _events(self, watch: Watch, request: ApiRequest) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a watch, and at the end of one that has failed, that its version has expired."""
+        try:
+            spoke = False
+            try:
+                async with self._watching.api.stream(request) as parts:
+                    watch.opens()
+                    async for lines in _lines(parts):
+                        spoke = True
+                        watch.heard()
+                        yield b"".join(self._taken(watch, line) + b"\n" for line in lines)
+            finally:
+                watch.ends()
+            if not spoke:
+                await self._back_off(watch, KubeError(0, "the API server ended the watch without a word"))
+        except ObjectNotFound:  # the list waits for it
+            yield _IS_EXPIRED
+        except KubeError as error:
+            await self._back_off(watch, error)
+            yield _IS_EXPIRED
+
+    def _taken(self, watch: Watch, line: bytes) -> bytes:
+        """Return what kopf gets of an event; raises KubeError for an error of the watch."""
+        kind, event = watch.collection.kind, decode(line)
+        change, body = event["type"], event["object"]
+        if change == "ERROR":
+            raise error_for(body.get("code", 0), json.dumps(body))
+        watch.tells(version_of(body))
+        if change == "BOOKMARK":
+            return line
+        if kind is _NAMESPACE:
+            name = name_of(body)
+            self._now_exist(self._namespaces - {name} if change == "DELETED" else self._namespaces | {name})
+        elif kind is _CRD:
+            if change != "DELETED":
+                self._installed(name_of(body))
+            change = "BOOKMARK"  # at another event, kopf would discover its kinds again
+        # kopf's decoder is slow: it gets what is kept of the object, which is half of it or less.
+        return to_json({"type": change, "object": self._watching.kept(body) or body})
+
+    def _now_exist(self, namespaces: set[str]) -> None:
+        gone = self._namespaces - namespaces
+        self._namespaces = namespaces
+        self.namespaces_known.set()
+        for path, watch in [*self._watches.items()]:
+            if watch.collection.namespace in gone:
+                del self._watches[path]
+                watch.known.set()  # nobody has to wait for it any more
+                self._handler.listed(watch.collection, (), LATEST)
+
+    def _installed(self, crd: str) -> None:
+        for watch in self._watches.values():
+            if f"{watch.collection.kind.plural}.{watch.collection.kind.group}" == crd:
+                watch.attempts = _CRD_ATTEMPTS
+                watch.installed.set()
+
+    async def _wait_for_crd(self, watch: Watch) -> None:
+        """Wait until the CRD may be there; it is served a moment after the API server says that it is installed."""
+        collection = watch.collection
+        if not watch.is_missing:
+            optional = collection.kind.optional
+            log.log(logging.INFO if optional else logging.WARNING, "%s is not there to watch", collection.path)
+            watch.is_missing, watch.lost = True, None
+            self._handler.listed(collection, (), LATEST)
+        watch.known.set()
+        seconds = self._watching.recheck
+        if watch.attempts:
+            seconds = _FIRST_BACKOFF * 2.0 ** (_CRD_ATTEMPTS - watch.attempts)
+            watch.attempts -= 1
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await watch.installed.wait()
+        watch.installed.clear()
+
+    async def _back_off(self, watch: Watch, error: KubeError) -> None:
+        watch.failures += 1
+        path = watch.collection.path
+        if error.status == _EXPIRED and watch.failures == 1:
+            log.info("the watch of %s fell too far behind, so that it is listed again", path)
+            return
+        level = logging.INFO if watch.failures <= _QUIETLY else logging.WARNING
+        log.log(level, "%s cannot be watched, and is tried again: %s", path, error)
+        longest = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2.0 ** min(watch.failures - 1, 10))
+        await self._watching.sleep(max(longest * (0.5 + self._watching.random() / 2), error.retry_after or 0))
+
+
+class Response:
+    """What kopf takes for an HTTP response: a ``body``, or the lines of a watch."""
+
+    status: Final = 200
+
+    def __init__(self, body: Manifest | None, lines: AsyncGenerator[bytes, None] | None = None) -> None:
+        self._body = body
+        self._lines = _nothing() if lines is None else lines
+
+    async def json(self) -> Manifest | None:
+        """Return the body."""
+        return self._body
+
+    @property
+    def content(self) -> Self:
+        """What has the parts of the response."""
+        return self
+
+    def iter_chunked(self, _: int) -> AsyncGenerator[bytes, None]:
+        """Return the lines of a watch, of which a part has some."""
+        return self._lines
+
+    def close(self) -> None:
+        """Do nothing: a watch ends with the iteration of its lines."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._lines.aclose()
+
+
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    """Yield nothing, and do not end."""
+    await asyncio.get_running_loop().create_future()
+    yield b""
+
+
+def _collection(path: str, query: Mapping[str, str]) -> Collection | None:
+    """Return what a path lists or watches; None if that is no collection of ours."""
+    parent, _, plural = path.rpartition("/")
+    place, _, namespace = parent.partition("/namespaces/")
+    kind = _KINDS.get((place, plural))
+    return Collection(kind, namespace, query.get("fieldSelector", "")) if kind else None
+
+
+def _discovered(path: str) -> Manifest:
+    """Return what the API server would say of our kinds, all of them being installed."""
+    if path == "/api":
+        return {"versions": ["v1"]}
+    if path == "/apis":
+        found: dict[str, Manifest] = {}
+        for group, version in dict.fromkeys((kind.group, kind.version) for kind in KINDS if kind.group):
+            known = found.setdefault(group, {"name": group, "versions": [], "preferredVersion": {"version": version}})
+            known["versions"].append({"version": version})
+        return {"groups": [*found.values()]}
+    return {"resources": [_resource(kind) for kind in KINDS if kind.api_path == path]}
+
+
+def _resource(kind: ResourceKind) -> Manifest:
+    return {
+        "name": kind.plural,
+        "singularName": kind.name.lower(),
+        "kind": kind.name,
+        "namespaced": kind.namespaced,
+        "verbs": ["list", "watch", "patch"],
+    }
+
+
+def _accepted(kind: ResourceKind, *, is_list: bool) -> str:
+    """Return what to accept: of kinds that only tell what there is, the metadata alone."""
+    if kind.role is Role.DISCOVERY:
+        return f"application/json;as=PartialObjectMetadata{'List' if is_list else ''};g=meta.k8s.io;v=v1"
+    return "application/json"
+
+
+async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[Iterable[bytes]]:
+    """Yield the whole lines of each part; raises KubeError for a line that is too long."""
+    rest = b""
+    async for part in parts:
+        *lines, rest = (rest + part).split(b"\n")
+        if len(rest) > WATCH_LINE_BYTES:
+            raise KubeError(0, f"an event has more than {WATCH_LINE_BYTES} bytes")
+        yield [line for line in lines if line]

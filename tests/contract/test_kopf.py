@@ -1,0 +1,509 @@
+"""The parts of kopf that are no public API and that the operator's watches are built on: `kube/watch_session.py`,
+`kube/follow.py`, `kube/kopf_settings.py` and `handlers/operator.py`.
+
+When a newer kopf fails here, read what changed before you raise the bound in `pyproject.toml`. The lower bound is the
+oldest version that passes here and in `tests/unit/operator_core/kube`.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib.metadata
+import json
+import logging
+import re
+import tomllib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+import kopf
+import pytest
+from kopf._cogs.clients import auth, fetching, scanning, watching
+from kopf._cogs.structs.credentials import Vault, VaultKey
+from kopf._cogs.structs.references import NamespaceName, Resource, match_namespace
+from packaging.requirements import Requirement
+
+from isvc_operator.api.kinds import kind_named
+from isvc_operator.errors import OperatorError
+from isvc_operator.kube.kopf_settings import selector_of, use_settings
+from isvc_operator.kube.requests import ApiRequest
+from isvc_operator.kube.scope import Scope
+from isvc_operator.kube.watch_session import Response, Watching, WatchSession
+from isvc_operator.kube.watching import Collection
+from isvc_operator.local.container import LOOPBACK
+from isvc_operator.manifests import Manifest
+from tests.support.ports import free_port
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "operator" / "src" / "isvc_operator"
+
+# What of kopf the product takes from modules that are private.
+PRIVATE = {
+    "kopf._cogs.clients.auth",
+    "kopf._cogs.clients.watching",
+    "kopf._cogs.structs.credentials.Vault",
+    "kopf._cogs.structs.credentials.VaultKey",
+    "kopf._cogs.structs.references.NamespaceName",
+    "kopf._cogs.structs.references.Resource",
+    "kopf._cogs.structs.references.match_namespace",
+}
+PODS = Resource("", "v1", "pods", namespaced=True)
+LOG = logging.getLogger("kopf")
+
+
+# --- the version ----------------------------------------------------------------------------------------
+
+
+def test_the_version_is_bounded_and_the_pinned_one_is_within_the_bound() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = map(Requirement, project["optional-dependencies"]["operator"])
+    (bound,) = [one.specifier for one in wanted if one.name == "kopf"]
+    pinned = re.search(r"^kopf==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert pinned
+
+    assert bound == Requirement("kopf>=1.45.2,<1.46").specifier
+    assert bound.contains(pinned[1])
+    assert bound.contains(importlib.metadata.version("kopf"))
+
+
+def test_the_private_names_in_use_are_those_that_are_tested_here() -> None:
+    trees = [ast.parse(file.read_text()) for file in SOURCES.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+
+    assert {
+        f"{node.module}.{alias.name}"
+        for node in imports
+        if (node.module or "").startswith("kopf._")
+        for alias in node.names
+    } == PRIVATE
+    assert not [node for node in nodes if isinstance(node, ast.Import) and "kopf._" in ast.unparse(node)]
+
+
+# --- the session ----------------------------------------------------------------------------------------
+
+
+class Strict:
+    """Has what a test gives it; asked for anything else, it fails."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        pytest.fail(f"kopf takes {name} of the {type(self).__name__.lower()}")
+
+
+class StrictResponse(Strict):
+    """The members of ours, and no others."""
+
+    status = 200
+
+    def __init__(self, body: Any = None, lines: tuple[bytes, ...] = ()) -> None:
+        self._body = body
+        self._lines = lines
+        self.content = StrictContent(lines)
+
+    async def json(self) -> Any:
+        return self._body
+
+    def close(self) -> None:
+        return
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return
+
+
+class StrictContent(Strict):
+    """The parts of a response."""
+
+    def __init__(self, lines: tuple[bytes, ...]) -> None:
+        self._lines = lines
+
+    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+        assert size > 0
+        for part in self._lines:
+            yield part
+
+
+class StrictSession(Strict):
+    """The members of ours, and no others; ``answers`` are the responses to requests in their order."""
+
+    def __init__(self, *answers: StrictResponse) -> None:
+        self.headers = {"User-Agent": ""}
+        self.closed = False
+        self.answers = [*answers]
+        self.requests: list[tuple[str, str]] = []
+        self.arguments: set[str] = set()
+        self.waiting = asyncio.Event()
+
+    async def request(self, *, method: str, url: str, **others: Any) -> StrictResponse:
+        self.requests.append((method, url.removeprefix("https://kubernetes")))
+        self.arguments |= {name for name, value in others.items() if value is not None}
+        if not self.answers:
+            self.waiting.set()
+            await asyncio.get_running_loop().create_future()
+        return self.answers.pop(0)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def use(session: Any) -> Vault:
+    """Let kopf send its requests of this task by the session."""
+    vault = Vault()
+    info = kopf.AiohttpSession(server="https://kubernetes", aiohttp_session=session)
+    await vault.populate({VaultKey("session"): info})
+    auth.vault_var.set(vault)
+    return vault
+
+
+@pytest.fixture
+def settings() -> Iterator[kopf.OperatorSettings]:
+    logger = logging.getLogger("kopf.objects")
+    level = logger.level
+    settings = kopf.OperatorSettings()
+    use_settings(settings)
+    settings.watching.reconnect_backoff = 0.0
+    yield settings
+    logger.setLevel(level)
+
+
+def members(of: type) -> set[str]:
+    return {name for name in dir(of) if not name.startswith("_")}
+
+
+def test_what_is_tested_here_has_no_more_than_what_kopf_gets() -> None:
+    ours = WatchSession(Watching(Cluster(), lambda: 0.0, lambda: 0.0), Ignoring())
+    assert members(StrictResponse) | {"content"} == members(Response) - {"iter_chunked"}
+    assert members(StrictContent) == {"iter_chunked"}
+    assert (ours.headers, ours.closed) == (StrictSession().headers, False)
+    assert {*members(StrictSession), "headers", "closed"} <= {*members(WatchSession), "headers", "closed"}
+
+
+def listing(version: int = 1, *items: Manifest) -> StrictResponse:
+    return StrictResponse({"metadata": {"resourceVersion": str(version)}, "items": [*items]})
+
+
+def event(change: str, name: str, version: int) -> bytes:
+    metadata = {"name": name, "uid": f"uid-of-{name}", "resourceVersion": str(version), "namespace": "models"}
+    body = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata}
+    return json.dumps({"type": change, "object": body}, separators=(",", ":")).encode() + b"\n"
+
+
+def failure(code: int) -> bytes:
+    return json.dumps({"type": "ERROR", "object": {"code": code}}, separators=(",", ":")).encode() + b"\n"
+
+
+async def test_a_list_takes_of_the_session_only_its_requests(settings: kopf.OperatorSettings) -> None:
+    session = StrictSession(listing(7))
+    await use(session)
+
+    found = [
+        item
+        async for item in fetching.fetch_objs(
+            settings=settings, resource=PODS, namespace=NamespaceName("models"), logger=LOG
+        )
+    ]
+
+    assert found == [([], "7")]
+    path = "/api/v1/namespaces/models/pods?labelSelector=serving.kserve.io%2Finferenceservice"
+    assert (session.requests, session.arguments) == ([("get", path)], {"timeout"})
+
+
+async def test_discovery_takes_of_the_session_only_its_requests(settings: kopf.OperatorSettings) -> None:
+    resource = {"name": "pods", "singularName": "pod", "kind": "Pod", "namespaced": True, "verbs": ["list"]}
+    session = StrictSession(StrictResponse({"versions": ["v1"]}), StrictResponse({"resources": [resource]}))
+    await use(session)
+
+    found = await scanning.scan_resources(groups={""}, settings=settings, logger=LOG)
+
+    assert [item.kind for item in found] == ["Pod"]
+    assert (session.requests, session.arguments) == ([("get", "/api"), ("get", "/api/v1")], {"timeout"})
+
+
+async def watched(settings: kopf.OperatorSettings, *answers: StrictResponse, lists: int = 1) -> tuple[Any, Any]:
+    """What kopf yields until it has listed so many times and waits for an answer, and what it has requested."""
+    session, found = StrictSession(*answers), list[Any]()
+    await use(session)
+
+    async def collect() -> None:
+        stream = watching.infinite_watch(settings=settings, resource=PODS, namespace=None, _iterations=lists)
+        async for item in stream:
+            found.append(item if isinstance(item, watching.Bookmark) else item["type"])
+
+    task = asyncio.create_task(collect())
+    waiting = asyncio.create_task(session.waiting.wait())
+    await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if task.done():
+        task.result()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    versions = [re.search("resourceVersion=([0-9]+)", url) for _, url in session.requests]
+    return found, [version and int(version[1]) for version in versions]
+
+
+async def test_a_watch_takes_of_the_session_only_its_requests_and_goes_on_from_the_last_version(
+    settings: kopf.OperatorSettings,
+) -> None:
+    parts = event("ADDED", "a", 11)[:30], event("ADDED", "a", 11)[30:], event("BOOKMARK", "", 20)
+
+    found, versions = await watched(settings, listing(10), StrictResponse(lines=parts), StrictResponse())
+
+    assert found == [watching.Bookmark.LISTED, "ADDED", "BOOKMARK"]
+    assert versions == [None, 10, 20, 20]
+
+
+async def test_a_version_that_has_expired_makes_it_list_again(settings: kopf.OperatorSettings) -> None:
+    answers = listing(10), StrictResponse(lines=(event("ADDED", "a", 11), failure(410))), listing(30)
+
+    found, versions = await watched(settings, *answers, lists=2)
+
+    assert found == [watching.Bookmark.LISTED, "ADDED", watching.Bookmark.LISTED]
+    assert versions == [None, 10, None, 30]
+
+
+async def test_any_other_error_of_a_watch_would_end_the_operator(settings: kopf.OperatorSettings) -> None:
+    with pytest.raises(watching.WatchingError):
+        await watched(settings, listing(10), StrictResponse(lines=(failure(500),)))
+
+
+async def test_a_watch_on_which_nothing_comes_is_opened_again(settings: kopf.OperatorSettings) -> None:
+    class Silent(StrictContent):
+        async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+            await asyncio.get_running_loop().create_future()
+            yield b""
+
+    silent = StrictResponse()
+    silent.content = Silent(())
+    settings.watching.inactivity_timeout = 0.01
+
+    assert (await watched(settings, listing(10), silent, StrictResponse()))[1][:3] == [None, 10, 10]
+
+
+async def test_the_session_is_closed_with_what_held_it(settings: kopf.OperatorSettings) -> None:
+    session = StrictSession(listing())
+    vault = await use(session)
+    async for _ in fetching.fetch_objs(settings=settings, resource=PODS, namespace=None, logger=LOG):
+        pass
+
+    await vault.close()
+
+    assert session.closed
+
+
+# --- a whole operator -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Cluster:
+    """An API server: names of objects by path, and watches, by path, that get the events that a test sends."""
+
+    objects: dict[str, list[str]] = field(default_factory=dict)
+    watched: dict[str, asyncio.Queue[bytes]] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    async def send(self, request: ApiRequest) -> str:
+        self.asked.append((request.method, request.path))
+        items = [{"metadata": {"name": name, "uid": name}} for name in self.objects.get(request.path, ())]
+        return json.dumps({"metadata": {"resourceVersion": "10"}, "items": items})
+
+    @asynccontextmanager
+    async def stream(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        events = self.watched[request.path] = asyncio.Queue()
+        try:
+            yield self._events(events)
+        finally:
+            del self.watched[request.path]
+
+    async def _events(self, events: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
+        while True:
+            yield await events.get()
+
+
+class Ignoring:
+    """Takes lists, and forgets them."""
+
+    def listed(self, *_: Any) -> None:
+        return
+
+    def changed(self, *_: Any) -> None:
+        return
+
+
+class Recorded(WatchSession):
+    """Ours, with what kopf has requested of it."""
+
+    def __init__(self, api: Cluster, handler: Any = None) -> None:
+        super().__init__(Watching(api, lambda: 0.0, lambda: 0.0), handler or Ignoring())
+        self.methods: set[str] = set()
+
+    async def request(self, method: str, url: str, **others: Any) -> Response:
+        self.methods.add(method)
+        return await super().request(method, url, **others)
+
+
+ALL_PODS = "/api/v1/pods"
+CRDS, NAMESPACES = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/api/v1/namespaces"
+ALL_RUNTIMES = "/apis/serving.kserve.io/v1alpha1/clusterservingruntimes"
+
+
+@dataclass
+class Operator:
+    """An operator by kopf that watches pods and the runtimes of the cluster."""
+
+    session: Recorded
+    notices_crds: bool = True
+    probe: Any = None
+    handled: list[Any] = field(default_factory=list)
+    fails: bool = False
+
+    async def run(self, stop: asyncio.Event | None, **scope: Any) -> None:
+        registry = kopf.OperatorRegistry()
+
+        @kopf.on.startup(registry=registry)
+        async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
+            use_settings(settings, notices_crds=self.notices_crds)
+            settings.process.ultimate_exiting_timeout = None  # the process is not kopf's
+
+        @kopf.on.login(registry=registry)
+        async def login(**_: Any) -> kopf.AiohttpSession:
+            return self.session.login
+
+        async def changed(event: kopf.RawEvent, **_: Any) -> None:
+            self.handled.append((event["type"], event["object"]))
+            if self.fails:
+                raise ZeroDivisionError
+
+        if self.probe is not None:
+            kopf.on.probe(registry=registry, id="problems")(self.probe)
+        for name in ("Pod", "ClusterServingRuntime"):
+            kopf.on.event(*selector_of(kind_named(name)), registry=registry)(changed)
+        await kopf.operator(registry=registry, standalone=True, stop_flag=stop, memo=kopf.Memo(), **scope)
+
+
+@asynccontextmanager
+async def running(operator: Operator, **scope: Any) -> AsyncIterator[asyncio.Task[None]]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(operator.run(stop, **(scope or {"clusterwide": True})))
+    try:
+        yield task
+    finally:
+        stop.set()
+        await asyncio.wait((task,))
+    task.result()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 - of kopf's tasks, which tell nobody
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def _levels(settings: kopf.OperatorSettings) -> None:
+    """kopf's levels are the process's; the settings' fixture puts them back."""
+    del settings
+
+
+async def test_a_handler_gets_each_event_as_it_came_and_kopf_writes_nothing() -> None:
+    cluster = Cluster({ALL_PODS: ["listed"]})
+    operator = Operator(Recorded(cluster))
+    lines = [event("ADDED", "a", 11), event("MODIFIED", "a", 12), event("BOOKMARK", "", 13), event("DELETED", "a", 14)]
+    async with running(operator):
+        await until(lambda: ALL_PODS in cluster.watched)
+        for line in lines:
+            cluster.watched[ALL_PODS].put_nowait(line)
+        await until(lambda: len(operator.handled) == 3)
+
+    events = [json.loads(line) for line in lines]
+    assert operator.handled == [
+        (item["type"], item["object"]) for item in events if item["type"] != "BOOKMARK"
+    ]  # neither of the list, nor with a finalizer or an annotation
+    assert {type(body) for _, body in operator.handled} == {dict}
+    assert operator.session.methods == {"get"}
+    assert {method for method, _ in cluster.asked} == {"GET"}
+
+
+async def test_an_error_of_a_handler_does_not_end_kopf(caplog: pytest.LogCaptureFixture) -> None:
+    """What has to end the operator may not come from a handler of events."""
+    cluster = Cluster()
+    operator = Operator(Recorded(cluster), fails=True)
+    async with running(operator):
+        await until(lambda: ALL_PODS in cluster.watched)
+        for version in (11, 12):
+            cluster.watched[ALL_PODS].put_nowait(event("MODIFIED", "a", version))
+        await until(lambda: len(operator.handled) == 2)
+
+    assert caplog.text.count("failed with an exception and will ignore it: ZeroDivisionError()") == 2
+
+
+async def test_an_error_of_ours_in_a_list_ends_kopf_with_it() -> None:
+    class Restored(Ignoring):
+        def listed(self, collection: Collection, *_: Any) -> None:
+            raise OperatorError(f"{collection.path} went back")
+
+    with pytest.raises(OperatorError, match=r"^/a.* went back$"):
+        await Operator(Recorded(Cluster(), Restored())).run(None, clusterwide=True)
+
+
+@pytest.mark.parametrize(("problem", "status"), [("", 200), ("it stands still", 500)], ids=["none", "one"])
+async def test_a_problem_of_a_probe_is_an_error_of_the_liveness_endpoint(problem: str, status: int) -> None:
+    async def problems(**_: Any) -> list[str]:
+        if problem:
+            raise kopf.PermanentError(problem)
+        return []
+
+    port = free_port()
+    cluster = Cluster()
+    operator = Operator(Recorded(cluster), probe=problems)
+    url = f"http://{LOOPBACK}:{port}/healthz"
+    async with running(operator, clusterwide=True, liveness_endpoint=url), aiohttp.ClientSession() as session:
+        await until(lambda: len(cluster.watched) == 3)
+        async with session.get(url) as response:
+            assert response.status == status
+
+
+async def test_in_the_whole_cluster_each_kind_is_watched_once() -> None:
+    cluster = Cluster()
+    async with running(Operator(Recorded(cluster))):
+        await until(lambda: len(cluster.watched) == 3)
+        assert set(cluster.watched) == {CRDS, ALL_PODS, ALL_RUNTIMES}
+
+    assert cluster.watched == {}
+
+
+async def test_in_namespaces_a_kind_is_watched_in_each_and_one_of_the_cluster_once() -> None:
+    cluster = Cluster()
+    async with running(Operator(Recorded(cluster), notices_crds=False), namespaces=("a", "b")):
+        await until(lambda: len(cluster.watched) == 3)
+        assert set(cluster.watched) == {"/api/v1/namespaces/a/pods", "/api/v1/namespaces/b/pods", ALL_RUNTIMES}
+
+    assert {path for _, path in cluster.asked} & {CRDS, NAMESPACES} == set()
+
+
+async def test_namespaces_that_match_a_pattern_come_and_go() -> None:
+    cluster = Cluster({NAMESPACES: ["team-a", "team-x", "other"]})
+    of_cluster = {CRDS, NAMESPACES, ALL_RUNTIMES}
+    async with running(Operator(Recorded(cluster)), namespaces=("team-*,!team-x",)):
+        await until(lambda: set(cluster.watched) == {*of_cluster, "/api/v1/namespaces/team-a/pods"})
+
+        for change, name in (("ADDED", "team-b"), ("DELETED", "team-a"), ("ADDED", "others")):
+            cluster.watched[NAMESPACES].put_nowait(event(change, name, 11))
+        await until(lambda: set(cluster.watched) == {*of_cluster, "/api/v1/namespaces/team-b/pods"})
+
+
+@pytest.mark.parametrize("name", ["team-a", "team-b", "other", "oth"])
+@pytest.mark.parametrize(
+    "pattern", ["team-*", "team-*,!team-b", "!team-?", "team-a", "team-*, !*-a, team-a", "oth*", "*", "team-?,other"]
+)
+def test_a_pattern_of_namespaces_matches_for_kopf_what_it_matches_for_us(pattern: str, name: str) -> None:
+    assert match_namespace(NamespaceName(name), pattern) == Scope((pattern,)).matches(name)

@@ -1,0 +1,175 @@
+"""What kopf calls of the operator, and what it is told to watch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import kopf
+import pytest
+from kopf._cogs.aiokits import aiotasks
+
+from isvc_operator.api.kinds import KINDS
+from isvc_operator.errors import ConfigError
+from isvc_operator.handlers import operator
+from isvc_operator.handlers.running import OperatorOptions, Surroundings
+from isvc_operator.handlers.watches import Affected
+from isvc_operator.kube.cache import Cache
+from isvc_operator.kube.kopf_settings import selector_of
+from isvc_operator.kube.requests import ApiRequest
+from isvc_operator.kube.scope import Scope
+from isvc_operator.kube.watch_session import Watching, WatchSession
+from isvc_operator.limits import WATCH_SILENT_SECONDS
+from isvc_operator.telemetry.snapshot import Snapshot
+from isvc_operator.telemetry.tracing import NoTracer
+
+
+def test_kopf_watches_each_kind_that_is_to_be_watched_and_nothing_that_it_would_write_for() -> None:
+    registry = kopf.get_default_registry()
+    ours = [item for item in registry._watching.get_all_handlers() if item.fn is operator.changed]
+    selectors = [item.selector for item in ours]
+
+    assert {(item.group, item.version, item.any_name) for item in selectors if item} == {
+        selector_of(kind) for kind in KINDS if kind.watched
+    }
+    others = (registry._indexing, registry._spawning, registry._changing, registry._webhooks)
+    assert [item.fn.__module__ for part in others for item in part.get_all_handlers()] == []
+
+
+@dataclass
+class Told:
+    """What takes changes."""
+
+    changes: list[Any] = field(default_factory=list)
+
+    def changed(self, change: str, body: Any) -> None:
+        self.changes.append((change, body))
+
+
+def a_memo(**replica: Any) -> kopf.Memo:
+    return kopf.Memo(running=SimpleNamespace(replica=SimpleNamespace(**replica)))
+
+
+async def test_a_change_is_told_with_the_object_as_it_came() -> None:
+    told, body = Told(), {"kind": "Pod", "metadata": {"name": "a"}}
+
+    event: Any = {"type": "MODIFIED", "object": body}
+    await operator.changed(event, memo=a_memo(affected=told), logger=None)
+
+    assert told.changes == [("MODIFIED", body)]
+
+
+async def test_the_probe_fails_with_each_reason_for_a_restart() -> None:
+    running = WATCH_SILENT_SECONDS + 1
+    assert await operator.problems(memo=a_memo(snapshot=lambda: Snapshot(running=running, discovered=True))) == []
+
+    with pytest.raises(kopf.PermanentError, match=r"^the API server has not said in 181 s what there is to watch$"):
+        await operator.problems(memo=a_memo(snapshot=lambda: Snapshot(running=running)))
+
+
+@pytest.mark.parametrize(("namespaces", "clusterwide"), [("team", True), ("", False)])
+async def test_kopf_and_the_variable_have_to_name_the_same_namespaces(
+    monkeypatch: pytest.MonkeyPatch, namespaces: str, clusterwide: bool
+) -> None:
+    monkeypatch.setenv("WATCH_NAMESPACES", namespaces)
+    settings = kopf.OperatorSettings()
+    settings.peering.clusterwide = clusterwide
+
+    with pytest.raises(ConfigError, match="have to name the same namespaces"):
+        await operator.start(settings, kopf.Memo())
+
+
+async def test_what_has_ended_the_operator_is_raised_at_its_end() -> None:
+    ended = list[str]()
+
+    async def end() -> None:
+        ended.append("end")
+
+    error = ConfigError("it cannot go on")
+    await operator.end(memo=kopf.Memo(running=SimpleNamespace(end=end, error=None)))
+    with pytest.raises(ConfigError) as caught:
+        await operator.end(memo=kopf.Memo(running=SimpleNamespace(end=end, error=error)))
+
+    assert (ended, caught.value) == (["end", "end"], error)
+
+
+async def test_an_operator_that_cannot_start_ends_before_anything_is_watched() -> None:
+    before = asyncio.all_tasks()
+    with pytest.raises(ConfigError, match=r"^kubeconfig /nonexistent cannot be used"):
+        await operator.run(OperatorOptions("/nonexistent"), operator.utc_now, NoTracer())
+
+    assert asyncio.all_tasks() == before
+
+
+class Empty:
+    """An API server without objects; `watched` is set when the pods are."""
+
+    def __init__(self) -> None:
+        self.watched = asyncio.Event()
+
+    async def send(self, _: ApiRequest) -> str:
+        return json.dumps({"metadata": {"resourceVersion": "1"}, "items": []})
+
+    @asynccontextmanager
+    async def stream(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        if request.path == "/api/v1/pods":
+            self.watched.set()
+        yield self._nothing()
+
+    async def _nothing(self) -> AsyncIterator[bytes]:
+        await asyncio.get_running_loop().create_future()
+        yield b""
+
+
+@dataclass
+class Running:
+    """An operator that only watches."""
+
+    api: Empty
+    stop: Any = None
+    error: Any = None
+
+    def __call__(self, _: OperatorOptions, surroundings: Surroundings) -> Running:
+        session = WatchSession(Watching(self.api, lambda: 0.0, lambda: 0.0), Affected(Cache(""), list, list))
+        self.replica = SimpleNamespace(session=session, scope=Scope())
+        self.stop = surroundings.stop
+        return self
+
+    async def start(self) -> None:
+        return
+
+    async def end(self) -> None:
+        return
+
+
+@pytest.mark.parametrize("by", ["a signal", "what runs beside the watches"])
+async def test_when_it_is_stopped_kopf_waits_for_nothing_that_is_left(monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+    """It gives what it has not ended itself some seconds, which a task that waits for a flag would take."""
+    running = Running(Empty())
+    monkeypatch.setattr(operator, "RunningOperator", running)
+    left, wait = list[str](), aiotasks.wait
+
+    async def recorded(tasks: Any, **options: Any) -> Any:
+        done, pending = await wait(tasks, **options)
+        if options.get("timeout") == 5:  # of those that are left
+            left.extend(task.get_name() for task in pending)
+        return done, pending
+
+    monkeypatch.setattr(aiotasks, "wait", recorded)
+    task = asyncio.create_task(operator.run(OperatorOptions(None), operator.utc_now, NoTracer()))
+    await running.api.watched.wait()
+    if by == "a signal":
+        assert threading.current_thread() is threading.main_thread()  # else kopf leaves signals alone
+        signal.raise_signal(signal.SIGTERM)
+    else:
+        running.stop()
+    await task
+
+    assert left == []
