@@ -69,12 +69,13 @@ def running_cluster(
 
 @contextlib.contextmanager
 def started(
-    command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that writes to ``log``; it is stopped at the end of the block."""
+    """A process that writes to ``log``, in a ``folder``; it is stopped at the end of the block."""
+    environment = {**os.environ, **(environment or {})}
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**os.environ, **(environment or {})}
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=folder
         )
     try:
         yield process

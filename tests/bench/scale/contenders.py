@@ -1,4 +1,4 @@
-"""What is measured: our operator, KServe's manager, and a kopf prototype, each a process beside the same cluster."""
+"""What is measured: our operator, that of another checkout, and KServe's manager, each beside the same cluster."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class Running:
 
 @dataclass(frozen=True)
 class Ours:
-    """``ingress``: the operator creates Ingresses. ``rollouts_per_minute``: 0 for no limit."""
+    """``rollouts_per_minute``: 0 for no limit. ``root``: another checkout whose operator runs."""
 
-    ingress: bool = True
     rollouts_per_minute: int = 0
+    root: Path | None = None
     name: str = "ours"
     user_agents: tuple[str, ...] = (OPERATOR, WATCHES)
 
@@ -71,13 +71,14 @@ class Ours:
         """The operator with the credentials of a pod, once its caches are filled."""
         port = free_port()
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as account:
-            ingress = {"ingressClassName": INGRESS_CLASS, "disableIngressCreation": not self.ingress}
-            (Path(folder) / "ingress").write_text(json.dumps(ingress))
+            (Path(folder) / "ingress").write_text(json.dumps({"ingressClassName": INGRESS_CLASS}))
             (Path(folder) / "inferenceService").write_text(json.dumps({"rolloutsPerMinute": self.rollouts_per_minute}))
             environment = in_pod(cluster.server, Path(account))
+            if self.root is not None:
+                environment["PYTHONPATH"] = str(self.root / "operator" / "src")
             command = [sys.executable, "-m", "tests.support.operator_in_pod", account, f"--health-port={port}",
                        f"--config-dir={folder}"]  # fmt: skip
-            with _started(command, cluster, "operator", port, "/readyz", environment) as process:
+            with _started(command, cluster, "operator", port, "/readyz", environment, self.root) as process:
                 yield Running(
                     process, port,
                     re.compile(r"^isvc_operator_reconcile_duration_seconds_count\S* (\S+)$", re.MULTILINE),
@@ -130,26 +131,6 @@ class KServe:
                 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Prototype:
-    """The least that kopf can do: ``prototype.py``."""
-
-    name: str = "prototype"
-    user_agents: tuple[str, ...] = ("prototype", "kopf")
-
-    def install(self, server: ApiServer) -> None:
-        """What ours needs."""
-        Ours().install(server)
-
-    @contextlib.contextmanager
-    def running(self, cluster: Cluster) -> Iterator[Running]:
-        """The prototype, once it watches."""
-        port = free_port()
-        command = [sys.executable, "-m", "tests.bench.scale.prototype", str(port)]
-        with _started(command, cluster, "prototype", port, "/") as process:
-            yield Running(process, port, re.compile(r"^done (\S+)$", re.M), re.compile(r"^waiting (\S+)$", re.M))
-
-
 def _kserves_objects() -> list[dict[str, Any]]:
     return kserve.objects_of(Path(printed("sources", "kserve")))
 
@@ -179,10 +160,16 @@ def _is_defaulted(server: ApiServer) -> bool:
 
 @contextlib.contextmanager
 def _started(
-    command: Sequence[str], cluster: Cluster, name: str, port: int, path: str, environment: Mapping[str, str] = {}
+    command: Sequence[str],
+    cluster: Cluster,
+    name: str,
+    port: int,
+    path: str,
+    environment: Mapping[str, str] = {},
+    folder: Path | None = None,
 ) -> Iterator[psutil.Process]:
     log = cluster.folder / f"{name}.log"
-    with started(command, log, {"KUBECONFIG": str(cluster.server.kubeconfig), **environment}) as process:
+    with started(command, log, {"KUBECONFIG": str(cluster.server.kubeconfig), **environment}, folder) as process:
 
         def is_ready() -> bool:
             assert process.poll() is None, f"{name} has ended; its log:\n{log.read_text()[-3000:]}"
