@@ -21,7 +21,7 @@ def _int_or_string(value: Any) -> int | str:
     return value
 
 
-# Kubernetes accepts a quantity or a surge as 2 or as "2".
+# Kubernetes accepts a surge as 2 or as "2".
 IntOrString = Annotated[int | str, PlainValidator(_int_or_string), WithJsonSchema({"x-kubernetes-int-or-string": True})]
 
 

@@ -46,7 +46,7 @@ _ENV: Final = {
     "type": "array",
     "maxItems": MAX_VARIABLES,
     "items": _VARIABLE,
-    "description": "See kubectl explain pod.spec.containers.env",
+    "description": "kubectl explain pod.spec.containers.env",
 }
 NO_PYTHON_PATH: Final = Rule(
     f"!{has_variable('self', 'PYTHONPATH')}",
@@ -56,7 +56,7 @@ NO_PYTHON_PATH: Final = Rule(
 )
 
 # A container is passed on as well, but rules and `kubectl explain` use its name and its variables.
-_EXPLAINED: Final = _RESOURCES | {"description": "See kubectl explain pod.spec.containers.resources"}
+_EXPLAINED: Final = _RESOURCES | {"description": "kubectl explain pod.spec.containers.resources"}
 _CONTAINER: Final = _open(name=_NAME, resources=_EXPLAINED)
 _SERVER: Final = _open(name=_NAME, env=_ENV, resources=_EXPLAINED) | {
     "x-kubernetes-validations": [NO_PYTHON_PATH.as_dict()],
