@@ -35,11 +35,14 @@ def pod(document: Document) -> Any:
     [
         ("0.5", "500m"),
         ("0.1", "100m"),
+        ("1.5e0", "1500m"),
         (".25", "250m"),
         ("1.5", "1500m"),
         ("0.0001", "100u"),
         ("0.00000000001", "1n"),
         ("2", 2),
+        ("2.0", 2),
+        ("2e0", 2),
         ('"0.5"', "0.5"),
         ('"1.5e0"', "1.5e0"),
         ("500m", "500m"),
@@ -104,3 +107,8 @@ def test_numbers_of_the_annotation_and_the_configuration_are_taken() -> None:
         "requests": {"cpu": "0.25", "memory": "500000000"},
         "limits": {"cpu": "500m", "memory": 1e9},
     }
+
+
+def test_a_number_that_json_cannot_have_is_refused() -> None:
+    (error,) = checked_text(json.dumps(of_model(resources={})).replace("{}}", "{}, stdin: .inf}")).texts(Severity.ERROR)
+    assert error.startswith("a.yaml: InferenceService has a value that JSON has no type for")
