@@ -13,6 +13,7 @@ from tests.support.written_services import model, runtime, server_container, ser
 Document = dict[str, Any]
 
 HALF = {"limits": {"cpu": 0.5, "memory": 1.5e9}, "requests": {"cpu": 0.1, "memory": 1e9}}
+FRAMEWORK = {"pytorch": {"storageUri": "pvc://leeway"}}
 
 
 def predictor(**fields: Any) -> Document:
@@ -100,7 +101,107 @@ QUANTITIES: dict[str, tuple[Document, str]] = {
     ),
 }
 
-TAKEN = QUANTITIES
+OTHERS: dict[str, tuple[Document, str]] = {
+    # What is null.
+    "null in place of components": (
+        service("a", predictor=model(), transformer=None, explainer=None, canary=None),
+        "leaves them out",
+    ),
+    "null in place of a predictor's parts": (
+        predictor(
+            minReplicas=None, containers=None, volumes=None, labels=None, logger=None, storageUris=None, workerSpec=None
+        ),
+        "leaves them out",
+    ),
+    "null in place of a model's parts": (
+        of_model(resources=None, env=None, args=None, ports=None, livenessProbe=None, runtime=None),
+        "leaves them out",
+    ),
+    "null in place of a model": (service("a", predictor=FRAMEWORK | {"model": None, "sklearn": None}), "leaves it out"),
+    "null amounts": (of_model(resources={"limits": {"cpu": None}, "requests": None}), "leaves them out"),
+    "null values of maps": (
+        predictor(labels={"b": None}, annotations={"b": None}, nodeSelector={"b": None}),
+        "leaves them out",
+    ),
+    "null parameters of a storage": (
+        service(
+            "a",
+            predictor={
+                "model": {"modelFormat": {"name": "pytorch"}, "storageUri": "s3://b/c", "storage": {"parameters": None}}
+            },
+        ),
+        "leaves them out",
+    ),
+    "null labels and annotations": (
+        service("a", predictor=model()) | {"metadata": {"name": "a", "labels": None, "annotations": {"b": None}}},
+        "leaves them out",
+    ),
+    "a null status": (service("a", predictor=model()) | {"status": None}, "leaves it out"),
+    "a null value of a variable": (
+        of_model(env=[{"name": "A", "value": None, "valueFrom": None}]),
+        "leaves it out",
+    ),
+    "a null emptyDir": (predictor(volumes=[{"name": "b", "emptyDir": None}]), "leaves it out, which is an emptyDir"),
+    "null among a model's arguments": (of_model(args=["--a", None]), "writes an empty text"),
+    "null among a container's words": (own(command=["serve", None], args=[None]), "writes empty texts"),
+    "null among a logger's headers": (
+        predictor(logger={"mode": "all", "url": "http://b", "metadataHeaders": [None], "metadataAnnotations": [None]}),
+        "writes empty texts",
+    ),
+    "null among pull secrets": (predictor(imagePullSecrets=[None, {"name": "b"}]), "writes one with an empty name"),
+    # What is empty.
+    "an empty model beside a framework": (
+        service("a", predictor=FRAMEWORK | {"model": {}}),
+        "writes the framework in its place",
+    ),
+    "an empty format beside a framework": (
+        service("a", predictor=FRAMEWORK | {"model": {"modelFormat": {}}}),
+        "writes the framework in its place",
+    ),
+    "no downloads": (predictor(storageUris=[]), "leaves them out"),
+    "no strategy": (predictor(deploymentStrategy={"type": "", "rollingUpdate": None}), "leaves it out"),
+    "empty parts of a predictor": (
+        predictor(
+            securityContext={},
+            affinity={},
+            nodeSelector={},
+            tolerations=[],
+            volumes=[],
+            containers=[],
+            batcher={},
+            imagePullSecrets=[],
+            labels={},
+            annotations={},
+            autoScaling={"metrics": [], "behavior": {}},
+            workerSpec=None,
+        ),
+        "leaves them out",
+    ),
+    "empty parts of a model": (
+        of_model(resources={}, env=[], args=[], ports=[], securityContext={}, confidential={}, name="", runtime=None),
+        "leaves them out",
+    ),
+    "an empty framework": (service("a", predictor={"pytorch": {}}), "serves what the image has"),
+    "no canaries": (service("a", predictor=model(), canary=[]), "leaves them out"),
+    # What the webhook fills in.
+    "a container without a name": (service("a", predictor={"containers": [{"image": "b"}]}), "names it"),
+    "a container with an empty name": (
+        service("a", predictor={"containers": [{"name": "", "image": "b"}]}),
+        "names it",
+    ),
+    "a transformer's container without a name": (
+        service("a", predictor=model(), transformer={"containers": [{"image": "b"}]}),
+        "names it",
+    ),
+    "a download without a folder": (
+        service("a", predictor={"pytorch": {}, "storageUris": [{"uri": "s3://b/c"}]}),
+        "writes /mnt/models",
+    ),
+    # Whole numbers, however they are written.
+    "pods, written with a fraction": (predictor(minReplicas=1.0), "writes 1"),
+}
+
+TAKEN = QUANTITIES | OTHERS
 
 NO_QUANTITY = "this is not a quantity; write one such as 500m or 2Gi"
 AT = "spec.predictor.model.resources.limits.cpu"

@@ -11,6 +11,7 @@ TOO_LONG = (
     "characters are too long for the name of a service, with spec.predictor.name: at most 48 are possible, because the "
     "label app of its pods is isvc.<name>-predictor, and Kubernetes limits a label to 63; choose a shorter name"
 )
+NO_FORMAT = "the model has no format; give modelFormat a name, such as pytorch"
 NO_PYTHONPATH = "PYTHONPATH is not allowed, because it could replace modules of the server; remove it"
 
 BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -33,6 +34,16 @@ BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
         "label app of its pods is isvc.<name>-transformer, and Kubernetes limits a label to 63; choose a shorter name",
     ),
     "nothing to serve": (service("a", predictor={}), "spec.predictor", "nothing to serve: give the predictor a model"),
+    "no model format": (
+        service("a", predictor={"model": {"storageUri": "pvc://a"}}),
+        "spec.predictor.model.modelFormat",
+        NO_FORMAT,
+    ),
+    "a model format without a name": (
+        service("a", predictor={"model": {"modelFormat": {"version": "1"}}}),
+        "spec.predictor.model.modelFormat",
+        NO_FORMAT,
+    ),
     "empty containers": (service("a", predictor={"containers": []}), "spec.predictor", "nothing to serve"),
     "two frameworks": (
         service("a", predictor={"sklearn": {}, "pytorch": {}}),
@@ -231,10 +242,6 @@ BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 WRONG_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     "no predictor": (service("a"), "spec.predictor: Required value"),
-    "no model format": (
-        service("a", predictor={"model": {"storageUri": "pvc://a"}}),
-        "spec.predictor.model.modelFormat: Required value",
-    ),
     "text for a number": (
         service("a", predictor=model() | {"minReplicas": "1"}),
         'spec.predictor.minReplicas: Invalid value: "string"',

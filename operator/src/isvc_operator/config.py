@@ -26,6 +26,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from isvc_operator import __version__
+from isvc_operator.api.base import fields_given
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.api.quantity import quantity
 from isvc_operator.errors import ConfigError
@@ -67,6 +68,11 @@ QuantityOrNone = Annotated[TextOrNumber, AfterValidator(lambda value: value and 
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_means_absent(cls, value: Any) -> Any:
+        return fields_given(value)
 
 
 class PathIngress(_Section):

@@ -98,7 +98,9 @@ def test_numbers_of_the_annotation_and_the_configuration_are_taken() -> None:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "inferenceservice-config", "namespace": "kserve"},
-        "data": {"storageInitializer": '{"cpuRequest": 0.25, "memoryRequest": 500000000}'},
+        "data": {
+            "storageInitializer": '{"cpuRequest": 0.25, "memoryRequest": 500000000, "caBundleConfigMapName": null}'
+        },
     }
     found = checked(document, settings)
     assert found.texts(Severity.ERROR) == []

@@ -129,8 +129,10 @@ def test_keys_and_fields_of_kserves_that_nothing_here_needs_are_left_alone() -> 
     assert parse_config(data) == OperatorConfig(ingress=IngressConfig(ingress_domain="ml.test"))
 
 
-@pytest.mark.parametrize(("written", "read"), [("1", "1"), ("0.5", "0.5"), ("2e-1", "0.2"), ('"500m"', "500m")])
-def test_a_quantity_may_be_a_number(written: str, read: str) -> None:
+@pytest.mark.parametrize(
+    ("written", "read"), [("1", "1"), ("0.5", "0.5"), ("2e-1", "0.2"), ('"500m"', "500m"), ("null", "1")]
+)
+def test_a_quantity_may_be_a_number_and_null_is_the_default(written: str, read: str) -> None:
     config = parse_config({"storageInitializer": f'{{"cpuLimit": {written}}}'})
 
     assert config.storage_initializer.cpu_limit == read
