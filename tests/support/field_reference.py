@@ -140,7 +140,7 @@ def _type(annotation: Any) -> str:
         if annotation is ObjectMeta:
             return "ObjectMeta"
         return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
-    return {str: "string", int: "integer", bool: "boolean"}[annotation]
+    return {str: "string", int: "integer", float: "number", bool: "boolean"}[annotation]
 
 
 def _cell(text: str) -> str:

@@ -11,6 +11,7 @@ TOO_LONG = (
     "characters are too long for the name of a service, with spec.predictor.name: at most 48 are possible, because the "
     "label app of its pods is isvc.<name>-predictor, and Kubernetes limits a label to 63; choose a shorter name"
 )
+NO_FORMAT = "the model has no format; give modelFormat a name, such as pytorch"
 NO_PYTHONPATH = "PYTHONPATH is not allowed, because it could replace modules of the server; remove it"
 
 BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -33,6 +34,16 @@ BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
         "label app of its pods is isvc.<name>-transformer, and Kubernetes limits a label to 63; choose a shorter name",
     ),
     "nothing to serve": (service("a", predictor={}), "spec.predictor", "nothing to serve: give the predictor a model"),
+    "no model format": (
+        service("a", predictor={"model": {"storageUri": "pvc://a"}}),
+        "spec.predictor.model.modelFormat",
+        NO_FORMAT,
+    ),
+    "a model format without a name": (
+        service("a", predictor={"model": {"modelFormat": {"version": "1"}}}),
+        "spec.predictor.model.modelFormat",
+        NO_FORMAT,
+    ),
     "empty containers": (service("a", predictor={"containers": []}), "spec.predictor", "nothing to serve"),
     "two frameworks": (
         service("a", predictor={"sklearn": {}, "pytorch": {}}),
@@ -231,10 +242,6 @@ BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 WRONG_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     "no predictor": (service("a"), "spec.predictor: Required value"),
-    "no model format": (
-        service("a", predictor={"model": {"storageUri": "pvc://a"}}),
-        "spec.predictor.model.modelFormat: Required value",
-    ),
     "text for a number": (
         service("a", predictor=model() | {"minReplicas": "1"}),
         'spec.predictor.minReplicas: Invalid value: "string"',
@@ -276,10 +283,6 @@ WRONG_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
         'spec.predictor.model.resources.limits.cpu: Invalid value: "abc": spec.predictor.model.resources.limits.cpu in '
         "body should match '^[+-]?(",
     ),
-    "half a CPU as a number": (
-        service("a", predictor=model(resources={"limits": {"cpu": 0.5}})),
-        'spec.predictor.model.resources.limits.cpu: Invalid value: "number"',
-    ),
     "no quantity of a container's resources": (
         service("a", predictor={"containers": [server_container(resources={"requests": {"memory": "1 Gi"}})]}),
         'spec.predictor.containers[0].resources.requests.memory: Invalid value: "1 Gi"',
@@ -289,8 +292,8 @@ WRONG_SHAPES: dict[str, tuple[dict[str, Any], str]] = {
         'spec.predictor.volumes[0].emptyDir.sizeLimit: Invalid value: "1 GB"',
     ),
     "no quantity of a pod's overhead": (
-        service("a", predictor=model() | {"overhead": {"cpu": ""}, "resources": {"limits": {"cpu": True}}}),
-        'spec.predictor.resources.limits.cpu: Invalid value: "boolean"',
+        service("a", predictor=model() | {"overhead": {"cpu": ""}, "resources": {"limits": {"cpu": "much"}}}),
+        'spec.predictor.overhead.cpu: Invalid value: ""',
     ),
     "no quantity of a metric": (
         service(

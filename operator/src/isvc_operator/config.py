@@ -10,13 +10,23 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from ipaddress import ip_network
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from isvc_operator import __version__
+from isvc_operator.api.base import fields_given
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.api.quantity import quantity
 from isvc_operator.errors import ConfigError
@@ -29,13 +39,18 @@ _GATEWAY = re.compile(rf"{_LABEL}/{_LABEL}(\.{_LABEL})*")
 _PATH_TEMPLATE = re.compile(r"(?!.*/\.{1,2}(/|$))(/([-A-Za-z0-9._~]|\{\{-?\s*\.(Name|Namespace)\s*-?\}\})+)+")
 
 
+def _text_of_number(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
 def _is_quantity(value: str) -> str:
     if (number := quantity(value)) is None or number < 0:
         raise PydanticCustomError("quantity", "this is not a quantity; write one such as 500m or 2Gi")
     return value
 
 
-Quantity = Annotated[str, AfterValidator(_is_quantity)]
+TextOrNumber = Annotated[str, BeforeValidator(_text_of_number)]
+Quantity = Annotated[TextOrNumber, AfterValidator(_is_quantity)]
 
 
 def _is_cidr(value: str) -> str:
@@ -48,11 +63,16 @@ def _is_cidr(value: str) -> str:
 
 Namespace = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
 Cidr = Annotated[str, AfterValidator(_is_cidr)]
-QuantityOrNone = Annotated[str, AfterValidator(lambda value: value and _is_quantity(value))]  # "" for none
+QuantityOrNone = Annotated[TextOrNumber, AfterValidator(lambda value: value and _is_quantity(value))]  # "" for none
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_means_absent(cls, value: Any) -> Any:
+        return fields_given(value)
 
 
 class PathIngress(_Section):
@@ -143,7 +163,7 @@ class CacheConfig(_Section):
 
     host_path: str | None = None
     claim_name: str | None = None
-    max_size: str
+    max_size: TextOrNumber
 
     @field_validator("max_size")
     @classmethod

@@ -12,6 +12,7 @@ from isvc_operator.api.crd import RESOURCES, build_crd
 from isvc_operator.api.schema import Schema
 from isvc_operator.local.admission import refusals
 from tests.support.apiserver import ApiServer, Refused
+from tests.support.kserves_leniency import REFUSED, TAKEN
 from tests.support.refused_documents import BROKEN_RULES, WRONG_SHAPES
 from tests.support.written_services import model, service
 
@@ -101,8 +102,11 @@ def comparable(line: str) -> str:
 
 @pytest.mark.parametrize(
     "manifest",
-    [*(case[0] for case in (*BROKEN_RULES.values(), *WRONG_SHAPES.values())), *OTHERS.values()],
-    ids=[*BROKEN_RULES, *WRONG_SHAPES, *OTHERS],
+    [
+        *(case[0] for table in (BROKEN_RULES, WRONG_SHAPES, TAKEN, REFUSED) for case in table.values()),
+        *OTHERS.values(),
+    ],
+    ids=[*BROKEN_RULES, *WRONG_SHAPES, *TAKEN, *REFUSED, *OTHERS],
 )
 def test_isvc_validate_says_what_the_api_server_says(apiserver: ApiServer, manifest: dict[str, Any]) -> None:
     assert {*map(comparable, refusals(manifest))} == {*map(comparable, said_by(apiserver, manifest))}

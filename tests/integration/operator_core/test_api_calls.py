@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.integration.operator_core.conftest import RUNTIME
 from tests.support.apiserver import ApiServer, Call
-from tests.support.namespace import Namespace
+from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, WATCHES, operator
 from tests.support.waiting import eventually
 
@@ -38,6 +38,24 @@ def test_a_change_that_needs_no_write_causes_none(
     namespace.kubectl("annotate", "clusterservingruntime", "kserve-torchserve", "someone/else=was-here", "--overwrite")
     work_on_something_else(another_namespace)
     assert calls_in(apiserver, namespace, since) == []
+
+
+def test_fractions_of_resources_are_written_once(
+    running_operator: None, apiserver: ApiServer, namespace: Namespace, another_namespace: Namespace
+) -> None:
+    resources = {"limits": {"cpu": 0.5, "memory": 1.5e9}, "requests": {"cpu": 0.12345, "memory": "0.5G"}}
+    namespace.apply_story(model=story_service()["spec"]["predictor"]["model"] | {"resources": resources})
+    namespace.play_finished_rollout()
+    namespace.wait_until_ready()
+    since = apiserver.position()
+    namespace.kubectl("annotate", "service", "torchserve-predictor", "someone/else=was-here")
+    work_on_something_else(another_namespace)
+    assert calls_in(apiserver, namespace, since) == []
+    pod = namespace.wait_for("deployment", "torchserve-predictor")["spec"]["template"]["spec"]
+    assert pod["containers"][0]["resources"] == {
+        "limits": {"cpu": "500m", "memory": "1500M"},
+        "requests": {"cpu": "124m", "memory": "500M"},
+    }
 
 
 def test_a_restart_lists_and_watches_and_writes_nothing(

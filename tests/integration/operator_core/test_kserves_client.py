@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -50,6 +50,10 @@ def test_a_service_is_created_patched_replaced_and_deleted_by_kserves_client(
         assert user.stdout.readline() == "False\n"
         _roll_out(namespace, user.stdin)
         assert user.stdout.readline() == "ready at 2\n"
+        assert _resources(namespace) == {
+            "limits": {"cpu": "500m", "memory": "2Gi"},
+            "requests": {"cpu": "100m", "memory": "2Gi"},
+        }
 
         assert user.stdout.readline() == "False\n"
         _roll_out(namespace, user.stdin)
@@ -63,6 +67,11 @@ def test_a_service_is_created_patched_replaced_and_deleted_by_kserves_client(
     secret = variables["AWS_ACCESS_KEY_ID"]["secretKeyRef"]["name"]
     assert secret.startswith("kserve-secret-")
     assert variables["S3_ENDPOINT"] == "minio:9000"
+
+
+def _resources(namespace: Namespace) -> Any:
+    pod = namespace.wait_for("deployment", "torchserve-predictor")["spec"]["template"]["spec"]
+    return pod["containers"][0]["resources"]
 
 
 def _roll_out(namespace: Namespace, user: IO[str]) -> None:

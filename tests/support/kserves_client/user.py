@@ -30,7 +30,8 @@ def main(kubeconfig: str, namespace: str, keys: str) -> None:
     said(kserve.get(NAME, namespace)["status"]["url"])
 
     variable = client.V1EnvVar(name="LEVEL", value="debug")
-    kserve.patch(NAME, a_service(namespace, storage_uri="pvc://leeway", env=[variable]))
+    resources = client.V1ResourceRequirements(limits={"cpu": 0.5, "memory": "2Gi"}, requests={"cpu": 0.1})
+    kserve.patch(NAME, a_service(namespace, storage_uri="pvc://leeway", env=[variable], resources=resources))
     said(kserve.is_isvc_ready(NAME, namespace, expected_generation=2))
     wait_until_ready(kserve, namespace, generation=2)
 

@@ -161,7 +161,6 @@ def test_every_field_of_the_wrong_shape_is_named_with_its_path() -> None:
         ({"spec": None}, "spec: Field required"),
         ({"spec": {}}, "spec.predictor: Field required"),
         ({"spec": {"predictor": []}}, "spec.predictor: Input should be an object"),
-        ({"spec": {"predictor": {"model": {}}}}, "spec.predictor.model.modelFormat: Field required"),
         ({"metadata": "mnist", "spec": {"predictor": {}}}, "metadata: Input should be an object"),
     ],
 )

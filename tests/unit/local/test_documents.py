@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import yaml
 
@@ -104,6 +106,31 @@ def test_a_date_is_a_text_as_for_the_api_server() -> None:
     (found,) = parse_documents([YamlText("my.yaml", written)], "default").services
 
     assert found.metadata.labels == {"since": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("2.0", 2),
+        ("1e3", 1000),
+        ("1.5e0", 1.5),
+        (".5e1", 5),
+        ("-1E-1", -0.1),
+        ("1e30", 1e30),
+        ("0x1e3", 483),
+        ("1e", "1e"),
+        ("e1", "e1"),
+        ("'1e3'", "1e3"),
+        ("[null, {a: null}]", [None, {}]),
+    ],
+)
+def test_numbers_and_nulls_are_read_as_the_api_server_gets_them_from_kubectl(written: str, read: Any) -> None:
+    text = f"{yaml.safe_dump(service())}  somethingNew: {written}\n  somethingElse: null\n"
+
+    (found,) = parse_documents([YamlText("my.yaml", text)], "default").services
+
+    assert found.spec.model_extra == {"somethingNew": read}
+    assert type(found.spec.model_extra["somethingNew"]) is type(read)
 
 
 @pytest.mark.parametrize(

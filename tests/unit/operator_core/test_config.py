@@ -129,6 +129,22 @@ def test_keys_and_fields_of_kserves_that_nothing_here_needs_are_left_alone() -> 
     assert parse_config(data) == OperatorConfig(ingress=IngressConfig(ingress_domain="ml.test"))
 
 
+@pytest.mark.parametrize(
+    ("written", "read"), [("1", "1"), ("0.5", "0.5"), ("2e-1", "0.2"), ('"500m"', "500m"), ("null", "1")]
+)
+def test_a_quantity_may_be_a_number_and_null_is_the_default(written: str, read: str) -> None:
+    config = parse_config({"storageInitializer": f'{{"cpuLimit": {written}}}'})
+
+    assert config.storage_initializer.cpu_limit == read
+
+
+def test_a_cache_may_have_its_size_in_bytes() -> None:
+    config = parse_config({"storageInitializer": '{"cache": {"hostPath": "/cache", "maxSize": 2e9}}'})
+
+    assert config.storage_initializer.cache is not None
+    assert config.storage_initializer.cache.max_bytes == 2_000_000_000
+
+
 NO_QUANTITY = "this is not a quantity; write one such as 500m or 2Gi"
 UNUSABLE = {
     "no JSON": ({"ingress": "{"}, "inferenceservice-config: ingress: Invalid JSON"),
@@ -142,7 +158,7 @@ UNUSABLE = {
         f"inferenceservice-config: inferenceService.resource.cpuLimit: {NO_QUANTITY}",
     ),
     "a value of another type": (
-        {"storageInitializer": '{"cpuRequest": 1}'},
+        {"storageInitializer": '{"cpuRequest": true}'},
         "inferenceservice-config: storageInitializer.cpuRequest: Input should be a valid string",
     ),
     "a Gateway without a namespace": (

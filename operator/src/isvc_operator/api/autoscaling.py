@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from isvc_operator.api.base import ApiModel, Int32, IntOrString
+from isvc_operator.api.base import ApiModel, Int32, IntOrString, Texts, one_of
 from isvc_operator.api.quantity import Quantity
 
 
@@ -65,7 +65,7 @@ class PodMetricSource(ApiModel):
 
     backend: Literal["opentelemetry"] | None = Field(default=None, description="How it is collected.")
     server_address: str | None = Field(default=None, description="Address of the collector.")
-    metric_names: list[str] | None = Field(default=None, description="Names of the metrics.")
+    metric_names: Texts | None = Field(default=None, description="Names of the metrics.")
     query: str | None = Field(default=None, description="Query over the metrics.")
     operation_over_time: str | None = Field(default=None, description="How values are aggregated over time.")
 
@@ -133,5 +133,9 @@ class RollingUpdate(ApiModel):
 class DeploymentStrategy(ApiModel):
     """How pods are replaced by newer ones."""
 
-    type: Literal["RollingUpdate", "Recreate"] | None = Field(default=None, description="Method of replacement.")
+    type: Annotated[
+        Literal["RollingUpdate", "Recreate"] | None,
+        BeforeValidator(lambda value: None if value == "" else value),
+        one_of("RollingUpdate", "Recreate", ""),
+    ] = Field(default=None, description="Method of replacement.")
     rolling_update: RollingUpdate | None = None

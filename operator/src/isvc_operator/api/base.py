@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -21,8 +21,23 @@ def _int_or_string(value: Any) -> int | str:
     return value
 
 
-# Kubernetes accepts a quantity or a surge as 2 or as "2".
+# Kubernetes accepts a surge as 2 or as "2".
 IntOrString = Annotated[int | str, PlainValidator(_int_or_string), WithJsonSchema({"x-kubernetes-int-or-string": True})]
+
+
+# To Kubernetes, a null item is an item without a value.
+Texts = list[
+    Annotated[
+        str,
+        BeforeValidator(lambda item: "" if item is None else item),
+        WithJsonSchema({"type": "string", "nullable": True}),
+    ]
+]
+
+
+def fields_given(value: Any) -> Any:
+    """Return an object without its fields that are null, which are absent; another value as it is."""
+    return {key: item for key, item in value.items() if item is not None} if isinstance(value, Mapping) else value
 
 
 def one_of(*values: str) -> WithJsonSchema:
@@ -45,9 +60,7 @@ class ApiModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _null_means_absent(cls, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: item for key, item in value.items() if item is not None}
-        return value
+        return fields_given(value)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the part as in YAML: camelCase names, absent fields left out."""

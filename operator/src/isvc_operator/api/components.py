@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from isvc_operator.api.autoscaling import AutoScaling, DeploymentStrategy
-from isvc_operator.api.base import ApiModel, Int32, Int64
+from isvc_operator.api.base import ApiModel, Int32, Int64, Texts
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 
 # In KServe's order: if several are given, the first one is used.
@@ -48,7 +48,7 @@ class StorageUri(ApiModel):
 class ModelFormat(ApiModel):
     """The format of a model; a serving runtime that lists it will serve it."""
 
-    name: str = Field(description="Name of the format: pytorch, …")
+    name: str = Field(default="", description="Name of the format: pytorch, …")
     version: str | None = Field(default=None, description="Version of the format.")
 
 
@@ -79,7 +79,7 @@ class PredictorExtensionSpec(ContainerFields):
 class ModelSpec(PredictorExtensionSpec):
     """A model, its format and, optionally, the runtime to serve it with."""
 
-    model_format: ModelFormat
+    model_format: ModelFormat = ModelFormat()
     runtime: str | None = Field(
         default=None, description="ServingRuntime or ClusterServingRuntime to use; by default one that fits."
     )
@@ -101,10 +101,10 @@ class LoggerSpec(ApiModel):
     url: str | None = Field(
         default=None, description="Where to send the events; logger.defaultUrl of the ConfigMap by default."
     )
-    metadata_headers: list[str] | None = Field(
+    metadata_headers: Texts | None = Field(
         default=None, description="Headers of the request that are sent with its events."
     )
-    metadata_annotations: list[str] | None = Field(
+    metadata_annotations: Texts | None = Field(
         default=None, description="Annotations of the pods that are sent with the events."
     )
     storage: LoggerStorage | None = None
@@ -185,7 +185,7 @@ class PredictorSpec(PodSpecFields, ComponentExtensionSpec):
     lightgbm: PredictorExtensionSpec | None = None
     paddle: PredictorExtensionSpec | None = None
     storage_uris: list[StorageUri] | None = Field(
-        default=None, min_length=1, max_length=100, description="Several downloads, each with its own folder."
+        default=None, max_length=100, description="Several downloads, each with its own folder."
     )
     storage_container_name: str | None = Field(default=None, description="ClusterStorageContainer to download with.")
     worker_spec: WorkerSpec | None = None
@@ -195,7 +195,7 @@ class TransformerSpec(PodSpecFields, ComponentExtensionSpec):
     """Transforms requests for the predictor and its responses."""
 
     storage_uris: list[StorageUri] | None = Field(
-        default=None, min_length=1, max_length=100, description="Several downloads, each with its own folder."
+        default=None, max_length=100, description="Several downloads, each with its own folder."
     )
 
 
@@ -214,5 +214,5 @@ class ExplainerSpec(PodSpecFields, ComponentExtensionSpec):
 
     art: ArtExplainerSpec | None = None
     storage_uris: list[StorageUri] | None = Field(
-        default=None, min_length=1, max_length=100, description="Several downloads, each with its own folder."
+        default=None, max_length=100, description="Several downloads, each with its own folder."
     )

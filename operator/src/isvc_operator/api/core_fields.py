@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from isvc_operator.api import core_shapes as shapes
-from isvc_operator.api.base import ApiModel
+from isvc_operator.api.base import ApiModel, Texts
 from isvc_operator.api.core_shapes import Shaped
 from isvc_operator.api.quantity import QUANTITY_SCHEMA
 from isvc_operator.api.rule import Rule, has_variable
@@ -46,7 +46,7 @@ _ENV: Final = {
     "type": "array",
     "maxItems": MAX_VARIABLES,
     "items": _VARIABLE,
-    "description": "See kubectl explain pod.spec.containers.env",
+    "description": "kubectl explain pod.spec.containers.env",
 }
 NO_PYTHON_PATH: Final = Rule(
     f"!{has_variable('self', 'PYTHONPATH')}",
@@ -56,7 +56,7 @@ NO_PYTHON_PATH: Final = Rule(
 )
 
 # A container is passed on as well, but rules and `kubectl explain` use its name and its variables.
-_EXPLAINED: Final = _RESOURCES | {"description": "See kubectl explain pod.spec.containers.resources"}
+_EXPLAINED: Final = _RESOURCES | {"description": "kubectl explain pod.spec.containers.resources"}
 _CONTAINER: Final = _open(name=_NAME, resources=_EXPLAINED)
 _SERVER: Final = _open(name=_NAME, env=_ENV, resources=_EXPLAINED) | {
     "x-kubernetes-validations": [NO_PYTHON_PATH.as_dict()],
@@ -67,6 +67,13 @@ Containers = Annotated[list[Annotated[Core, Shaped(shapes.CONTAINER), WithJsonSc
 
 # Core/v1 values with parts that the operator reads.
 Named = Annotated[Core, Shaped(shapes.NAMED)]
+# Kubernetes takes one without a name, or null, for none.
+PullSecret = Annotated[
+    Core,
+    Shaped(shapes.NAMED),
+    WithJsonSchema({"type": "object", "additionalProperties": True, "nullable": True}),
+    BeforeValidator(lambda item: {} if item is None else item),
+]
 Variable = Annotated[Core, Shaped(shapes.VARIABLE), WithJsonSchema(_VARIABLE)]
 Port = Annotated[Core, Shaped(shapes.PORT)]
 Mount = Annotated[Core, Shaped(shapes.MOUNT)]
@@ -95,7 +102,7 @@ class PodSpecFields(ApiModel):
     host_users: bool | None = None
     hostname: str | None = None
     hostname_override: str | None = None
-    image_pull_secrets: list[Named] | None = None
+    image_pull_secrets: list[PullSecret] | None = None
     init_containers: Containers | None = None
     node_name: str | None = None
     node_selector: dict[str, str] | None = None
@@ -127,8 +134,8 @@ class PodSpecFields(ApiModel):
 class ContainerFields(ApiModel):
     """The fields of a core/v1 Container."""
 
-    args: list[str] | None = None
-    command: list[str] | None = None
+    args: Texts | None = None
+    command: Texts | None = None
     env: Annotated[list[Variable], Field(max_length=MAX_VARIABLES)] | None = None
     env_from: list[Core] | None = None
     image: str | None = None

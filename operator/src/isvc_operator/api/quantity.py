@@ -1,20 +1,23 @@
-"""Kubernetes quantities such as ``500m``, ``1Gi`` and ``2e3``: their numbers, and fields that hold one."""
+"""Kubernetes quantities such as ``500m``, ``1Gi``, ``2e3`` and 0.5: their numbers, and fields that hold one."""
 
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
 from typing import Annotated, Any, Final
 
 from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 QUANTITY_SCHEMA: Final = {
-    "x-kubernetes-int-or-string": True,
+    "x-kubernetes-preserve-unknown-fields": True,
     "pattern": r"^[+-]?(\d+\.?|\.\d)\d*([numk]|Ki|[MGTPE]i?|[eE][+-]?\d+)?$",
 }
-"""What the CRD says of a quantity. KServe's pattern accepts the same, and fractions as exponents, which Kubernetes
-refuses; it is too long for a CRD that ``kubectl apply`` has to keep in an annotation."""
+"""What the CRD says of a quantity: a text has this form. It may also be any number; a CRD has no type for that, since
+``x-kubernetes-int-or-string`` is without fractions. What is neither is for the models to refuse.
+
+KServe's pattern accepts the same, and fractions as exponents, which Kubernetes refuses; it is too long for a CRD that
+``kubectl apply`` has to keep in an annotation."""
 
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([num]|[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?")
 _LONGEST = 100  # characters; Kubernetes writes shorter ones
@@ -43,6 +46,13 @@ def quantity(value: Any) -> Decimal | None:
     return Decimal(number) * _SUFFIXES[suffix]
 
 
+def fraction_as_text(number: float) -> str:
+    """Return a fraction as Kubernetes writes it: 0.5 as ``500m``. What is finer than a billionth is rounded up."""
+    amounts = ((Decimal(str(number)) / _SUFFIXES[suffix], suffix) for suffix in "mun")
+    amount, suffix = next(it for it in amounts if it[0] % 1 == 0 or it[1] == "n")
+    return f"{amount.to_integral_value(ROUND_UP):f}{suffix}"
+
+
 def checked_quantity(value: Any) -> Any:
     """Return the value as it is; raises PydanticCustomError if it is not a quantity."""
     if quantity(value) is None:
@@ -57,4 +67,4 @@ def checked_amount(value: Any) -> Any:
     return value
 
 
-Quantity = Annotated[int | str, PlainValidator(checked_quantity), WithJsonSchema(QUANTITY_SCHEMA)]
+Quantity = Annotated[int | float | str, PlainValidator(checked_quantity), WithJsonSchema(QUANTITY_SCHEMA)]

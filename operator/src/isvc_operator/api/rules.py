@@ -57,6 +57,7 @@ _HAS_CONTAINERS: Final = "(has(self.containers) && self.containers.size() > 0)"
 _SERVER_CONTAINER: Final = (
     f"(has(self.containers) && self.containers.exists(c, has(c.name) && c.name == '{CONTAINER_SERVER}'))"
 )
+_SEVERAL_URIS: Final = "(has(self.storageUris) && self.storageUris.size() > 0)"
 _STABLE_MODEL: Final = " || ".join(f"has(self.predictor.{key})" for key in ("model", *FRAMEWORKS))
 
 _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
@@ -134,13 +135,18 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
             f"only one of {', '.join(FRAMEWORKS)} may be given; keep the one to serve",
         ),
         Rule(
+            f"!has(self.model) || {_LEGACY} || (has(self.model.modelFormat) && has(self.model.modelFormat.name))",
+            "the model has no format; give modelFormat a name, such as pytorch",
+            field=".model.modelFormat",
+        ),
+        Rule(
             f"!{_SERVER_CONTAINER} || !(has(self.model) || {_LEGACY})",
             f"a model and a container named {CONTAINER_SERVER} are both given; remove the model to serve with "
             "your own container, or give the container another name to run it beside the model",
             field=".containers",
         ),
         Rule(
-            f"!has(self.storageUris) || !({_LEGACY_URI})",
+            f"!{_SEVERAL_URIS} || !({_LEGACY_URI})",
             "storageUri and storageUris are both given; move storageUri into storageUris",
             field=".storageUris",
         ),
@@ -191,7 +197,7 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
             "give the explainer either art or containers, and only one of them",
         ),
         Rule(
-            "!has(self.storageUris) || !has(self.art) || !has(self.art.storageUri)",
+            f"!{_SEVERAL_URIS} || !has(self.art) || !has(self.art.storageUri)",
             "art.storageUri and storageUris are both given; move storageUri into storageUris",
             field=".storageUris",
         ),

@@ -52,7 +52,7 @@ class _Generator(GenerateJsonSchema):
 def _point_to(place: str, names: Iterable[str], properties: dict[str, Schema]) -> None:
     for name in names:
         if name in properties:
-            properties[name].setdefault("description", f"See kubectl explain {place}.{name}")
+            properties[name].setdefault("description", f"kubectl explain {place}.{name}")
 
 
 def _structural(node: Schema, definitions: Mapping[str, Schema]) -> Schema:

@@ -93,10 +93,9 @@ def _said(error: ValidationError) -> str:
             what = f"Too long: may not be more than {rule} bytes"
         case "maxItems":
             what = f"Too many: {len(value)}: must have at most {rule} items"
-        case "minItems":
-            what = f"Invalid value: {len(value)}: {path} in body should have at least {rule} items"
         case "type":
-            what = f'Invalid value: "{_type(value)}": {path} in body must be of type {",".join(rule)}: "{_type(value)}"'
+            types = ",".join(name for name in rule if name != "null")
+            what = f'Invalid value: "{_type(value)}": {path} in body must be of type {types}: "{_type(value)}"'
         case bound:
             what = f"Invalid value: {_quoted(value)}: {path} in body should {_BOUNDS[bound].format(rule)}"
     return f"{path}: {what}"
@@ -123,10 +122,12 @@ def _validator(kind: str) -> Validator:
 
 
 def _json_schema(schema: Any) -> Any:
-    """Return the schema without Kubernetes' extensions of JSON Schema."""
+    """Return the schema as JSON Schema, without Kubernetes' extensions of it."""
     if isinstance(schema, list):
         return [_json_schema(item) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
     plain = {name: _json_schema(item) for name, item in schema.items() if not name.startswith("x-kubernetes-")}
+    if plain.get("nullable") is True:
+        return plain | {"type": [plain["type"], "null"]}
     return plain | {"type": ["integer", "string"]} if "x-kubernetes-int-or-string" in schema else plain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -67,10 +68,12 @@ class Documents:
 
 NO_OBJECT: Final = "the files contain no object; write an InferenceService, or name other files"
 _MERGE = "tag:yaml.org,2002:merge"
+_FLOAT = "tag:yaml.org,2002:float"
+_INTEGERS = 2**63  # of JSON in Go; what is larger stays a float
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads dates as texts, as Kubernetes does."""
+    """Reads what an API server gets from kubectl and keeps: dates as texts, 2.0 as 2, and no fields that are null."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name is the library's
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -90,6 +93,20 @@ class _Loader(yaml.SafeLoader):
                     raise yaml.composer.ComposerError(None, None, f"the key {key.value} occurs twice", key.start_mark)
                 seen.add(key.value)
         return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        return {key: value for key, value in super().construct_mapping(node, deep).items() if value is not None}
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        number: float = super().construct_yaml_float(node)
+        return int(number) if number.is_integer() and abs(number) < _INTEGERS else number
+
+
+_Loader.add_constructor(_FLOAT, _Loader.construct_yaml_float)
+# As YAML reads 1e3 and 1.5e0 in Go; in YAML 1.1, an exponent needs a sign.
+_Loader.add_implicit_resolver(
+    _FLOAT, re.compile(r"[-+]?([0-9]+\.?|\.[0-9])[0-9]*[eE][-+]?[0-9]+\Z"), list("-+.0123456789")
+)
 
 
 def parse_documents(texts: Iterable[YamlText], namespace: str) -> Documents:
@@ -151,8 +168,8 @@ def _read(body: Any, text: YamlText, namespace: str, refusals: Callable[[Manifes
         raise UnusableInput(f"{text.source}: {too_much}")
     kind = body["kind"]
     try:
-        json.dumps(body)
-    except TypeError as error:
+        json.dumps(body, allow_nan=False)
+    except (TypeError, ValueError) as error:
         raise UnusableInput(f"{text.source}: {kind} has a value that JSON has no type for: {error}") from error
     if not _is_ours(body, text):
         return "ignored", _place(body, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -78,9 +79,16 @@ def _covers_objects(observed: Sequence[Any], rendered: Sequence[Any]) -> bool:
 
 
 def _same_value(observed: Any, rendered: Any) -> bool:
+    """Whether two values that are written differently are one: 500m is 0.5.
+
+    Of millionths and billionths of a resource, Kubernetes stores thousandths, and rounds up.
+    """
     if observed is None and _is_zero(rendered):
         return True
-    return None not in (left := quantity(observed), right := quantity(rendered)) and left == right
+    left, right = quantity(observed), quantity(rendered)
+    if left is None or right is None:
+        return False
+    return left == right or (str(rendered).endswith(("u", "n")) and left * 1000 == math.ceil(right * 1000))
 
 
 def _is_zero(value: Any) -> bool:

@@ -28,6 +28,7 @@ DEFAULT_PORT = 8080
 DEFAULT_GRPC_PORT = 8081  # of our runtimes and of KServe's SDK, where nothing else is asked for
 SERVICE_PORT = 80  # of every component; it leads to the first port of the server
 TLS_PORT = 443  # in its place, if the pods serve TLS
+_WORDS = frozenset({"args", "command"})  # of which a null item is an empty one
 _NEVER_COPIED = (
     "autoscaling.knative.dev/min-scale",
     "autoscaling.knative.dev/max-scale",
@@ -168,7 +169,9 @@ def pod_of(component: ComponentExtensionSpec) -> dict[str, Any]:
 
 def _container_fields(container: Container) -> dict[str, Any]:
     known = field_names(ContainerFields)
-    return {name: value for name, value in container.items() if name in known}
+    fields = {name: value for name, value in container.items() if name in known}
+    words = {name: ["" if word is None else word for word in fields[name]] for name in _WORDS & fields.keys()}
+    return {**fields, **words}
 
 
 def fields_of(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:

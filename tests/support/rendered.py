@@ -1,0 +1,28 @@
+"""What is made of objects in files."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from isvc_operator.local.check import Checked, check
+from isvc_operator.local.documents import YamlText, parse_documents
+from isvc_operator.local.files import read_runtimes
+from isvc_operator.manifests import Manifest
+
+
+def checked(*documents: dict[str, Any]) -> Checked:
+    """What `isvc validate` finds in a file with these objects, with the shipped runtimes."""
+    return checked_text("\n---\n".join(map(json.dumps, documents)))
+
+
+def checked_text(text: str) -> Checked:
+    """What it finds in a file with this text."""
+    installed = parse_documents(read_runtimes(None), "default").runtimes
+    return check([YamlText("a.yaml", text)], "default", installed=installed, settings=None)
+
+
+def children_of(document: dict[str, Any]) -> tuple[Manifest, ...]:
+    """What `isvc render` prints for a service."""
+    (rendered,) = checked(document).rendered
+    return rendered.children
