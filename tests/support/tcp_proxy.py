@@ -32,7 +32,9 @@ class TcpProxy:
             writer.close()
 
     async def end(self) -> None:
-        """Close all connections, and wait for them to end."""
+        """Close all connections, and wait for them to end; nobody listens any more."""
+        for _ in range(2):  # those that were accepted just now begin
+            await asyncio.sleep(0)
         self.close()
         for task in filter(None, self._serving):
             task.cancel()

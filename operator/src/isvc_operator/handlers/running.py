@@ -164,6 +164,7 @@ class RunningOperator:
                 random.random,
                 recheck=None if scope.notices_crds else CRD_RECHECK_SECONDS,
                 kinds=(*scope.kinds, *with_role(Role.DISCOVERY)),
+                fail=self.fail,
             ),
             scope=scope,
             reports=IgnoredSettings(api, around.now, options.home),

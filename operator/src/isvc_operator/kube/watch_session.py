@@ -61,6 +61,7 @@ class Watching:
 
     ``recheck``: in how many seconds to look again for a kind whose CRD is not installed, without word of it.
     ``kept``: what is kept of each object of a list, if anything. ``kinds``: those that may be watched.
+    ``fail``: what ends the operator for an error of the handler; kopf would leave its other watches running.
     """
 
     api: WatchApi
@@ -70,6 +71,7 @@ class Watching:
     kept: Callable[[Manifest], Manifest | None] = trimmed
     kinds: tuple[ResourceKind, ...] = KINDS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    fail: Callable[[Exception], None] | None = None
 
 
 class WatchSession:
@@ -120,7 +122,14 @@ class WatchSession:
         )
         if not is_list:
             return Response(None, self._events(watch, request))
-        return Response(await self._list(watch, request))
+        try:
+            return Response(await self._list(watch, request))
+        except Exception as error:
+            if self._watching.fail is None:
+                raise
+            self._watching.fail(error)
+            await asyncio.Event().wait()  # kopf is stopped
+            raise
 
     async def _list(self, watch: Watch, request: ApiRequest) -> Manifest:
         """Give the handler all objects of a collection; return a list without them, or with the namespaces."""
