@@ -33,7 +33,7 @@ from isvc_operator.errors import OperatorError
 from isvc_operator.kube.kopf_settings import selector_of, use_settings
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.kube.scope import Scope
-from isvc_operator.kube.watch_session import Response, Watching, WatchSession
+from isvc_operator.kube.watch_session import KopfResponse, Watching, WatchSession
 from isvc_operator.kube.watching import Collection
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.manifests import Manifest
@@ -346,7 +346,7 @@ class Recorded(WatchSession):
         super().__init__(Watching(api, lambda: 0.0, lambda: 0.0), handler or Ignoring())
         self.methods: set[str] = set()
 
-    async def request(self, method: str, url: str, **others: Any) -> Response:
+    async def request(self, method: str, url: str, **others: Any) -> KopfResponse:
         self.methods.add(method)
         return await super().request(method, url, **others)
 

@@ -104,7 +104,7 @@ class WatchSession:
         """Return those that exist, once they are known."""
         return frozenset(self._namespaces)
 
-    async def request(self, method: str, url: str, **_: Any) -> Response:
+    async def request(self, method: str, url: str, **_: Any) -> KopfResponse:
         """Return the response to a request of kopf: to list, to watch, or to discover kinds."""
         if method.upper() != "GET":
             raise NotImplementedError(f"kopf wants to {method} {url}; it is set up to write nothing")
@@ -112,18 +112,18 @@ class WatchSession:
         query = dict(parse_qsl(parts.query))
         collection = _collection(parts.path, query)
         if collection is None:
-            return Response(_discovered(parts.path))
+            return KopfResponse(_discovered(parts.path))
         if collection.kind not in self._watching.kinds:  # there is nothing, and nothing comes
-            return Response({"metadata": {"resourceVersion": "0"}, "items": []})
+            return KopfResponse({"metadata": {"resourceVersion": "0"}, "items": []})
         watch = self.watch_of(collection)
         is_list = "watch" not in query
         request = ApiRequest(
             "GET", parts.path, tuple(query.items()), accept=_accepted(collection.kind, is_list=is_list)
         )
         if not is_list:
-            return Response(None, self._events(watch, request))
+            return KopfResponse(None, self._events(watch, request))
         try:
-            return Response(await self._list(watch, request))
+            return KopfResponse(await self._list(watch, request))
         except Exception as error:
             if self._watching.fail is None:
                 raise
@@ -258,7 +258,7 @@ class WatchSession:
         await self._watching.sleep(max(longest * (0.5 + self._watching.random() / 2), error.retry_after or 0))
 
 
-class Response:
+class KopfResponse:
     """What kopf takes for an HTTP response: a ``body``, or the lines of a watch."""
 
     status: Final = 200
