@@ -85,7 +85,7 @@ def stories(images: Path, picture: bytes) -> list[Story]:
     return [
         Story("BERT from a claim", EXAMPLES / "bert" / "inferenceservice.yaml", "torchserve",
               [Ask("/v1/models/bert:predict", EXAMPLES / "bert" / "sample.json", cookie)]),
-        Story("the old field names, two archives", Path(__file__).parent / "images" / "service.yaml", "images",
+        Story("the old field names, two archives", Path(__file__).parent / "both_runtimes.yaml", "images",
               [instances("mnist", samples["mnist"][0]["image"]),
                instances("densenet161", samples["densenet161"]["image"])]),
         Story("a custom transformer", EXAMPLES / "mnist_transformer" / "inferenceservice.yaml", "mnist-pictures",
@@ -112,7 +112,7 @@ def told(images: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Story]:
 
 @pytest.fixture(scope="module")
 def claims(bert: Path, images: Path) -> Mapping[str, Path]:
-    return {"leeway": bert, "mnist": sample("mnist"), "images": images / "claim", "pictures": volume()}
+    return {"leeway": bert, "mnist": sample("mnist"), "images": images / "image_classifier", "pictures": volume()}
 
 
 @pytest.fixture(scope="module")
