@@ -37,9 +37,9 @@ run: setup ## Serve the sample model from its InferenceService YAML; print its U
 	@$(BIN)/python examples/bert/build.py build/bert
 	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --http-port $(HTTP_PORT)
 
-demo: setup ## Serve the sample model, send one request through the Host-header ingress, check the response, stop
+demo: setup ## Play the first story: serve the sample model, send its request with curl, check the response, stop
 	@$(BIN)/python examples/bert/build.py build/bert
-	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --http-port $(HTTP_PORT) --request examples/bert/sample.json --expect '{"predictions": [4]}'
+	@$(BIN)/python -m tests.stories S1 --pvc leeway=build/bert --http-port $(HTTP_PORT)
 
 ##@ Checks
 

@@ -59,6 +59,7 @@ _KOPF = "tests/integration/operator_core/test_kopf_run.py::test_kopf_run_serves_
 _CONDITIONS = _KUBECTL + "test_conditions_are_counted"
 _KSERVES = _KUBECTL + "test_runtimes_of_kserve_are_installed"
 _BESIDE = _KUBECTL + "test_what_is_beside_the_operator_is_found_and_applied"
+_ARCHIVES = _READMES + "test_archives_are_asked_as_torchserves_users_do"
 _TORCHSERVE = _READMES + "test_torchserve_alone_serves_the_sample"
 _TEMPLATE = "tests/integration/kserve_sdk/test_page.py::test_the_page_runs_the_commands_of_a_new_transformers_readme"
 RUN_BY: dict[str, str] = {
@@ -151,6 +152,10 @@ RUN_BY: dict[str, str] = {
     "examples/resnet50/README.md: host='Host: pictures.default.example.com'": _PICTURES,
     'examples/resnet50/README.md: python examples/resnet50/load.py build/picture.png -': _PICTURES,
     'examples/resnet50/README.md: kubectl apply -f examples/resnet50/inferenceservice.': Reason.CLUSTER,
+    'examples/torchserve/README.md: python examples/torchserve/build.py build/torchserve': _ARCHIVES,
+    "examples/torchserve/README.md: host='Host: archives.default.example.com'": _ARCHIVES,
+    "examples/torchserve/README.md: curl -X POST 'http://127.0.0.1:8081/models?url=dense": _ARCHIVES,
+    'examples/torchserve/README.md: kubectl apply -f examples/torchserve/image-classifie': Reason.CLUSTER,
     'templates/model/README.md.template: python train.py': _NEW_MODEL,
     'templates/model/README.md.template: mkdir -p volume': _NEW_MODEL,
     'templates/model/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=volume': _NEW_MODEL,

@@ -30,9 +30,7 @@ with warnings.catch_warnings(action="ignore"):  # a file that is left open
     from model_archiver.model_archiver import generate_model_archive
     from model_archiver.model_archiver_config import ModelArchiverConfig
 
-BERT, MNIST, RESNET, IMAGES = (
-    ROOT / name for name in ("examples/bert", "examples/mnist", "examples/resnet50", "tests/e2e/images")
-)
+BERT, MNIST, RESNET, TORCHSERVE = (ROOT / "examples" / name for name in ("bert", "mnist", "resnet50", "torchserve"))
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,9 @@ MODELS = [
     _of_example("embedding", RESNET, "embedding.py", "pictures.py", weights="embedding.pt"),
     _of_example("tags", RESNET, "tags.py", "pictures.py", "embedding.pt", "index_to_name.json",
                 weights="classifier.pt"),
-    _of_example("digits", IMAGES, "mnist_handler.py", weights="mnist.pt", model_file="mnist.py"),
-    _of_example("densenet161", IMAGES, "image_classifier", "index_to_name.json", weights="densenet161.pt"),
+    _of_example("digits", TORCHSERVE, "mnist_handler.py", weights="mnist.pth", model_file="mnist.py"),
+    _of_example("densenet161", TORCHSERVE, "image_classifier", "index_to_name.json", weights="densenet161.pth",
+                model_file="densenet.py"),
     *map(_of_suite, {archive.file: archive for several in DIRECTORIES.values() for archive in several}.values()),
     *(_of_suite(Archive(Path(name).stem, name, files=(name,))) for name in _ALONE),
 ]  # fmt: skip

@@ -6,8 +6,6 @@ import fcntl
 import itertools
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 
 from tests.e2e.services_page import ServicesPage, services_page
 from tests.support.cluster import RealCluster
-from tests.support.kept import kept, sample
+from tests.support.kept import sample
 from tests.support.namespace import Namespace
 from tests.support.scheduling import has_the_cluster_to_itself, turn_of
 from tests.support.volumes import Volume
@@ -53,14 +51,8 @@ def bert() -> Path:
 
 @pytest.fixture(scope="session")
 def images() -> Path:
-    """A folder with ``claim``, which has ``image_classifier``, and with ``samples.json``."""
-    files = Path(__file__).parent / "images"
-
-    def build(folder: Path) -> None:
-        target = folder / "claim" / "image_classifier"
-        subprocess.run([sys.executable, files / "build.py", target, folder / "samples.json"], check=True)
-
-    return kept("images", build, *sorted(path for path in files.iterdir() if path.is_file()))
+    """A folder with ``image_classifier``, and with ``samples.json``."""
+    return sample("torchserve")
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from isvc_operator.cluster.source import cluster_source
 from isvc_operator.kube.client import connect
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.source import ServiceRequest
-from tests.support.cluster import HTTP, HTTPS_PORT, Answer, RealCluster, curl
+from tests.support.cluster import HTTP, Answer, RealCluster, curl
 from tests.support.isvc_process import on_cluster
 from tests.support.namespace import STORY, Namespace
 from tests.support.volumes import Volume
@@ -85,15 +85,6 @@ def test_isvc_diff_and_doctor_find_nothing_to_do(
     main(["doctor", *where, "-o", "json"])
     checks = json.loads(capsys.readouterr().out)["checks"]
     assert [item for item in checks if item["verdict"] == "problem"] == []
-
-
-def test_https_answers_too(story: Namespace) -> None:
-    name = host(story)
-    answer = curl(
-        "-k", "-X", "POST", "--resolve", f"{name}:{HTTPS_PORT}:127.0.0.1", "-H", "Cookie: authservice_session=abc",
-        f"https://{name}:{HTTPS_PORT}{PREDICT}", "-T", str(SAMPLE),
-    )  # fmt: skip
-    assert (answer.status, answer.json) == (200, {"predictions": [4]})
 
 
 def test_two_instances_get_two_predictions_in_order(story: Namespace, tmp_path: Path) -> None:

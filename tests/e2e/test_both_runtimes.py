@@ -1,4 +1,4 @@
-"""The story of the old field names: two archives in one store, served by TorchServe; then one line of YAML is changed.
+"""Two archives in one store, by the field names of old, served by TorchServe; then one line of YAML is changed.
 
 Both runtimes are asked the same, by every protocol. What they say is kept, and the tests compare it.
 """
@@ -10,7 +10,6 @@ import http.client
 import itertools
 import json
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,12 +22,13 @@ import pytest
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as pb
 from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import GRPCInferenceServiceStub
 
-from tests.support.cluster import HTTP, Answer, RealCluster, curl
+from tests.support.cluster import HTTP, Answer, RealCluster, curl, rounded
+from tests.support.forwarding import port_forwarded
 from tests.support.namespace import Namespace
 from tests.support.volumes import Volume
 from tests.support.waiting import eventually
 
-FILES = Path(__file__).parent / "images"
+FILE = Path(__file__).parent / "both_runtimes.yaml"
 SERVICE, PREDICTOR = "images", "images-predictor"
 RUNTIMES = ("kserve-torchserve", "isvc-mar")
 SIZES = "batch_size_instances"  # the histogram of real batch sizes
@@ -62,12 +62,12 @@ def samples(images: Path) -> Samples:
 @pytest.fixture(scope="module")
 def said(cluster: RealCluster, namespace: Namespace, images: Path, samples: Samples) -> Iterator[dict[str, Said]]:
     """The service is applied with the first runtime, then with the other: a rolling update, under one name."""
-    with Volume(namespace, "images").filled_from(images / "claim"):
+    with Volume(namespace, "images").filled_from(images / "image_classifier"):
         yield {runtime: serve(cluster, namespace, runtime, samples) for runtime in RUNTIMES}
 
 
 def serve(cluster: RealCluster, namespace: Namespace, runtime: str, samples: Samples) -> Said:
-    text = (FILES / "service.yaml").read_text()
+    text = FILE.read_text()
     namespace.kubectl("apply", "--filename=-", stdin=text.replace(f": {RUNTIMES[0]}\n", f": {runtime}\n"))
 
     def served() -> bool:
@@ -81,7 +81,7 @@ def serve(cluster: RealCluster, namespace: Namespace, runtime: str, samples: Sam
     eventually(lambda: pods(namespace) == 1, "the pod of the other runtime is gone", within=180)
     caller = Caller(f"{SERVICE}.{namespace.name}.example.com", samples)
     eventually(lambda: caller.get("/v2/health/ready").status == 200, "the ingress has the route")
-    with forwarded(cluster, namespace, 8081) as address:
+    with port_forwarded(cluster, namespace.name, f"service/{PREDICTOR}", 8081) as address:
         return caller.ask_everything(address)
 
 
@@ -147,21 +147,6 @@ def infer_by_grpc(address: str, shape: list[int], pixels: list[float]) -> list[i
         (raw,) = response.raw_output_contents
         return [int.from_bytes(raw[at : at + 8], "little") for at in range(0, len(raw), 8)]
     return list(output.contents.int64_contents)
-
-
-@contextlib.contextmanager
-def forwarded(cluster: RealCluster, namespace: Namespace, port: int) -> Iterator[str]:
-    """An address of this machine that leads to a port of the predictor's Service."""
-    options = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={namespace.name}")
-    command = [cluster.binary, *options, "port-forward", f"service/{PREDICTOR}", f":{port}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            line = process.stdout.readline() if process.stdout else ""
-            found = re.search(r"127\.0\.0\.1:\d+", line)
-            assert found, f"kubectl port-forward said {line!r}"
-            yield found[0]
-        finally:
-            process.kill()
 
 
 def pods(namespace: Namespace) -> int:
@@ -239,4 +224,4 @@ def test_one_line_of_yaml_changes_the_runtime_and_no_answer(said: dict[str, Said
 
 def without_ids(answer: Answer) -> Any:
     """The document but for the ids that the server makes up where nobody sent one."""
-    return {name: value for name, value in answer.json.items() if name not in ("id", "request_id")}
+    return rounded({name: value for name, value in answer.json.items() if name not in ("id", "request_id")})

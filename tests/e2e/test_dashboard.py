@@ -24,7 +24,7 @@ from tests.browser.conftest import Open, chromium, visits
 from tests.support.cluster import RealCluster
 from tests.support.digits import digits_zip
 from tests.support.forwarding import address_seen_from, forwarded, node_address
-from tests.support.namespace import Namespace, story_service
+from tests.support.namespace import Namespace, small_service
 from tests.support.object_stores import nginx, tls
 from tests.support.object_stores.proxy import Request, Slow, is_object, proxy
 from tests.support.ports import free_port, release
@@ -127,7 +127,7 @@ async def open_page(browser: Browser, board: Board) -> AsyncIterator[Open]:
 
 
 def a_service(name: str, **model: Any) -> dict[str, Any]:
-    service = story_service()
+    service = small_service()
     service["metadata"] = {"name": name, "annotations": {"notes.example.com/text": MARKUP}}
     service["spec"]["predictor"]["model"].update({"runtime": "isvc-mar", **model})
     return service

@@ -16,7 +16,7 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2 as pb
 from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import GRPCInferenceServiceStub
 
 from tests.support.cluster import HTTP, HTTPS_PORT, RealCluster, curl
-from tests.support.namespace import STORY, Namespace, story_service
+from tests.support.namespace import STORY, Namespace, small_service
 from tests.support.volumes import Volume
 from tests.support.waiting import eventually
 
@@ -71,7 +71,7 @@ class Requests:
 @pytest.fixture(scope="module")
 def changed(cluster: RealCluster, namespace: Namespace, leeway: Volume) -> Iterator[Requests]:
     """Two services, one of which speaks nothing but gRPC: first with Ingresses, now with routes, under requests."""
-    namespace.apply(only_grpc(cluster), story_service(), a_grpc_service())
+    namespace.apply(only_grpc(cluster), small_service(), a_grpc_service())
     options = ("--for=condition=Ready", "--timeout=120s")
     namespace.kubectl("wait", *options, "inferenceservice/torchserve", "inferenceservice/calls")
     requests = Requests(host(namespace))
@@ -104,7 +104,7 @@ def only_grpc(cluster: RealCluster) -> dict[str, Any]:
 
 
 def a_grpc_service() -> dict[str, Any]:
-    service = story_service()
+    service = small_service()
     service["metadata"]["name"] = "calls"
     service["spec"]["predictor"]["model"] |= {"runtime": "only-grpc", "protocolVersion": "grpc-v2"}
     return service

@@ -48,7 +48,7 @@ class Stores:
 def stores(cluster: RealCluster, images: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
     home = tmp_path_factory.mktemp("stores")
     address = address_seen_from(node_address(cluster))
-    model = images / "claim" / MODEL
+    model = images / MODEL
     files = {str(path.relative_to(model)): path.read_bytes() for path in sorted(model.rglob("*.*"))}
     with contextlib.ExitStack() as stack:
         s3 = stack.enter_context(versitygw.running(home / "s3"))
@@ -94,7 +94,7 @@ def credentials(cluster: RealCluster, namespace: Namespace, stores: Stores) -> I
     }
     for name, secret in secrets.items():
         apply(namespace, secret, an_account(name, name=name))
-    # Who has an emulator tells all downloads from Google Cloud Storage about it.
+    # Who has an emulator tells all downloads from its bucket about it.
     container = {
         "apiVersion": "serving.kserve.io/v1alpha1",
         "kind": "ClusterStorageContainer",
@@ -104,7 +104,7 @@ def credentials(cluster: RealCluster, namespace: Namespace, stores: Stores) -> I
                 "name": "storage-initializer",
                 "env": [{"name": "STORAGE_EMULATOR_HOST", "value": f"http://{stores.address}:{stores.gcs_port}"}],
             },
-            "supportedUriFormats": [{"prefix": "gs://"}],
+            "supportedUriFormats": [{"prefix": f"gs://{BUCKET}/"}],
         },
     }
     cluster.kubectl("apply", "--filename=-", stdin=json.dumps(container))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.services_page import ServicesPage
 from tests.support.diagnosed import assert_diagnosed, findings_on
-from tests.support.namespace import Namespace, story_service
+from tests.support.namespace import Namespace, small_service
 from tests.support.volumes import Volume
 
 WITHIN = 180.0  # seconds; the pods of other tests may fill the node for a while
@@ -74,7 +74,7 @@ def cases(namespace: Namespace, bert: Path, tmp_path_factory: pytest.TempPathFac
 
 
 def apply(namespace: Namespace, name: str, **model: Any) -> None:
-    service = story_service()
+    service = small_service()
     service["metadata"]["name"] = name
     service["spec"]["predictor"]["model"].update(model)
     namespace.apply(service)

@@ -5,200 +5,153 @@ The comparison makes the table of docs/stories.md. `WRITE_STORIES=1` rewrites th
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import html
-import http.client
 import json
 import os
 import re
-import sys
 import urllib.request
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.conformance.resnet50 import volume
-from tests.support.cluster import HTTP
-from tests.support.isvc_process import drained, new_sandbox, read_until
-from tests.support.kept import sample
+from tests.stories.laptop import management_of, served, volumes
+from tests.stories.stories import STORIES
+from tests.stories.story import ROOT, Ask, Bucket, Place, Service, Story
+from tests.support.cluster import HTTP, HTTPS_PORT, Answer, RealCluster, rounded
+from tests.support.forwarding import address_seen_from, forwarded, node_address, port_forwarded
 from tests.support.namespace import Namespace
+from tests.support.object_stores import fake_gcs
+from tests.support.ports import free_port
 from tests.support.volumes import Volume
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(600)
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES, PAGE = ROOT / "examples", ROOT / "docs" / "stories.md"
-READY_WITHIN = 300.0  # seconds, for all of them
+PAGE = ROOT / "docs" / "stories.md"
+READY_WITHIN = 300.0  # seconds
+READY = Ask('curl -H "Host: $HOST" $URL/v2/health/ready')
 TIMES = ("lastTransitionTime", "transitionTime")
-TRANSFORMER = "localhost/isvc-operator/mnist-transformer:0.2.0"
-PICTURE = '--picture\r\nContent-Disposition: form-data; name="data"; filename="p.png"\r\n\r\n'
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A request of a story: ``body`` is a file, or bytes."""
-
-    path: str
-    body: Path | bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def content(self) -> bytes:
-        return self.body.read_bytes() if isinstance(self.body, Path) else self.body
-
-
-@dataclass(frozen=True)
-class Story:
-    """Files that people apply, the service in them, and what they ask it."""
-
-    title: str
-    file: Path
-    name: str
-    asks: Sequence[Ask]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a story gave: the answers, and the status without times."""
+    """What a service gave: an answer to each command, None where it is not possible, and the status without times."""
 
-    answers: list[tuple[int, Any]]
+    answers: list[Answer | None]
     status: Mapping[str, Any]
 
 
-def stories(images: Path, picture: bytes) -> list[Story]:
-    samples = json.loads((images / "samples.json").read_text())
-    seven = EXAMPLES / "mnist" / "sample.json"
-    tensor = EXAMPLES / "mnist" / "sample-tensor.json"
-
-    def instances(model: str, image: str) -> Ask:
-        return Ask(f"/v1/models/{model}:predict", json.dumps({"instances": [{"data": image}]}).encode())
-
-    cookie = {"Cookie": "authservice_session=abc"}
-    form = {"Content-Type": "multipart/form-data; boundary=picture"}
-    upload = PICTURE.encode() + picture + b"\r\n--picture--\r\n"
-    mnist = EXAMPLES / "mnist"
-    return [
-        Story("BERT from a claim", EXAMPLES / "bert" / "inferenceservice.yaml", "torchserve",
-              [Ask("/v1/models/bert:predict", EXAMPLES / "bert" / "sample.json", cookie)]),
-        Story("the old field names, two archives", Path(__file__).parent / "images" / "service.yaml", "images",
-              [instances("mnist", samples["mnist"][0]["image"]),
-               instances("densenet161", samples["densenet161"]["image"])]),
-        Story("a custom transformer", EXAMPLES / "mnist_transformer" / "inferenceservice.yaml", "mnist-pictures",
-              [Ask("/v1/models/mnist:predict", EXAMPLES / "mnist_transformer" / "sample.json")]),
-        Story("a batching service of two models", EXAMPLES / "resnet50" / "inferenceservice.yaml", "pictures",
-              [Ask("/predictions/tags", upload, form), Ask("/predictions/embedding", upload, form)]),
-        Story("MNIST from its state dict", mnist / "inferenceservice-mar.yaml", "mnist-mar",
-              [Ask("/v1/models/mnist:predict", seven)]),
-        Story("MNIST as scripted TorchScript", mnist / "inferenceservice-torchscript.yaml", "mnist-torchscript",
-              [Ask("/v1/models/mnist-torchscript:predict", tensor)]),
-        Story("MNIST as traced TorchScript", mnist / "inferenceservice-traced.yaml", "mnist-traced",
-              [Ask("/v1/models/mnist-traced:predict", tensor)]),
-        Story("MNIST as ONNX", mnist / "inferenceservice-onnx.yaml", "mnist-onnx",
-              [Ask("/v1/models/mnist-onnx:predict", tensor)]),
-    ]  # fmt: skip
+Outcomes = list[tuple[Outcome, Outcome]]  # of each service what the cluster gave, and what `isvc run` gave after it
 
 
 @pytest.fixture(scope="module")
-def told(images: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Story]:
-    picture = tmp_path_factory.mktemp("picture") / "picture.png"
-    os.spawnl(os.P_WAIT, sys.executable, sys.executable, str(EXAMPLES / "resnet50" / "sample.py"), str(picture))
-    return stories(images, picture.read_bytes())
-
-
-@pytest.fixture(scope="module")
-def claims(bert: Path, images: Path) -> Mapping[str, Path]:
-    return {"leeway": bert, "mnist": sample("mnist"), "images": images / "claim", "pictures": volume()}
-
-
-@pytest.fixture(scope="module")
-def outcomes(
-    namespace: Namespace, told: list[Story], claims: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> list[tuple[Outcome, Outcome]]:
-    """For each story what the cluster gave, and what `isvc run` gave after it."""
-    there = on_the_cluster(namespace, told, claims)
-    here = on_this_machine(namespace.name, told, claims, tmp_path_factory.mktemp("run"))
-    return list(zip(there, here, strict=True))
-
-
-def on_the_cluster(namespace: Namespace, told: list[Story], claims: Mapping[str, Path]) -> list[Outcome]:
+def play(
+    cluster: RealCluster, namespace: Namespace, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[Story], Outcomes]]:
+    """Serves a story there and here, once."""
     with ExitStack() as stack:
-        for claim, folder in claims.items():
-            stack.enter_context(Volume(namespace, claim).filled_from(folder))
-        for story in told:
-            namespace.kubectl("apply", "--filename", str(story.file))
-        found = []
-        for story in told:
-            namespace.wait_for_condition("Ready", "True", service=story.name, within=READY_WITHIN)
-            host = f"{story.name}.{namespace.name}.example.com"
-            eventually(lambda host=host: answer(HTTP, host, Ask("/v2/health/ready", b""))[0] == 200, "there is a route")
-            service = namespace.find("inferenceservice", story.name) or {}
-            found.append(Outcome([answer(HTTP, host, ask) for ask in story.asks], without_times(service["status"])))
-            namespace.kubectl("delete", "isvc", story.name, "--wait=false")
-        return found
+        claims: dict[str, Volume] = {}  # some stories share one
+
+        @functools.cache
+        def played(story: Story) -> Outcomes:
+            for claim in story.claims.keys() - claims.keys():
+                volume = Volume(namespace, claim).filled_from(story.claims[claim]())
+                claims[claim] = stack.enter_context(volume)
+            more = []
+            if story.bucket:
+                emulator = tmp_path_factory.mktemp("bucket")
+                more = [stack.enter_context(filled(story.bucket, emulator, cluster))]
+            there = [on_the_cluster(cluster, namespace, story, service) for service in story.services]
+            return list(zip(there, on_this_machine(namespace.name, story, *more), strict=True))
+
+        yield played
 
 
-def on_this_machine(place: str, told: list[Story], claims: Mapping[str, Path], folder: Path) -> list[Outcome]:
+@contextlib.contextmanager
+def filled(bucket: Bucket, home: Path, cluster: RealCluster) -> Iterator[Path]:
+    """A server of Google's protocol with the bucket; the file by which who has such a server tells of it."""
+    content = bucket.content()
+    address = address_seen_from(node_address(cluster))
+    with fake_gcs.running(home) as store, forwarded(address, int(store.url.rpartition(":")[2])) as port:
+        store.create_bucket(bucket.name)
+        files = {str(path.relative_to(content)): path.read_bytes() for path in content.rglob("*.*")}
+        store.put_tree(bucket.name, bucket.path, files)
+        env = [{"name": "STORAGE_EMULATOR_HOST", "value": f"http://{address}:{port}"}]
+        container = {
+            "apiVersion": "serving.kserve.io/v1alpha1",
+            "kind": "ClusterStorageContainer",
+            "metadata": {"name": bucket.name},
+            "spec": {
+                "container": {"name": "storage-initializer", "env": env},
+                "supportedUriFormats": [{"prefix": f"gs://{bucket.name}/"}],
+            },
+        }
+        file = home / "emulator.yaml"
+        file.write_text(yaml.safe_dump(container))
+        cluster.kubectl("apply", "--filename", str(file))
+        yield file
+        cluster.kubectl("delete", "--filename", str(file))
+
+
+def on_the_cluster(cluster: RealCluster, namespace: Namespace, story: Story, service: Service) -> Outcome:
+    namespace.kubectl("apply", "--filename", str(service.file))
+    namespace.wait_for_condition("Ready", "True", service=service.name, within=READY_WITHIN)
+    place = Place(f"{service.name}.{namespace.name}.example.com", HTTP, HTTPS_PORT)
+    eventually(lambda: READY.ask(place, ROOT).status == 200, "there is a route")
+    status = (namespace.find("inferenceservice", service.name) or {})["status"]
+    deployment = f"deployment/{service.name}-predictor"
+    management = management_of(namespace.kubectl("logs", deployment, "--container=kserve-container"))
+    with ExitStack() as stack:
+        if management:
+            port = int(management.rpartition(":")[2])
+            management = f"http://{stack.enter_context(port_forwarded(cluster, namespace.name, deployment, port))}"
+        answers = answers_of(story, service, replace(place, management=management))
+    namespace.kubectl("delete", "isvc", service.name, "--wait=false")
+    return Outcome(answers, without_times(status))
+
+
+def on_this_machine(namespace: str, story: Story, *more: Path) -> list[Outcome]:
     """What `isvc run` does with the files, and with the namespace of the cluster."""
-    file = folder / "stories.yaml"
-    file.write_text("\n---\n".join(story.file.read_text() for story in told))
-    transformer = f"{sys.executable} {EXAMPLES / 'mnist_transformer' / 'transformer.py'}"
-    arguments = [file, f"--namespace={place}", f"--image={TRANSFORMER}={transformer}"]
-    arguments += [f"--pvc={claim}={path}" for claim, path in claims.items()]
-    with new_sandbox(folder) as sandbox, sandbox.running(*arguments) as process, drained(process):
-        try:
-            address = re.search(r"http\S+", read_until(process.stdout, "The dashboard is at"))
-            assert address
-            page_of_run = PageOfRun(address[0])
-            for story in told:
-                eventually(
-                    lambda story=story: page_of_run.is_ready(place, story.name), f"{story.name} is ready", READY_WITHIN
-                )
-            url = f"http://127.0.0.1:{sandbox.port}"
-            return [
-                Outcome(
-                    [answer(url, f"{story.name}.{place}.example.com", ask) for ask in story.asks],
-                    without_times(page_of_run.status(place, story.name)),
-                )
-                for story in told
-            ]
-        finally:
-            process.terminate()
-            process.wait(READY_WITHIN)
+    port = free_port()
+    with served(story, f"--namespace={namespace}", f"--http-port={port}", *volumes(story), beside=more) as laptop:
+        page = PageOfRun(laptop.announced)
+        place = Place("", f"http://127.0.0.1:{port}", management=management_of("".join(laptop.log)))
+        return [
+            Outcome(
+                answers_of(story, service, replace(place, host=f"{service.name}.{namespace}.example.com")),
+                without_times(page.status(namespace, service.name)),
+            )
+            for service in story.services
+        ]
+
+
+def answers_of(story: Story, service: Service, place: Place) -> list[Answer | None]:
+    folder = story.folder()
+    return [ask.ask(place, folder) if ask.is_possible(place) else None for ask in service.asks]
 
 
 class PageOfRun:
     """The dashboard of a run, whose page of the YAML has the status."""
 
-    def __init__(self, address: str) -> None:
-        self._root = address.partition("/?")[0]
+    def __init__(self, announced: str) -> None:
+        address = re.search(r"The dashboard is at (\S+)", announced)
+        assert address, announced
+        self._root = address[1].partition("/?")[0]
         self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        self._opener.open(address).close()
+        self._opener.open(address[1]).close()
 
-    def status(self, namespace: str, name: str) -> Mapping[str, Any]:
-        """The status of a service; empty if it has none yet."""
+    def status(self, namespace: str, name: str) -> Any:
         with self._opener.open(f"{self._root}/services/{namespace}/{name}/yaml") as response:
             found = re.search(r'id="status"[^>]*>(.*?)</pre>', response.read().decode(), re.DOTALL)
-        return yaml.safe_load(html.unescape(found[1])) if found else {}
-
-    def is_ready(self, namespace: str, name: str) -> bool:
-        """Whether the condition Ready is True."""
-        conditions = self.status(namespace, name).get("conditions", [])
-        return any((item["type"], item["status"]) == ("Ready", "True") for item in conditions)
-
-
-def answer(url: str, host: str, ask: Ask) -> tuple[int, Any]:
-    with closing(http.client.HTTPConnection(url.removeprefix("http://"), timeout=120)) as connection:
-        connection.request(
-            "POST" if ask.content else "GET", ask.path, ask.content or None, {"Host": host, **ask.headers}
-        )
-        response = connection.getresponse()
-        text = response.read().decode()
-        return response.status, json.loads(text) if text.startswith(("{", "[")) else text
+        assert found, f"{name} has no status"
+        return yaml.safe_load(html.unescape(found[1]))
 
 
 def without_times(value: Any) -> Any:
@@ -207,63 +160,71 @@ def without_times(value: Any) -> Any:
     return [without_times(item) for item in value] if isinstance(value, list) else value
 
 
-def test_each_story_gets_the_same_answers_here_and_there(
-    told: list[Story], outcomes: list[tuple[Outcome, Outcome]]
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.number)
+def test_a_story_has_the_same_answers_and_the_same_status_here_and_there(
+    play: Callable[[Story], Outcomes], story: Story
 ) -> None:
-    for story, (there, here) in zip(told, outcomes, strict=True):
-        assert all(status == 200 for status, _ in there.answers), story.title
-        assert [rounded(item) for item in here.answers] == [rounded(item) for item in there.answers], story.title
+    for service, (there, here) in zip(story.services, play(story), strict=True):
+        for ask, one, other in zip(service.asks, there.answers, here.answers, strict=True):
+            assert one, f"{ask.command} is not possible on a cluster"
+            assert ask.is_answered(one), (ask.command, one)
+            if other:
+                assert ask.is_answered(other), (ask.command, other)
+                assert ask.words or rounded(document(one)) == rounded(document(other)), ask.command
+        assert here.status == there.status, service.title
 
 
-def rounded(value: Any) -> Any:
-    """Numbers that differ in their last digits are the same: sums depend on the number of threads."""
-    if isinstance(value, float):
-        return round(value, 4)
-    if isinstance(value, Mapping):
-        return {key: rounded(item) for key, item in value.items()}
-    return [rounded(item) for item in value] if isinstance(value, list | tuple) else value
+def document(answer: Answer) -> Any:
+    """Its JSON; a text that is none as it stands."""
+    with contextlib.suppress(ValueError):
+        return answer.json
+    return answer.text
 
 
-def test_each_story_has_the_same_status_here_and_there(
-    told: list[Story], outcomes: list[tuple[Outcome, Outcome]]
-) -> None:
-    for story, (there, here) in zip(told, outcomes, strict=True):
-        assert here.status == there.status, story.title
-
-
-def test_the_page_has_what_was_found(told: list[Story], outcomes: list[tuple[Outcome, Outcome]]) -> None:
-    text = page(told, [there for there, _ in outcomes])
+def test_the_page_has_what_was_found(play: Callable[[Story], Outcomes]) -> None:
+    text = page([(story, service, there) for story in STORIES for service, there in results(story, play)])
     if os.environ.get("WRITE_STORIES"):
         PAGE.write_text(text)
     assert PAGE.read_text() == text, "run: WRITE_STORIES=1 make e2e ARGS='-k test_stories'"
 
 
-def page(told: list[Story], found: list[Outcome]) -> str:
+def results(story: Story, play: Callable[[Story], Outcomes]) -> Iterator[tuple[Service, Outcome]]:
+    return ((service, there) for service, (there, _) in zip(story.services, play(story), strict=True))
+
+
+def page(found: list[tuple[Story, Service, Outcome]]) -> str:
     lines = [
         "# Stories",
         "",
         "<!-- Written by tests/e2e/test_stories.py. Do not edit. -->",
         "",
         "What people do with `isvc-operator`, each from the file in this repository, unchanged. The end-to-end tests",
-        "apply the files to a cluster, and run them with `isvc run`. Answers and statuses have to be equal, but for",
-        "times.",
+        "apply the files to a cluster, run them with `isvc run`, and type the commands. Answers and statuses have to",
+        "be equal, but for times. `python -m tests.stories S1` plays the first one on this machine.",
         "",
-        "| story | file | request | answer | conditions |",
-        "|---|---|---|---|---|",
+        "`$URL` is the ingress and `$HOST` the service's name there; `$MANAGEMENT` is TorchServe's management API,",
+        "which is open to its own machine, or pod, alone.",
+        "",
+        "| | story | file | command | answer | conditions |",
+        "|---|---|---|---|---|---|",
     ]
-    for story, outcome in zip(told, found, strict=True):
-        file = story.file.relative_to(ROOT)
-        asked = "<br>".join(f"`{ask.path}`" for ask in story.asks)
-        answers = "<br>".join(f"{status} `{shortened(body)}`" for status, body in outcome.answers)
+    for story, service, outcome in found:
+        file = service.file.relative_to(ROOT)
+        asked = "<br>".join(f"`{ask.command}`" for ask in service.asks)
+        answers = "<br>".join(f"`{shortened(*pair)}`" for pair in zip(service.asks, outcome.answers, strict=True))
         conditions = ", ".join(sorted(f"`{item['type']}`: {item['status']}" for item in outcome.status["conditions"]))
-        lines.append(f"| {story.title} | [{story.name}](../{file}) | {asked} | {answers} | {conditions} |")
-    fields = sorted({name for outcome in found for name in outcome.status})
+        row = (story.number, service.title, f"[{service.name}](../{file})", asked, answers, conditions)
+        lines.append(f"| {' | '.join(row)} |")
+    fields = sorted({name for *_, outcome in found for name in outcome.status})
     lines += ["", "Fields of the status that were compared: " + ", ".join(f"`{name}`" for name in fields) + ".", ""]
     return "\n".join(lines)
 
 
-def shortened(body: Any) -> str:
+def shortened(ask: Ask, answer: Answer | None) -> str:
     """An answer for the page; digits of numbers, and what is ordered by them, differ between processors."""
-    if "." not in json.dumps(body):
+    if ask.words or answer is None:
+        return f"… {ask.words} …"
+    body = document(answer)
+    if "." not in json.dumps(body) or ask.answer:
         return json.dumps(body)
     return "[…]" if isinstance(body, list) else "{" + ", ".join(f'"{name}": […]' for name in body) + "}"

@@ -1,11 +1,13 @@
-"""Lets the pods of a cluster reach a server that listens on this machine's loopback only."""
+"""Ports that lead into a cluster, and for its pods to a server that listens on this machine's loopback only."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import socketserver
+import subprocess
 import threading
 from collections.abc import Iterator
 
@@ -25,6 +27,21 @@ def address_seen_from(host: str) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 9))
         return str(probe.getsockname()[0])
+
+
+@contextlib.contextmanager
+def port_forwarded(cluster: RealCluster, namespace: str, target: str, port: int) -> Iterator[str]:
+    """An address of this machine that leads to a port of a Service, or of a Deployment's pod."""
+    options = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={namespace}")
+    command = [cluster.binary, *options, "port-forward", target, f":{port}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            found = re.search(r"127\.0\.0\.1:\d+", line)
+            assert found, f"kubectl port-forward said {line!r}"
+            yield found[0]
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager

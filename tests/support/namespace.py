@@ -36,6 +36,13 @@ def story_service() -> dict[str, Any]:
     return service
 
 
+def small_service() -> dict[str, Any]:
+    """The same, with a request of a tenth of a processor: several fit onto the node of a cluster."""
+    service = story_service()
+    service["spec"]["predictor"]["model"]["resources"]["requests"]["cpu"] = "100m"
+    return service
+
+
 @dataclass(frozen=True)
 class Namespace:
     """A namespace with the words that the tests speak."""

@@ -9,18 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.support.doc_shell import DocShell
 from tests.support.kept import ROOT, sample
-from tests.support.namespace import story_service
-from tests.support.ports import free_port
+from tests.support.ports import free_port, release
 from tests.support.runtimes import java_home
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 BERT = "examples/bert/README.md: "
 MNIST = "examples/mnist/README.md: "
 PICTURES = "examples/resnet50/README.md: "
+TORCHSERVE = "examples/torchserve/README.md: "
 LAYERS = "1,1,1,1"  # of the network that the tests keep: fifty take long to build
 
 
@@ -80,6 +79,21 @@ def test_pictures_have_embeddings_and_tags(shell: DocShell) -> None:
     assert "16 clients: " in said
 
 
+def test_archives_are_asked_as_torchserves_users_do(shell: DocShell) -> None:
+    made, port, management = shell.folder / "build/torchserve", shell.swaps["8080"], str(release(free_port()))
+    shutil.copytree(sample("torchserve"), made, ignore=shutil.ignore_patterns("image_classifier"))
+    config = made / "archives/config/config.properties"
+    config.write_text(config.read_text().replace("8081", management))
+    own = {"python examples/torchserve/build.py build/torchserve": ":", "--http-port 8080": f"--http-port {port} &"}
+    blocks = ("python examples/torchserve/build.py", "host='Host: archives", "curl -X POST")
+
+    said = replace(shell, swaps={**own, **shell.swaps, "8081": management}).run(*(TORCHSERVE + one for one in blocks))
+
+    assert '{"predictions":[4]}' in said, said
+    assert '"advice": "Track it."' in said
+    assert len(re.findall(r'"class \d+": ', said)) == 5
+
+
 def test_torchserve_alone_serves_the_sample(shell: DocShell) -> None:
     shutil.copytree(sample("bert"), shell.folder / "build/bert")
     config = shell.folder / "build/bert/config/config.properties"
@@ -97,14 +111,12 @@ def test_torchserve_alone_serves_the_sample(shell: DocShell) -> None:
 
 def test_make_serves_the_sample(shell: DocShell) -> None:
     folder, port = shell.folder, free_port()
-    story = story_service()
-    story["metadata"]["annotations"] = {"isvc-operator.io/runtime": "isvc-mar"}  # which starts sooner
-    (folder / "examples/bert/inferenceservice.yaml").write_text(yaml.safe_dump(story))
     shutil.copytree(sample("bert"), folder / "build/bert")
-    for name in ("Makefile", "constraints.txt", "pyproject.toml"):
+    for name in ("Makefile", "constraints.txt", "pyproject.toml", "tests"):
         (folder / name).symlink_to(ROOT / name)
     (folder / ".venv").mkdir()
-    (folder / ".venv/bin").symlink_to(ROOT / ".venv/bin")
+    for name in ("bin", "lib", "pyvenv.cfg"):
+        (folder / ".venv" / name).symlink_to(ROOT / ".venv" / name)
     (folder / ".venv/.ready").touch()
     ask = f"curl -T examples/bert/sample.json -X POST http://127.0.0.1:{port}/default/torchserve/v1/models/bert:predict"
     until_asked = {"make run ": f"make run & {ask}; kill %1; wait %1 || true "}

@@ -157,11 +157,13 @@ def test_the_volume_passes_the_storage_initializers_check(volume: Path, caplog: 
 
 
 def test_the_service_is_the_storys() -> None:
+    """With its numbers as people write them, without quotes."""
     service = yaml.safe_load((SAMPLE / "inferenceservice.yaml").read_text())
-    model = service["spec"]["predictor"]["model"]
 
     assert service["metadata"] == {"name": "torchserve"}
-    assert model.pop("resources").keys() == {"requests", "limits"}
-    assert model == {
-        "modelFormat": {"name": "pytorch"}, "storageUri": "pvc://leeway", "protocolVersion": "v1",
-    }  # fmt: skip
+    assert service["spec"]["predictor"]["model"] == {
+        "modelFormat": {"name": "pytorch"},
+        "storageUri": "pvc://leeway",
+        "protocolVersion": "v1",
+        "resources": {"limits": {"cpu": 2, "memory": "2Gi"}, "requests": {"cpu": 0.5, "memory": "0.5Gi"}},
+    }
