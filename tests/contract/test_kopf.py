@@ -181,7 +181,7 @@ def members(of: type) -> set[str]:
 
 def test_what_is_tested_here_has_no_more_than_what_kopf_gets() -> None:
     ours = WatchSession(Watching(Cluster(), lambda: 0.0, lambda: 0.0), Ignoring())
-    assert members(StrictResponse) | {"content"} == members(Response) - {"iter_chunked"}
+    assert members(StrictResponse) | {"content"} == members(KopfResponse) - {"iter_chunked"}
     assert members(StrictContent) == {"iter_chunked"}
     assert (ours.headers, ours.closed) == (StrictSession().headers, False)
     assert {*members(StrictSession), "headers", "closed"} <= {*members(WatchSession), "headers", "closed"}
