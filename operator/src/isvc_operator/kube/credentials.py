@@ -97,9 +97,8 @@ class Credentials:
             connections = RESTClientObject(settings)
         except OSError as error:
             raise _unusable("the certificates of the API server cannot be used", error) from error
-        connections.pool_manager = (
-            connections._create_pool_manager()
-        )  # for the client, a subclass's; for us, to send with
+        # It makes its session with its first request; ours are sent by the session.
+        connections.pool_manager = connections._create_pool_manager()
         return connections
 
 

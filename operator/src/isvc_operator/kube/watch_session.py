@@ -32,6 +32,7 @@ from isvc_operator.api.kinds import KINDS, ResourceKind, Role, kind_named
 from isvc_operator.kube.cache import trimmed, version_of
 from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge, error_for
+from isvc_operator.kube.kopf_discovery import discovered
 from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.kube.watching import LATEST, Collection, Watch, WatchHandler
@@ -112,7 +113,7 @@ class WatchSession:
         query = dict(parse_qsl(parts.query))
         collection = _collection(parts.path, query)
         if collection is None:
-            return KopfResponse(_discovered(parts.path))
+            return KopfResponse(discovered(parts.path))
         if collection.kind not in self._watching.kinds:  # there is nothing, and nothing comes
             return KopfResponse({"metadata": {"resourceVersion": "0"}, "items": []})
         watch = self.watch_of(collection)
@@ -302,29 +303,6 @@ def _collection(path: str, query: Mapping[str, str]) -> Collection | None:
     place, _, namespace = parent.partition("/namespaces/")
     kind = _KINDS.get((place, plural))
     return Collection(kind, namespace, query.get("fieldSelector", "")) if kind else None
-
-
-def _discovered(path: str) -> Manifest:
-    """Return what the API server would say of our kinds, all of them being installed."""
-    if path == "/api":
-        return {"versions": ["v1"]}
-    if path == "/apis":
-        found: dict[str, Manifest] = {}
-        for group, version in dict.fromkeys((kind.group, kind.version) for kind in KINDS if kind.group):
-            known = found.setdefault(group, {"name": group, "versions": [], "preferredVersion": {"version": version}})
-            known["versions"].append({"version": version})
-        return {"groups": [*found.values()]}
-    return {"resources": [_resource(kind) for kind in KINDS if kind.api_path == path]}
-
-
-def _resource(kind: ResourceKind) -> Manifest:
-    return {
-        "name": kind.plural,
-        "singularName": kind.name.lower(),
-        "kind": kind.name,
-        "namespaced": kind.namespaced,
-        "verbs": ["list", "watch", "patch"],
-    }
 
 
 def _accepted(kind: ResourceKind, *, is_list: bool) -> str:
