@@ -30,11 +30,12 @@ from packaging.requirements import Requirement
 
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.errors import OperatorError
+from isvc_operator.handlers.operator import stop_kopf
 from isvc_operator.kube.kopf_settings import selector_of, use_settings
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.kube.scope import Scope
-from isvc_operator.kube.watch_session import KopfResponse, Watching, WatchSession
-from isvc_operator.kube.watching import Collection
+from isvc_operator.kube.watch_session import KopfResponse, WatchSession
+from isvc_operator.kube.watching import Collection, Watching
 from isvc_operator.local.container import LOOPBACK
 from isvc_operator.manifests import Manifest
 from tests.support.ports import free_port
@@ -191,8 +192,8 @@ def listing(version: int = 1, *items: Manifest) -> StrictResponse:
     return StrictResponse({"metadata": {"resourceVersion": str(version)}, "items": [*items]})
 
 
-def event(change: str, name: str, version: int) -> bytes:
-    metadata = {"name": name, "uid": f"uid-of-{name}", "resourceVersion": str(version), "namespace": "models"}
+def event(change: str, name: str, version: int, **others: Any) -> bytes:
+    metadata = {"name": name, "uid": f"uid-of-{name}", "resourceVersion": str(version), "namespace": "models", **others}
     body = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata}
     return json.dumps({"type": change, "object": body}, separators=(",", ":")).encode() + b"\n"
 
@@ -431,6 +432,30 @@ async def test_a_handler_gets_each_event_as_it_came_and_kopf_writes_nothing() ->
     assert {type(body) for _, body in operator.handled} == {dict}
     assert operator.session.methods == {"get"}
     assert {method for method, _ in cluster.asked} == {"GET"}
+
+
+async def test_the_finalizer_of_another_operator_on_kopf_is_left_alone() -> None:
+    """By default all of them have the same, which kopf removes where it needs none; to fail at that delays events."""
+    cluster = Cluster()
+    operator = Operator(Recorded(cluster))
+    finalizers = [kopf.OperatorSettings().persistence.finalizer]
+    async with running(operator):
+        await until(lambda: ALL_PODS in cluster.watched)
+        for version in (11, 12, 13):
+            cluster.watched[ALL_PODS].put_nowait(event("MODIFIED", "a", version, finalizers=finalizers))
+            await until(lambda: len(operator.handled) == version - 10)  # noqa: B023
+
+    assert operator.session.methods == {"get"}
+
+
+async def test_kopf_ends_as_by_a_signal_when_its_task_that_waits_for_one_does() -> None:
+    cluster = Cluster()
+    task = asyncio.create_task(Operator(Recorded(cluster)).run(None, clusterwide=True))
+    await until(lambda: ALL_PODS in cluster.watched)
+
+    stop_kopf()
+    async with asyncio.timeout(60):
+        await task
 
 
 async def test_an_error_of_a_handler_does_not_end_kopf(caplog: pytest.LogCaptureFixture) -> None:

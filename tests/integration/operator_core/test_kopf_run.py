@@ -83,7 +83,7 @@ def test_namespaces_have_to_be_the_same_for_kopf_and_for_the_operator(in_reach: 
     )
 
     assert ended.returncode == 1
-    assert "ConfigError: kopf's --namespace and the variable WATCH_NAMESPACES have to name the same" in ended.stderr
+    assert "ConfigError: kopf run --namespace and the variable WATCH_NAMESPACES go together" in ended.stderr
 
 
 def test_one_namespace_is_watched_if_both_name_it(

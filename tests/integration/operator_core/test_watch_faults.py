@@ -20,8 +20,8 @@ from isvc_operator.kube import kopf_settings
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import connect_watches
 from isvc_operator.kube.follow import follow
-from isvc_operator.kube.watch_session import Watching, WatchSession
-from isvc_operator.kube.watching import Collection, Watch
+from isvc_operator.kube.watch_session import WatchSession
+from isvc_operator.kube.watching import Collection, Watch, Watching
 from isvc_operator.manifests import ServiceKey
 from tests.support.apiserver import ApiServer, Backend, restartable
 from tests.support.tcp_proxy import TcpProxy, proxying

@@ -20,8 +20,8 @@ from isvc_operator.cluster.rights import Rights, rights_of
 from isvc_operator.cluster.ways_in import metrics_place
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.follow import follow
-from isvc_operator.kube.watch_session import Watching, WatchSession
-from isvc_operator.kube.watching import Collection
+from isvc_operator.kube.watch_session import WatchSession
+from isvc_operator.kube.watching import Collection, Watching
 from isvc_operator.manifests import ServiceKey, name_of
 from isvc_operator.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 
@@ -78,16 +78,19 @@ class ClusterSource:
 
     async def run(self) -> None:
         """Follow the cluster until cancelled; raises OlderState."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._read_logs())
-            first = [watch for watch in self._watches if watch.collection.kind.role is not Role.EVENT]
-            for watch in first:
-                tasks.create_task(self._follow(watch.collection))
-            for watch in first:  # the pods have to be known, so that the Events of others are not kept
-                await watch.known.wait()
-            for watch in self._watches:
-                if watch.collection.kind.role is Role.EVENT:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._read_logs())
+                first = [watch for watch in self._watches if watch.collection.kind.role is not Role.EVENT]
+                for watch in first:
                     tasks.create_task(self._follow(watch.collection))
+                for watch in first:  # the pods have to be known, so that the Events of others are not kept
+                    await watch.known.wait()
+                for watch in self._watches:
+                    if watch.collection.kind.role is Role.EVENT:
+                        tasks.create_task(self._follow(watch.collection))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     async def filled(self) -> None:
         """Wait until all that exists is known, but the logs; raises NotInstalled."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import kopf
 
@@ -23,17 +21,24 @@ from isvc_operator.kube.kopf_settings import selector_of, use_settings
 from isvc_operator.telemetry.health import not_alive
 from isvc_operator.telemetry.tracing import Tracer
 
+_WAITS_FOR_SIGNALS: Final = "stop-flag checker"  # the name of a task of kopf
+
 
 @kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)
 async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
     """Connect to the API server, and begin to reconcile; ``run`` has done that already."""
     if "running" not in memo:
-        stop = partial(signal.raise_signal, signal.SIGTERM)
-        memo.running = RunningOperator(options_in(os.environ), Surroundings(utc_now, stop))
-        if bool(memo.running.options.namespaces) is settings.peering.clusterwide:
-            raise ConfigError("kopf's --namespace and the variable WATCH_NAMESPACES have to name the same namespaces")
+        options = options_in(os.environ)
+        if bool(options.namespaces) is settings.peering.clusterwide:
+            raise ConfigError(
+                "kopf run --namespace and the variable WATCH_NAMESPACES go together: give both the same names, "
+                "or -A alone"
+            )
+        memo.running = RunningOperator(options, Surroundings(utc_now, stop_kopf))
         await memo.running.start()
     use_settings(settings, notices_crds=memo.running.replica.scope.notices_crds)
+    if memo.running.error is not None:
+        raise memo.running.error
 
 
 @kopf.on.login()
@@ -46,7 +51,7 @@ async def login(memo: kopf.Memo, **_: Any) -> kopf.AiohttpSession:
 async def changed(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Tell the cache and the queue of an object that was added, has changed, or was deleted."""
     try:
-        memo.running.replica.affected.changed(event["type"], event["object"])
+        memo.running.replica.changed(event["type"], event["object"])
     except Exception as error:  # kopf would go on without the change
         memo.running.fail(error)
         raise
@@ -70,22 +75,18 @@ async def problems(memo: kopf.Memo, **_: Any) -> list[str]:
 async def end(memo: kopf.Memo, **_: Any) -> None:
     """Finish what is in hand; raises what has ended the operator."""
     await memo.running.end()
-    if "stop" in memo:
-        memo.stop.set()  # kopf has a task that waits for it, and waits five seconds for its tasks
     if memo.running.error is not None:
         raise memo.running.error
 
 
 async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) -> None:
     """Run until a signal stops it; raises OperatorError for what ends it, and before anything is watched."""
-    stop = asyncio.Event()
-    running = RunningOperator(options, Surroundings(now, stop.set, tracer))
+    running = RunningOperator(options, Surroundings(now, stop_kopf, tracer))
     await running.start()
     try:
         await kopf.operator(
-            memo=kopf.Memo(running=running, stop=stop),
+            memo=kopf.Memo(running=running),
             standalone=True,
-            stop_flag=stop,
             clusterwide=not options.namespaces,
             namespaces=options.namespaces,
         )
@@ -95,6 +96,13 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
         raise
     finally:
         await running.end()
+
+
+def stop_kopf() -> None:
+    """Stop kopf as a signal does, also in a thread: its task that waits for one ends it when it ends."""
+    for task in asyncio.all_tasks():
+        if task.get_name() == _WAITS_FOR_SIGNALS:
+            task.cancel()
 
 
 def utc_now() -> str:

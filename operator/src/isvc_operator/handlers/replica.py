@@ -16,9 +16,9 @@ from isvc_operator.kube.election import Election
 from isvc_operator.kube.ignored_settings import IgnoredSettings
 from isvc_operator.kube.pause import Pause
 from isvc_operator.kube.scope import Scope
-from isvc_operator.kube.watch_session import Watching, WatchSession
-from isvc_operator.kube.watching import Watch
-from isvc_operator.manifests import ServiceKey
+from isvc_operator.kube.watch_session import WatchSession
+from isvc_operator.kube.watching import Watch, Watching
+from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.observe.phase import phase_of
 from isvc_operator.reconcile import Reconciler
 from isvc_operator.telemetry.snapshot import Snapshot
@@ -56,8 +56,8 @@ class Replica:
         self._started = clock()
         self._began = False
         self.scope = scope
-        self.affected = Affected(self._cache, self._enqueue, self._enqueue_many)
-        self.session = WatchSession(watching, self.affected)
+        self._affected = Affected(self._cache, self._enqueue, self._enqueue_many)
+        self.session = WatchSession(watching, self._affected)
 
     @property
     def leads(self) -> bool:
@@ -72,6 +72,11 @@ class Replica:
         await self._election.win()
         await until_one_ends(self._work(stop), self._election.hold())
         await self._election.release()
+
+    def changed(self, change: str, body: Manifest) -> None:
+        """Take an object that was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
+        if not self.session.is_gone(body["metadata"].get("namespace", "")):
+            self._affected.changed(change, body)
 
     def stop(self) -> None:
         """Begin no more reconciles; ``lead`` returns when those in progress have ended."""

@@ -27,7 +27,7 @@ from isvc_operator.kube.election import Election
 from isvc_operator.kube.fence import Fence
 from isvc_operator.kube.ignored_settings import IgnoredSettings
 from isvc_operator.kube.scope import scope_of
-from isvc_operator.kube.watch_session import Watching
+from isvc_operator.kube.watching import Watching
 from isvc_operator.reconcile import Reconciler
 from isvc_operator.telemetry.metrics import Metrics
 from isvc_operator.telemetry.tracing import NoTracer, Tracer
@@ -56,7 +56,7 @@ class OperatorOptions:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What an operator has from outside: the time for what it writes, a tracer, and what stops its process."""
+    """What an operator has from outside: the time for what it writes, a tracer, and what stops it."""
 
     now: Callable[[], str]
     stop: Callable[[], None]
@@ -111,17 +111,18 @@ class RunningOperator:
         await self._resources.aclose()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Stop the process with the first task that ends: none of them should."""
+        """Stop with the first task that ends: none of them should."""
         if self._stop.is_set() or task.cancelled():
             return
         error = task.exception()
         self.fail(error if isinstance(error, Exception) else None)
 
     def fail(self, error: Exception | None) -> None:
-        """Stop the process, because of an error."""
-        self._stop.set()
-        self.error = self.error or error
-        self._surroundings.stop()
+        """Stop the operator, because of an error; the first one counts."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self.error = error
+            self._surroundings.stop()
 
     async def _replica(self, metrics: Metrics) -> Replica:
         options, around = self.options, self._surroundings
@@ -145,9 +146,10 @@ class RunningOperator:
         )
         data = read_data(options.config_dir)
         scope = await scope_of(api, options.namespaces)
+        cache = Cache(LABEL_SERVICE)
         reconciler = Reconciler(
             api=api,
-            cache=Cache(LABEL_SERVICE),
+            cache=cache,
             config=parse_config(data),
             now=around.now,
             clock=clock,
@@ -163,6 +165,7 @@ class RunningOperator:
                 clock,
                 random.random,
                 recheck=None if scope.notices_crds else CRD_RECHECK_SECONDS,
+                knows=cache.knows,
                 kinds=(*scope.kinds, *with_role(Role.DISCOVERY)),
                 fail=self.fail,
             ),

@@ -26,6 +26,7 @@ from isvc_operator.kube.kubeconfig import existing
 from isvc_operator.text import one_line
 
 _BEARER: Final = "BearerToken"  # the client's name of the header Authorization, whatever its scheme
+_BUFFERED: Final = 2**16  # bytes of a response, as aiohttp has it; the client's 2 MiB are for reading whole lines
 # What the client raises for a file that is no kubeconfig.
 _OF_ANOTHER_SHAPE: Final = (TypeError, AttributeError, KeyError)
 _UNREADABLE: Final = (ConfigException, YAMLError, OSError, ValueError, *_OF_ANOTHER_SHAPE)
@@ -92,6 +93,7 @@ class Credentials:
             "headers": {"User-Agent": agent, "Accept-Encoding": "identity"},
             "trust_env": False,  # aiohttp would read the environment, and the file netrc, for each request
             "cookie_jar": aiohttp.DummyCookieJar(),
+            "read_bufsize": _BUFFERED,
         }
         try:
             connections = RESTClientObject(settings)

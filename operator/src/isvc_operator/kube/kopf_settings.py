@@ -13,6 +13,8 @@ from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.errors import OperatorError
 from isvc_operator.limits import WATCH_IDLE_SECONDS
 
+# kopf removes its finalizer where nothing needs it, and all operators on kopf have the same one by default.
+_NO_FINALIZER: Final = "isvc-operator.io/none"
 _WORKER_SECONDS: Final = 1.0  # that kopf keeps a task for an object after its last event
 
 
@@ -59,6 +61,7 @@ def use_settings(
     """Set kopf up to watch these kinds. ``notices_crds``: whether CRDs and namespaces may be watched."""
     settings.persistence.diffbase_storage = _NoDifferences()
     settings.persistence.progress_storage = _NoProgress()
+    settings.persistence.finalizer = _NO_FINALIZER
     settings.posting.enabled = False
     settings.peering.standalone = True  # the Lease is enough, and stops writes, too
     settings.scanning.disabled = not notices_crds

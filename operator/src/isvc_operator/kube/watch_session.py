@@ -18,9 +18,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
 
@@ -29,13 +29,12 @@ import kopf
 from pydantic_core import to_json
 
 from isvc_operator.api.kinds import KINDS, ResourceKind, Role, kind_named
-from isvc_operator.kube.cache import trimmed, version_of
-from isvc_operator.kube.client import WatchApi
+from isvc_operator.kube.cache import version_of
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge, error_for
 from isvc_operator.kube.kopf_discovery import discovered
 from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.watching import LATEST, Collection, Watch, WatchHandler
+from isvc_operator.kube.watching import LATEST, Collection, Watch, WatchHandler, Watching
 from isvc_operator.limits import WATCH_LINE_BYTES
 from isvc_operator.manifests import Manifest, name_of
 
@@ -56,25 +55,6 @@ _KINDS: Final = {(kind.api_path, kind.plural): kind for kind in KINDS}
 _CRD, _NAMESPACE = kind_named("CustomResourceDefinition"), kind_named("Namespace")
 
 
-@dataclass(frozen=True)
-class Watching:
-    """How watches are run. ``clock`` counts seconds, ``random`` returns numbers from 0 to 1, ``sleep`` waits.
-
-    ``recheck``: in how many seconds to look again for a kind whose CRD is not installed, without word of it.
-    ``kept``: what is kept of each object of a list, if anything. ``kinds``: those that may be watched.
-    ``fail``: what ends the operator for an error of the handler; kopf would leave its other watches running.
-    """
-
-    api: WatchApi
-    clock: Callable[[], float]
-    random: Callable[[], float]
-    recheck: float | None = None
-    kept: Callable[[Manifest], Manifest | None] = trimmed
-    kinds: tuple[ResourceKind, ...] = KINDS
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    fail: Callable[[Exception], None] | None = None
-
-
 class WatchSession:
     """The session; ``handler`` takes the lists. What kopf reports of its watches is the caller's to give to it."""
 
@@ -83,6 +63,7 @@ class WatchSession:
         self._handler = handler
         self._watches: dict[str, Watch] = {}  # by path
         self._namespaces: set[str] = set()
+        self._untold: list[bytes] = []  # events of namespaces that a list has shown: kopf passes over what it lists
         self.namespaces_known = asyncio.Event()
         self.headers = {"User-Agent": ""}  # the client's own is sent
         self.closed = False
@@ -146,12 +127,13 @@ class WatchSession:
         watch.lists(int(version))
         items: list[Manifest] = []
         if watch.collection.kind is _NAMESPACE:
+            self._tell_later(found, version)
             self._now_exist({name_of(item) for item in found})
             items = found
         elif watch.collection.kind is _CRD:
             for item in found:
                 self._installed(name_of(item))
-        else:
+        elif self._watches.get(watch.collection.path) is watch:  # its namespace has not vanished meanwhile
             self._handler.listed(watch.collection, found, int(version))
         watch.known.set()
         return {"metadata": {"resourceVersion": version}, "items": items}
@@ -163,15 +145,19 @@ class WatchSession:
         while True:
             query |= {"limit": str(limit), **({"continue": page} if page else {})}
             try:
-                response = decode(await self._watching.api.send(replace(request, query=tuple(query.items()))))
+                text = await self._watching.api.send(replace(request, query=tuple(query.items())))
             except ResponseTooLarge:
                 if limit == 1:
                     raise
                 limit = max(1, limit // _SMALLER)
                 continue
-            found += filter(None, (self._watching.kept({**item, **names}) for item in response["items"] or ()))
-            if not (page := response["metadata"].get("continue", "")):
-                return found, response["metadata"]["resourceVersion"]
+            with _readable():
+                response = decode(text)
+                items, metadata = response["items"] or (), response["metadata"]
+                page, version = metadata.get("continue", ""), metadata["resourceVersion"]
+            found += filter(None, (self._watching.kept({**item, **names}) for item in items))
+            if not page:
+                return found, version
 
     async def _events(self, watch: Watch, request: ApiRequest) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a watch, and at the end of one that has failed, that its version has expired."""
@@ -180,10 +166,16 @@ class WatchSession:
             try:
                 async with self._watching.api.stream(request) as parts:
                     watch.opens()
+                    while watch.collection.kind is _NAMESPACE and self._untold:
+                        yield self._untold.pop(0) + b"\n"
                     async for lines in _lines(parts):
                         spoke = True
                         watch.heard()
-                        yield b"".join(self._taken(watch, line) + b"\n" for line in lines)
+                        for line in lines:
+                            yield self._taken(watch, line) + b"\n"
+            except asyncio.CancelledError:
+                watch.is_quiet = not spoke
+                raise
             finally:
                 watch.ends()
             if not spoke:
@@ -196,11 +188,13 @@ class WatchSession:
 
     def _taken(self, watch: Watch, line: bytes) -> bytes:
         """Return what kopf gets of an event; raises KubeError for an error of the watch."""
-        kind, event = watch.collection.kind, decode(line)
-        change, body = event["type"], event["object"]
-        if change == "ERROR":
-            raise error_for(body.get("code", 0), json.dumps(body))
-        watch.tells(version_of(body))
+        kind = watch.collection.kind
+        with _readable():
+            event = decode(line)
+            change, body = event["type"], event["object"]
+            if change == "ERROR":
+                raise error_for(body.get("code", 0), json.dumps(body))
+            watch.tells(version_of(body))
         if change == "BOOKMARK":
             return line
         if kind is _NAMESPACE:
@@ -209,9 +203,26 @@ class WatchSession:
         elif kind is _CRD:
             if change != "DELETED":
                 self._installed(name_of(body))
-            change = "BOOKMARK"  # at another event, kopf would discover its kinds again
+            return _bookmark(body)  # at another event, kopf would discover its kinds again
+        elif change != "DELETED" and self._watching.knows(body):
+            return _bookmark(body)
         # kopf's decoder is slow: it gets what is kept of the object, which is half of it or less.
         return to_json({"type": change, "object": self._watching.kept(body) or body})
+
+    def is_gone(self, namespace: str) -> bool:
+        """Whether a namespace does not exist; of one that has just vanished, kopf may have events yet."""
+        return bool(namespace) and self.namespaces_known.is_set() and namespace not in self._namespaces
+
+    def _tell_later(self, found: list[Manifest], version: str) -> None:
+        """Keep as events what a list of namespaces shows, unless it is the first one, which kopf reads."""
+        if not self.namespaces_known.is_set():
+            return
+        names = {name_of(item) for item in found}
+        changes = [("ADDED", item) for item in found if name_of(item) not in self._namespaces]
+        changes += [("DELETED", {"metadata": {"name": name}}) for name in sorted(self._namespaces - names)]
+        for change, item in changes:
+            metadata = {**item["metadata"], "resourceVersion": version}
+            self._untold.append(to_json({"type": change, "object": {**item, "metadata": metadata}}))
 
     def _now_exist(self, namespaces: set[str]) -> None:
         gone = self._namespaces - namespaces
@@ -291,6 +302,15 @@ class KopfResponse:
         await self._lines.aclose()
 
 
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise KubeError for what is no response of an API server."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KubeError(0, f"what came is not an object: {type(error).__name__} {error}") from error
+
+
 async def _nothing() -> AsyncGenerator[bytes, None]:
     """Yield nothing, and do not end."""
     await asyncio.get_running_loop().create_future()
@@ -310,6 +330,13 @@ def _accepted(kind: ResourceKind, *, is_list: bool) -> str:
     if kind.role is Role.DISCOVERY:
         return f"application/json;as=PartialObjectMetadata{'List' if is_list else ''};g=meta.k8s.io;v=v1"
     return "application/json"
+
+
+def _bookmark(body: Manifest) -> bytes:
+    """Return what tells kopf that the watch has come so far, and nothing else."""
+    return to_json(
+        {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": body["metadata"]["resourceVersion"]}}}
+    )
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[Iterable[bytes]]:

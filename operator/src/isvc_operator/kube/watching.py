@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from isvc_operator.api.kinds import ResourceKind
+from isvc_operator.api.kinds import KINDS, ResourceKind
 from isvc_operator.errors import OperatorError
+from isvc_operator.kube.cache import trimmed
+from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.requests import collection_path
 from isvc_operator.manifests import Manifest
 from isvc_operator.telemetry.snapshot import WatchState
@@ -55,13 +57,35 @@ class WatchHandler(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Watching:
+    """How watches are run. ``clock`` counts seconds, ``random`` returns numbers from 0 to 1, ``sleep`` waits.
+
+    ``recheck``: in how many seconds to look again for a kind whose CRD is not installed, without word of it.
+    ``kept``: what is kept of each object of a list, if anything. ``knows``: whether this version of an object is known
+    already, such as by the response to our own write: kopf gets no event of it. ``kinds``: those that may be watched.
+    ``fail``: what ends the operator for an error of a list; kopf would leave its other watches running.
+    """
+
+    api: WatchApi
+    clock: Callable[[], float]
+    random: Callable[[], float]
+    recheck: float | None = None
+    kept: Callable[[Manifest], Manifest | None] = trimmed
+    knows: Callable[[Manifest], bool] = lambda _: False
+    kinds: tuple[ResourceKind, ...] = KINDS
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    fail: Callable[[Exception], None] | None = None
+
+
 @dataclass
 class Watch:
     """What is known of the watch of a collection; times by ``clock``, which counts seconds.
 
-    ``known`` is set when its objects were listed, or when its CRD is not installed. ``installed`` is set when word of
-    its CRD came. ``spoke``: when something came last, ``opened``: how often it was opened, ``lost``: since when it is
-    not open any more, ``failures``: in a row, ``attempts``: to list a kind whose CRD was just installed. ``newest`` is
+    ``known`` is set when its objects were listed, or when its CRD is not installed, ``installed`` when word of its CRD
+    came. ``is_quiet``: it was closed before anything came, which happens at intervals. ``opened``: how often it was
+    opened, but for the times after that. ``spoke``: when something came last, ``lost``: since when it is not open any
+    more. ``failures``: in a row, ``attempts``: that are left to list a kind whose CRD was just installed. ``newest`` is
     the newest resource version that the API server has told.
     """
 
@@ -71,6 +95,7 @@ class Watch:
     installed: asyncio.Event = field(default_factory=asyncio.Event)
     is_missing: bool = False
     is_listed: bool = False
+    is_quiet: bool = False
     opened: int = 0
     spoke: float = 0.0
     lost: float | None = None
@@ -100,7 +125,8 @@ class Watch:
 
     def opens(self) -> None:
         """Note that the API server has accepted a watch."""
-        self.opened += 1
+        self.opened += not self.is_quiet
+        self.is_quiet = False
         self.spoke = self.clock()
         self.lost = None
 

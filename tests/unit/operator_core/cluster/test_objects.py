@@ -15,8 +15,8 @@ from isvc_operator.cluster.objects import WatchedObjects, kept
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.follow import follow
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.watch_session import Watching, WatchSession
-from isvc_operator.kube.watching import Collection, OlderState
+from isvc_operator.kube.watch_session import WatchSession
+from isvc_operator.kube.watching import Collection, OlderState, Watching
 from isvc_operator.limits import SEEN_EVENTS, UNPLACED_EVENTS
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_child, a_pod, a_runtime_body, a_service_body

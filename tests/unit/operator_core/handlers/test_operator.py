@@ -25,7 +25,8 @@ from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.kopf_settings import selector_of
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.kube.scope import Scope
-from isvc_operator.kube.watch_session import Watching, WatchSession
+from isvc_operator.kube.watch_session import WatchSession
+from isvc_operator.kube.watching import Watching
 from isvc_operator.limits import WATCH_SILENT_SECONDS
 from isvc_operator.telemetry.snapshot import Snapshot
 from isvc_operator.telemetry.tracing import NoTracer
@@ -61,7 +62,7 @@ async def test_a_change_is_told_with_the_object_as_it_came() -> None:
     told, body = Told(), {"kind": "Pod", "metadata": {"name": "a"}}
 
     event: Any = {"type": "MODIFIED", "object": body}
-    await operator.changed(event, memo=a_memo(affected=told), logger=None)
+    await operator.changed(event, memo=a_memo(changed=told.changed), logger=None)
 
     assert told.changes == [("MODIFIED", body)]
 
@@ -82,7 +83,7 @@ async def test_kopf_and_the_variable_have_to_name_the_same_namespaces(
     settings = kopf.OperatorSettings()
     settings.peering.clusterwide = clusterwide
 
-    with pytest.raises(ConfigError, match="have to name the same namespaces"):
+    with pytest.raises(ConfigError, match="WATCH_NAMESPACES go together"):
         await operator.start(settings, kopf.Memo())
 
 

@@ -19,8 +19,8 @@ from isvc_operator.kube import watch_session as session_module
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge
 from isvc_operator.kube.follow import follow
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.watch_session import Watching, WatchSession
-from isvc_operator.kube.watching import LATEST, Collection, OlderState, Watch
+from isvc_operator.kube.watch_session import WatchSession
+from isvc_operator.kube.watching import LATEST, Collection, OlderState, Watch, Watching
 from isvc_operator.manifests import Manifest
 
 PODS = Collection(kind_named("Pod"), "models")
@@ -124,6 +124,7 @@ async def run(
     slept: list[float] | None = None,
     *,
     recheck: float | None = None,
+    knows: Callable[[Manifest], bool] = lambda _: False,
     then: Callable[[WatchSession, Watch], Awaitable[None]] | None = None,
 ) -> Taken:
     """Run a watch until it waits for more."""
@@ -133,7 +134,7 @@ async def run(
         slept.append(seconds)
 
     clock = asyncio.get_running_loop().time
-    session = WatchSession(Watching(api, clock, lambda: 1.0, recheck, sleep=sleep), taken)
+    session = WatchSession(Watching(api, clock, lambda: 1.0, recheck, knows=knows, sleep=sleep), taken)
     task = asyncio.create_task(follow(session, collection, taken))
     if then is not None:
         await then(session, session.watch_of(collection))
@@ -195,6 +196,16 @@ async def test_a_watch_that_ends_goes_on_after_its_last_event_or_bookmark(slept:
     assert [item[0] for item in taken.found] == [[], "MODIFIED", "DELETED"]
     assert api.asked[1:] == [("watch", "10"), ("watch", "25"), ("watch", "26")]
     assert slept == []
+
+
+async def test_a_version_that_is_known_already_is_passed_over_and_the_watch_goes_on_after_it() -> None:
+    events = event("ADDED", version=20) + event("DELETED", version=21) + event("ADDED", version=22)
+    api = Script([page()], [[events]])
+
+    taken = await run(api, knows=lambda body: body["metadata"]["resourceVersion"] != "20")
+
+    assert [item[0] for item in taken.found] == [[], "ADDED", "DELETED"]
+    assert api.asked[1:] == [("watch", "10"), ("watch", "22")]
 
 
 @pytest.mark.parametrize("expired", [[failure(410)], KubeError(410, "expired")], ids=["in the watch", "at once"])
@@ -296,6 +307,20 @@ async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
 async def test_an_object_that_is_too_large_alone_is_a_failure(slept: list[float]) -> None:
     await run(Script([ResponseTooLarge(0, "large")] * 4), slept=slept)
 
+    assert slept == [0.5]
+
+
+@pytest.mark.parametrize(
+    "line", [b"<html>\n", b"[]\n", b"{}\n", b'{"type": "ADDED", "object": {"metadata": {}}}\n'], ids=str
+)
+async def test_what_is_no_event_is_a_failure(line: bytes, slept: list[float]) -> None:
+    assert (await run(Script([page("a"), page("b")], [[line]]), slept=slept)).found == [(["a"], 10), (["b"], 10)]
+    assert slept == [0.5]
+
+
+@pytest.mark.parametrize("response", [{}, {"items": []}, {"metadata": {}, "items": None}, []], ids=str)
+async def test_what_is_no_list_is_a_failure(response: Any, slept: list[float]) -> None:
+    assert (await run(Script([response, page("a")]), slept=slept)).found == [(["a"], 10)]
     assert slept == [0.5]
 
 

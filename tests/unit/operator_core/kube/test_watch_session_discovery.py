@@ -21,8 +21,8 @@ from isvc_operator.api.kinds import KINDS, ResourceKind, kind_named
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
 from isvc_operator.kube.kopf_settings import use_settings
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.watch_session import Watching, WatchSession
-from isvc_operator.kube.watching import LATEST, Collection
+from isvc_operator.kube.watch_session import WatchSession
+from isvc_operator.kube.watching import LATEST, Collection, Watching
 from isvc_operator.manifests import Manifest
 
 PODS, ROUTES, RUNTIMES = (kind_named(kind) for kind in ("Pod", "HTTPRoute", "ClusterServingRuntime"))
@@ -110,7 +110,7 @@ class Seen:
                 self.events.append(event)
             else:
                 self.raw.append(event)
-                self.events.append((event["type"], event["object"]["metadata"]["name"]))
+                self.events.append((event["type"], event["object"]["metadata"].get("name")))
 
 
 async def use(session: WatchSession) -> None:
@@ -239,11 +239,11 @@ async def test_of_changes_of_crds_kopf_gets_only_that_there_were_some() -> None:
     cluster = Cluster()
     seen = watched_by(cluster)
     async with beside(seen.watch(CRD)):
-        for change in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+        for change in ("ADDED", "MODIFIED", "DELETED"):
             cluster.tell(CRDS, change, ROUTES_CRD)
         await settled()
 
-    assert seen.events == [watching.Bookmark.LISTED, *[("BOOKMARK", ROUTES_CRD)] * 4]
+    assert seen.events == [watching.Bookmark.LISTED, *[("BOOKMARK", None)] * 3]
 
 
 @pytest.mark.parametrize("kind", [CRD, NAMESPACE], ids=lambda kind: kind.name)
@@ -300,6 +300,31 @@ async def test_namespaces_come_and_go_and_take_their_objects_along() -> None:
 
     listed = [(None, "team-a"), watching.Bookmark.LISTED]
     assert seen.events == [*listed, ("ADDED", "team-b"), ("DELETED", "team-a")]
+
+
+async def test_kopf_is_told_what_a_later_list_of_namespaces_shows() -> None:
+    """kopf passes over what it lists but at first: the namespaces were there, or came, in a gap of its watch."""
+    cluster = Cluster({NAMESPACES: ["team-a", "team-b"]})
+    seen = watched_by(cluster)
+    await seen.list(NAMESPACES)
+    cluster.objects[NAMESPACES] = ["team-b", "team-c"]
+    async with beside(seen.watch(NAMESPACE)):
+        assert seen.session.namespaces() == {"team-b", "team-c"}
+
+    listed = [(None, "team-b"), (None, "team-c"), watching.Bookmark.LISTED]
+    assert seen.events == [*listed, ("ADDED", "team-c"), ("DELETED", "team-a")]
+    insights = Insights(namespaces={NamespaceName("team-a"), NamespaceName("team-b")})
+    revise_namespaces(insights=insights, namespaces=["team-*"], raw_events=[item for item in seen.raw if item["type"]])
+    assert insights.namespaces == {"team-b", "team-c"}
+
+
+async def test_what_is_in_a_namespace_that_is_gone_is_gone() -> None:
+    """kopf may have events of its objects yet."""
+    seen = watched_by(Cluster({NAMESPACES: ["team-a"]}))
+    assert not seen.session.is_gone("team-b")  # nothing is known of namespaces
+    await seen.list(NAMESPACES)
+
+    assert [seen.session.is_gone(name) for name in ("team-a", "team-b", "")] == [False, True, False]
 
 
 async def test_nobody_waits_for_what_is_in_a_namespace_that_is_gone() -> None:

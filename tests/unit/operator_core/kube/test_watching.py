@@ -67,6 +67,18 @@ def test_an_open_watch_on_which_nothing_came_yet_is_silent_since_it_was_opened()
     assert watch.state() == state(silent=90.0, starts=1)
 
 
+def test_a_watch_that_is_opened_again_because_nothing_came_is_not_counted() -> None:
+    watch = Watch(ROUTES, Seconds())
+    watch.opens()
+    watch.ends()
+    watch.is_quiet = True
+    watch.opens()
+    watch.ends()
+    watch.opens()
+
+    assert watch.opened == 2
+
+
 def test_a_list_alone_is_heard_too() -> None:
     seconds = Seconds(passed=7.0)
     watch = Watch(ROUTES, seconds)
