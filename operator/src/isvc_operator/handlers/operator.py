@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import kopf
 
@@ -86,6 +86,7 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
     try:
         await kopf.operator(
             memo=kopf.Memo(running=running),
+            identity=cast(Any, options.identity or "isvc-operator"),  # else kopf asks for a user's name; a pod has none
             standalone=True,
             clusterwide=not options.namespaces,
             namespaces=options.namespaces,

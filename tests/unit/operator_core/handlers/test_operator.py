@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 import signal
 import threading
@@ -150,6 +151,11 @@ class Running:
         return
 
 
+def nobody() -> str:
+    """As for the user of a pod, whose number is in no list."""
+    raise KeyError("getpwuid(): uid not found: 1000")
+
+
 @pytest.mark.parametrize("by", ["a signal", "what runs beside the watches"])
 async def test_when_it_is_stopped_kopf_waits_for_nothing_that_is_left(monkeypatch: pytest.MonkeyPatch, by: str) -> None:
     """It gives what it has not ended itself some seconds, which a task that waits for a flag would take."""
@@ -164,6 +170,7 @@ async def test_when_it_is_stopped_kopf_waits_for_nothing_that_is_left(monkeypatc
         return done, pending
 
     monkeypatch.setattr(aiotasks, "wait", recorded)
+    monkeypatch.setattr(getpass, "getuser", nobody)
     task = asyncio.create_task(operator.run(OperatorOptions(None), operator.utc_now, NoTracer()))
     await running.api.watched.wait()
     if by == "a signal":
