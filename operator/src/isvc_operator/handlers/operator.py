@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
+import click
 import kopf
 
 from isvc_operator.api.kinds import KINDS
@@ -29,7 +30,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     """Connect to the API server, and begin to reconcile; ``run`` has done that already."""
     if "running" not in memo:
         options = options_in(os.environ)
-        if bool(options.namespaces) is settings.peering.clusterwide:
+        if (named := _named_to_kopf()) is not None and named != set(options.namespaces):
             raise ConfigError(
                 "kopf run --namespace and the variable WATCH_NAMESPACES go together: give both the same names, "
                 "or -A alone"
@@ -97,6 +98,12 @@ async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) 
         raise
     finally:
         await running.end()
+
+
+def _named_to_kopf() -> set[str] | None:
+    """Return the namespaces on the command line of kopf; None if it is not kopf's command that runs."""
+    context = click.get_current_context(silent=True)
+    return set(context.params["namespaces"]) if context and "namespaces" in context.params else None
 
 
 def stop_kopf() -> None:

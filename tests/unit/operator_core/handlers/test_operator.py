@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import kopf
 import pytest
 from kopf._cogs.aiokits import aiotasks
@@ -76,16 +77,15 @@ async def test_the_probe_fails_with_each_reason_for_a_restart() -> None:
         await operator.problems(memo=a_memo(snapshot=lambda: Snapshot(running=running)))
 
 
-@pytest.mark.parametrize(("namespaces", "clusterwide"), [("team", True), ("", False)])
+@pytest.mark.parametrize(("variable", "named"), [("team", ()), ("", ("team",)), ("team", ("other",))])
 async def test_kopf_and_the_variable_have_to_name_the_same_namespaces(
-    monkeypatch: pytest.MonkeyPatch, namespaces: str, clusterwide: bool
+    monkeypatch: pytest.MonkeyPatch, variable: str, named: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("WATCH_NAMESPACES", namespaces)
-    settings = kopf.OperatorSettings()
-    settings.peering.clusterwide = clusterwide
-
-    with pytest.raises(ConfigError, match="WATCH_NAMESPACES go together"):
-        await operator.start(settings, kopf.Memo())
+    monkeypatch.setenv("WATCH_NAMESPACES", variable)
+    with click.Context(click.Command("run")) as context:
+        context.params["namespaces"] = named
+        with pytest.raises(ConfigError, match="WATCH_NAMESPACES go together"):
+            await operator.start(kopf.OperatorSettings(), kopf.Memo())
 
 
 async def test_what_has_ended_the_operator_is_raised_at_its_end() -> None:
