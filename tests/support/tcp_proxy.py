@@ -44,7 +44,8 @@ class TcpProxy:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         self._serving.add(asyncio.current_task())
-        with closing(writer), suppress(OSError):
+        # A task of a server that was cancelled is an error to asyncio, so that it ends by itself.
+        with closing(writer), suppress(OSError, asyncio.CancelledError):
             upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self.upstream)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pass_on(reader, upstream_writer))
