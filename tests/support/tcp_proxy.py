@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 
 _CHUNK = 65536
+_FAREWELL = 0.5  # seconds
 
 
 @dataclass
@@ -33,13 +34,12 @@ class TcpProxy:
 
     async def end(self) -> None:
         """Close all connections, and wait for them to end; nobody listens any more."""
-        for _ in range(2):  # those that were accepted just now begin
-            await asyncio.sleep(0)
+        await _a_few_steps()  # those that were accepted just now begin
         self.close()
         for task in filter(None, self._serving):
             task.cancel()
         await asyncio.gather(*filter(None, self._serving), return_exceptions=True)
-        await asyncio.sleep(0)  # their transports end
+        await asyncio.sleep(_FAREWELL)  # those of the client, which says goodbye by TLS, end as well
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
@@ -64,6 +64,12 @@ class TcpProxy:
             self._writers.discard(writer)
             self._mute.discard(writer)
             writer.close()
+
+
+async def _a_few_steps() -> None:
+    """Let the event loop do what is due, and what becomes due by that."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 @asynccontextmanager
