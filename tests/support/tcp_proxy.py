@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 
 _CHUNK = 65536
-_FAREWELL = 0.5  # seconds
+_FAREWELL = 0.2  # seconds
 
 
 @dataclass
@@ -21,7 +21,8 @@ class TcpProxy:
     silent: bool = False
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _mute: set[asyncio.StreamWriter] = field(default_factory=set)
-    _serving: set[asyncio.Task[None] | None] = field(default_factory=set)
+    _accepted: list[asyncio.StreamWriter] = field(default_factory=list)
+    _serving: list[asyncio.Task[None]] = field(default_factory=list)
 
     def mute(self) -> None:
         """Fall silent for good on the connections that are open now; new ones work."""
@@ -33,20 +34,25 @@ class TcpProxy:
             writer.close()
 
     async def end(self) -> None:
-        """Close all connections, and wait for them to end; nobody listens any more."""
-        await _a_few_steps()  # those that were accepted just now begin
-        self.close()
-        for task in filter(None, self._serving):
+        """End all connections; nobody listens any more."""
+        await asyncio.sleep(_FAREWELL)  # those that were accepted just now begin
+        for task in self._serving:
             task.cancel()
-        await asyncio.gather(*filter(None, self._serving), return_exceptions=True)
-        await asyncio.sleep(_FAREWELL)  # those of the client, which says goodbye by TLS, end as well
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        for writer in self._accepted:
+            writer.transport.abort()
+        await asyncio.sleep(_FAREWELL)  # those of the client end as well
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Begin to serve a connection."""
         self.accepted += 1
-        self._serving.add(asyncio.current_task())
-        # A task of a server that was cancelled is an error to asyncio, so that it ends by itself.
-        with closing(writer), suppress(OSError, asyncio.CancelledError):
+        self._accepted.append(writer)
+        self._serving.append(asyncio.ensure_future(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with closing(writer), suppress(OSError):
             upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self.upstream)
+            self._accepted.append(upstream_writer)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pass_on(reader, upstream_writer))
                 group.create_task(self._pass_on(upstream_reader, writer))
@@ -66,17 +72,11 @@ class TcpProxy:
             writer.close()
 
 
-async def _a_few_steps() -> None:
-    """Let the event loop do what is due, and what becomes due by that."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
 @asynccontextmanager
 async def proxying(upstream: int) -> AsyncIterator[TcpProxy]:
     """Run a proxy to a port of loopback."""
     proxy = TcpProxy(upstream)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]
     try:
         yield proxy
