@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -25,6 +26,10 @@ from isvc_operator.kube.watching import Collection, Watch, Watching
 from isvc_operator.manifests import ServiceKey
 from tests.support.apiserver import ApiServer, Backend, restartable
 from tests.support.tcp_proxy import TcpProxy, proxying
+
+# A TLS handshake that is given up while the proxy is silent leaves its socket to the garbage collector, which comes at
+# the end of each of these tests.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 WITHIN = 60.0  # seconds, on a busy machine
 SERVICES = "/api/v1/namespaces/default/services"
@@ -79,6 +84,7 @@ async def watching(server: ApiServer, folder: Path) -> AsyncIterator[Watched]:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+    gc.collect()
 
 
 async def until(holds: Callable[[], bool]) -> None:
