@@ -27,8 +27,8 @@ from isvc_operator.manifests import ServiceKey
 from tests.support.apiserver import ApiServer, Backend, restartable
 from tests.support.tcp_proxy import TcpProxy, proxying
 
-# A TLS handshake that is given up while the proxy is silent leaves its socket to the garbage collector, which comes at
-# the end of each of these tests.
+# A connection that was given up while the proxy is silent may leave its socket to the garbage collector, which comes at
+# the end of each of these tests: asyncio waits for the other side's goodbye by TLS.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 WITHIN = 60.0  # seconds, on a busy machine
