@@ -62,8 +62,9 @@ class Watching:
     """How watches are run. ``clock`` counts seconds, ``random`` returns numbers from 0 to 1, ``sleep`` waits.
 
     ``recheck``: in how many seconds to look again for a kind whose CRD is not installed, without word of it.
-    ``kept``: what is kept of each object of a list, if anything. ``knows``: whether this version of an object is known
-    already, such as by the response to our own write: kopf gets no event of it. ``kinds``: those that may be watched.
+    ``kept``: what is kept of an object; of a list, only those of which something is. ``kinds``: those that may be
+    watched. ``knows``: whether this version of an object is known already, such as by the response to our own write:
+    kopf gets no event of it.
     ``fail``: what ends the operator for an error of a list; kopf would leave its other watches running.
     """
 
