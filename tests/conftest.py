@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import logging
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +20,14 @@ settings.register_profile(
     "repeatable", max_examples=50, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def root_log_level() -> Iterator[None]:
+    """What a test configures of logging ends with it: the next one counts on what is logged by default."""
+    level = logging.root.level
+    yield
+    logging.root.setLevel(level)
 
 
 @pytest.hookimpl(optionalhook=True)

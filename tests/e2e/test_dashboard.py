@@ -237,16 +237,16 @@ async def test_rates_are_read_from_the_pods(open_page: Open, board: Board, names
     await expect(cell).not_to_have_text("–", timeout=WITHIN)
 
 
-def failing(store: str) -> list[dict[str, Any]]:
-    """Services that cannot work, each for a cause of its own."""
+def failing(store: str) -> dict[str, dict[str, Any]]:
+    """Services that cannot work, by the reason that stays: a full node is another one for a while."""
     without_runtime = a_service("no-format", modelFormat={"name": "pytroch"})
     del without_runtime["spec"]["predictor"]["model"]["runtime"]
-    return [
-        without_runtime,
-        a_service("no-claim", storageUri="pvc://nowhere"),
-        a_service("no-runtime", runtime="torchserve-kfs"),
-        a_service("no-object", storageUri=store.replace("digits", "nothing")),
-    ]
+    return {
+        "NoSupportingRuntime": without_runtime,
+        "ClaimNotFound": a_service("no-claim", storageUri="pvc://nowhere"),
+        "RuntimeNotRecognized": a_service("no-runtime", runtime="torchserve-kfs"),
+        "StorageInitializerFailed": a_service("no-object", storageUri=store.replace("digits", "nothing")),
+    }
 
 
 async def test_the_cause_of_a_failure_is_on_the_page(
@@ -254,15 +254,16 @@ async def test_the_cause_of_a_failure_is_on_the_page(
 ) -> None:
     page = await open_page("/", **board.signed_in(board.ann))
     services = failing(store)
-    await asyncio.to_thread(namespace.apply, *services)
+    await asyncio.to_thread(namespace.apply, *services.values())
 
-    for name in (service["metadata"]["name"] for service in services):
-        found = await asyncio.to_thread(namespace.wait_for_condition, "Ready", "False", None, name, WITHIN / 1000)
+    for reason, service in services.items():
+        name = service["metadata"]["name"]
+        found = await asyncio.to_thread(namespace.wait_for_condition, "Ready", "False", reason, name, WITHIN / 1000)
         row = page.get_by_role("row", name=name)
-        await expect(row).to_contain_text(found["reason"])
+        await expect(row).to_contain_text(reason)
         page_of_it = await open_page(f"/services/{namespace.name}/{name}", **board.signed_in(board.ann))
         failure = page_of_it.get_by_role("region", name="Why it is not ready")
-        await expect(failure.locator(".reason")).to_contain_text(found["reason"])
+        await expect(failure.locator(".reason")).to_contain_text(reason)
         cause = " ".join((await failure.locator(".cause").first.inner_text()).split()).rstrip(".")
         assert cause in " ".join(found["message"].replace("| ", "").split())
 

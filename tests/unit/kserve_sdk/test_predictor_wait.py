@@ -87,6 +87,7 @@ class Opens(logging.Handler):
 async def test_it_waits_until_the_last_predictor_takes_connections_and_says_at_once_and_again_for_which(
     bound: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING, "transformer_sdk")
     with socket.create_server(("127.0.0.1", 0)) as there, opening(bound, after=3):
         assert await all_reached([address_of(there), address_of(bound)], log_every_s=0.1)
 
