@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.view.cures import cure_for
-from isvc_operator.view.diagnosis import diagnose
-from isvc_operator.view.service import view_of
-from isvc_operator.view.source import Related
+from isvc.view.cures import cure_for
+from isvc.view.diagnosis import diagnose
+from isvc.view.service import view_of
+from isvc.view.source import Related
 from tests.support.failing_pods import FAILING_PODS
 from tests.support.failing_services import FAILING_SERVICES
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from release.build import write_manifests
-from release.charts import write_charts
-from release.version import current_version
+from hack.release.build import write_manifests
+from hack.release.charts import write_charts
+from hack.release.version import current_version
 from tests.support.apiserver import ApiServer, running
 from tests.support.tree import ROOT
 
