@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.controller.apply import apply_changes
 from isvc_operator.kube import requests
-from isvc_operator.kube.apply import apply_changes
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import KubeApi, connect
 from isvc_operator.kube.errors import NotOurs, RequestRefused

@@ -271,7 +271,7 @@ async def test_a_bug_of_the_operator_is_reported_in_the_status(monkeypatch: pyte
         raise ZeroDivisionError("oh\nno")
 
     cluster: Cluster = cluster_with(a_service_body(), a_runtime_body())
-    monkeypatch.setattr("isvc_operator.reconcile.render", fail)
+    monkeypatch.setattr("isvc_operator.controller.reconcile.render", fail)
 
     with pytest.raises(Unexpected):
         await cluster.reconcile()

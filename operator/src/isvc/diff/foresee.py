@@ -15,12 +15,13 @@ from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.controller.gather import Gathered, read_service
+from isvc_operator.controller.reconcile import origin_of
 from isvc_operator.errors import ConfigError, InvalidSpec
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
-from isvc_operator.kube.gather import Gathered, read_service
 from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, controller_of, name_of
@@ -28,7 +29,6 @@ from isvc_operator.plan.canaries import hold_back
 from isvc_operator.plan.changes import ChildAction, plan_changes
 from isvc_operator.plan.differences import differences
 from isvc_operator.plan.upgrades import plan_upgrade
-from isvc_operator.reconcile import origin_of
 from isvc_operator.render.children import render
 from isvc_operator.resolve.canaries import canary_requests
 from isvc_operator.resolve.service import is_stopped

@@ -19,8 +19,8 @@ from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
 from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.controller.gather import read_service
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.kube.gather import read_service
 from isvc_operator.kube.objects import ObjectReader, read_storage
 from isvc_operator.limits import FILE_BYTES
 from isvc_operator.manifests import Manifest, controller_of, labels_of, name_of

@@ -10,13 +10,13 @@ from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.kinds import SCALED_OBJECT, ResourceKind, Role, kind_named, with_role
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
+from isvc_operator.controller.gather import Gathered, gather, read_service
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.kube import requests
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
-from isvc_operator.kube.gather import Gathered, gather, read_service
 from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.objects import ObjectReader, read_storage
 from isvc_operator.manifests import Manifest, ServiceKey

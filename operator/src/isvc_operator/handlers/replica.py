@@ -9,6 +9,8 @@ from dataclasses import replace
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.config import OperatorConfig
+from isvc_operator.controller.reconcile import Reconciler
+from isvc_operator.controller.worker import Worker
 from isvc_operator.handlers.configuration import POLL
 from isvc_operator.handlers.tasks import until_one_ends, until_set
 from isvc_operator.handlers.watches import Affected, service_keys
@@ -20,9 +22,7 @@ from isvc_operator.kube.watch_session import WatchSession
 from isvc_operator.kube.watching import Watch, Watching
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.observe.phase import phase_of
-from isvc_operator.reconcile import Reconciler
 from isvc_operator.telemetry.snapshot import Snapshot
-from isvc_operator.worker import Worker
 
 
 class Replica:

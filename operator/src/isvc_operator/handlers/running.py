@@ -15,6 +15,8 @@ from typing import Final
 from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import parse_config
+from isvc_operator.controller.reconcile import Reconciler
+from isvc_operator.controller.worker import Worker
 from isvc_operator.errors import ConfigError
 from isvc_operator.handlers.configuration import follow_config, read_data
 from isvc_operator.handlers.endpoints import serving
@@ -28,10 +30,8 @@ from isvc_operator.kube.fence import Fence
 from isvc_operator.kube.ignored_settings import IgnoredSettings
 from isvc_operator.kube.scope import scope_of
 from isvc_operator.kube.watching import Watching
-from isvc_operator.reconcile import Reconciler
 from isvc_operator.telemetry.metrics import Metrics
 from isvc_operator.telemetry.tracing import NoTracer, Tracer
-from isvc_operator.worker import Worker
 
 CRD_RECHECK_SECONDS: Final = 300.0  # without permission to watch CRDs
 FINISH_SECONDS: Final = 20.0  # for the reconciles in progress at a stop; a pod gets 30

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.names import LABEL_COMPONENT
-from isvc_operator.kube.drain import DRAIN_SECONDS, Drain
+from isvc_operator.controller.drain import DRAIN_SECONDS, Drain
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.traffic import TrafficPlan, plan_traffic

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from isvc_operator import reconcile
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_RENDERED
 from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
-from isvc_operator.kube import made
+from isvc_operator.controller import made, reconcile
 from isvc_operator.kube.cache import ServiceKey
 from isvc_operator.manifests import annotations_of
 from isvc_operator.resolve.service import Resolved, resolve

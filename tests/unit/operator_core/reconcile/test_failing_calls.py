@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from isvc_operator.kube.ending import TRIED_AGAIN
+from isvc_operator.controller.ending import TRIED_AGAIN
 from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, RequestRefused
 from isvc_operator.kube.fence import LeaseLost
 from isvc_operator.kube.requests import ApiRequest, path_of

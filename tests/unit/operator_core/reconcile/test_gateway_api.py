@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import IngressConfig, OperatorConfig
-from isvc_operator.kube.drain import DRAIN_SECONDS
+from isvc_operator.controller.drain import DRAIN_SECONDS
+from isvc_operator.controller.missing_kinds import RETRY_SECONDS
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
-from isvc_operator.kube.missing_kinds import RETRY_SECONDS
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_ready_pod, a_runtime_body, a_service_body
 from tests.support.reconciling import FIRST_CALLS, Cluster, cluster_with

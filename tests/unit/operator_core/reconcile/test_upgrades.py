@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from isvc_operator import __version__, reconcile
+from isvc_operator import __version__
 from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.controller import reconcile
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.render import deployment
 from tests.support.builders import NAMESPACE, a_deployment_status, a_runtime_body, a_service_body

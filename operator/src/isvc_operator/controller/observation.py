@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import OperatorConfig
+from isvc_operator.controller.children import Applied
+from isvc_operator.controller.made import Made, wanted
+from isvc_operator.controller.pod_details import ComponentKey, PodDetails
 from isvc_operator.errors import Problem
 from isvc_operator.kube.cache import Cache
-from isvc_operator.kube.children import Applied
-from isvc_operator.kube.made import Made, wanted
-from isvc_operator.kube.pod_details import ComponentKey, PodDetails
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.observe.component import ComponentObservation, observe_component
 from isvc_operator.observe.pods import furthest

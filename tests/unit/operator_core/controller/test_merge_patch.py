@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isvc_operator.kube.status import merge_patch
+from isvc_operator.controller.status import merge_patch
 from tests.support.fakes import merge_patched
 
 SCALARS = st.booleans() | st.integers() | st.text(max_size=5)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.controller.ending import TRIED_AGAIN, Ending
 from isvc_operator.kube.cache import Cache
-from isvc_operator.kube.ending import TRIED_AGAIN, Ending
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_service_body
 from tests.support.fakes import Seconds

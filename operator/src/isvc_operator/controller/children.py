@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from isvc_operator.kube.adoption import UnlabelledChildren, managed_by_kserve
-from isvc_operator.kube.apply import apply_changes
+from isvc_operator.controller.adoption import UnlabelledChildren, managed_by_kserve
+from isvc_operator.controller.apply import apply_changes
+from isvc_operator.controller.drain import Drain
+from isvc_operator.controller.missing_kinds import RETRY_SECONDS, MissingKinds
+from isvc_operator.controller.pace import Pace
+from isvc_operator.controller.restores import Restores
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.drain import Drain
-from isvc_operator.kube.missing_kinds import RETRY_SECONDS, MissingKinds
-from isvc_operator.kube.pace import Pace
-from isvc_operator.kube.restores import Restores
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of
 from isvc_operator.observe.contested import Contested
 from isvc_operator.observe.status import WaitingTemplate

@@ -21,22 +21,22 @@ from isvc_operator import __version__
 from isvc_operator.api.inference_service import KIND, InferenceService
 from isvc_operator.api.kinds import SCALED_OBJECT
 from isvc_operator.config import OperatorConfig, UpgradePolicy
+from isvc_operator.controller.adoption import release_finalizer
+from isvc_operator.controller.ca_bundle import copy_ca_bundle
+from isvc_operator.controller.children import Applied, Children
+from isvc_operator.controller.ending import Ending
+from isvc_operator.controller.gather import Gathered, gather, read_service
+from isvc_operator.controller.made import Made, wanted
+from isvc_operator.controller.observation import Observer
+from isvc_operator.controller.pod_details import PodDetails
+from isvc_operator.controller.stages import StageThrottle
+from isvc_operator.controller.status import write_status
 from isvc_operator.errors import InvalidCredentials, InvalidSpec, OperatorError, Problem, Unexpected
-from isvc_operator.kube.adoption import release_finalizer
-from isvc_operator.kube.ca_bundle import copy_ca_bundle
 from isvc_operator.kube.cache import Cache
-from isvc_operator.kube.children import Applied, Children
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.discovery import Discovery
-from isvc_operator.kube.ending import Ending
 from isvc_operator.kube.errors import KubeError, NamespaceEnding
-from isvc_operator.kube.gather import Gathered, gather, read_service
-from isvc_operator.kube.made import Made, wanted
 from isvc_operator.kube.objects import ObjectReader, read_storage
-from isvc_operator.kube.observation import Observer
-from isvc_operator.kube.pod_details import PodDetails
-from isvc_operator.kube.stages import StageThrottle
-from isvc_operator.kube.status import write_status
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.status import derive_status
 from isvc_operator.plan.upgrades import RenderOrigin

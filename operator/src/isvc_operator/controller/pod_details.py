@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from isvc_operator.api.names import CONTAINER_INITIALIZER, EXPLAINER, PREDICTOR, TRANSFORMER
+from isvc_operator.controller.pod_logs import end_of_failed, end_of_log
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.nesting import decode
-from isvc_operator.kube.pod_logs import end_of_failed, end_of_log
 from isvc_operator.manifests import Event, Pod, ServiceKey, name_of
 from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, PodFailure, stage_of, waiting_container
 from isvc_operator.observe.probes import with_probe

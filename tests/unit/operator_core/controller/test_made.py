@@ -6,8 +6,8 @@ import weakref
 
 import pytest
 
-from isvc_operator.kube import made as made_module
-from isvc_operator.kube.made import KEPT, Made, wanted
+from isvc_operator.controller import made as made_module
+from isvc_operator.controller.made import KEPT, Made, wanted
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_service
 

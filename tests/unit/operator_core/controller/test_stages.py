@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isvc_operator.api.inference_service import Condition, InferenceServiceStatus
-from isvc_operator.kube.stages import StageThrottle
+from isvc_operator.controller.stages import StageThrottle
 from isvc_operator.manifests import ServiceKey
 from tests.support.fakes import Seconds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.kube.pace import Pace
+from isvc_operator.controller.pace import Pace
 from isvc_operator.manifests import ServiceKey
 from tests.support.fakes import Seconds
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.kube.errors import KubeError
-from isvc_operator.kube.pod_details import (
+from isvc_operator.controller.pod_details import (
     EVENTS_EVERY,
     LOG_EVERY,
     MOUNT_LATE,
@@ -19,6 +18,7 @@ from isvc_operator.kube.pod_details import (
     PodDetail,
     PodDetails,
 )
+from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import path_of
 from isvc_operator.limits import LOG_BYTES
 from isvc_operator.manifests import ServiceKey

@@ -9,8 +9,8 @@ import pytest
 from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.controller.gather import Gathered, gather, read_service
 from isvc_operator.kube.cache import Cache
-from isvc_operator.kube.gather import Gathered, gather, read_service
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.resolve.runtime import Runtimes
 from tests.support.builders import (
@@ -125,7 +125,7 @@ def test_an_object_is_parsed_once_for_each_of_its_states(monkeypatch: pytest.Mon
         parsed.append(body["spec"])
         return parse_serving_runtime(body)
 
-    monkeypatch.setattr("isvc_operator.kube.gather.parse_serving_runtime", counted)
+    monkeypatch.setattr("isvc_operator.controller.gather.parse_serving_runtime", counted)
     first, second = a_runtime_body(), a_runtime_body(protocols=["v2"])
     cache = cache_with(a_service_body(), first)
 

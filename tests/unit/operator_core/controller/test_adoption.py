@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.kube.adoption import adopt_fields, adopted_fields
+from isvc_operator.controller.adoption import adopt_fields, adopted_fields
 from isvc_operator.kube.errors import Conflict
 from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import name_of
