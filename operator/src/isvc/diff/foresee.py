@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from isvc.diff.changes import LAST_APPLIED, Actor, Change, change_of, fields_changed, merge_patch, merged
 from isvc.diff.errors import NotForeseen
 from isvc.run.documents import Documents
-from isvc.source.inputs import Inputs, read_inputs
+from isvc.source.inputs import ClusterInputs, read_inputs
 from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.controller.gather import Gathered, read_service
-from isvc_operator.controller.reconcile import origin_of
-from isvc_operator.errors import ConfigError, InvalidSpec
+from isvc_operator.decide import decide
+from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
 from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.objects import ObjectReader
-from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, controller_of, name_of
-from isvc_operator.plan.canaries import hold_back
-from isvc_operator.plan.changes import ChildAction, plan_changes
-from isvc_operator.plan.differences import differences
-from isvc_operator.plan.upgrades import plan_upgrade
-from isvc_operator.render.children import render
-from isvc_operator.resolve.canaries import canary_requests
-from isvc_operator.resolve.service import is_stopped
+from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, name_of
+from isvc_operator.plan.changes import ChildAction
+from isvc_operator.plan.diff import differences
 from isvc_operator.resolve.storage.objects import ObjectReference
 
 _DRY: Final = (("dryRun", "All"), ("fieldValidation", "Strict"), ("fieldManager", "isvc-diff"))
@@ -63,9 +57,9 @@ class Foresight:
         )
         self.notes += [f"you may not read {kind}: the operator may know more" for kind in inputs.hidden]
         self._use(inputs, (after for _, after in pairs), given.objects)
-        for before, after in pairs:
+        for _, after in pairs:
             if after["kind"] == inference_service.KIND:
-                async for change in self._children(inputs, before, after):
+                async for change in self._children(inputs, after):
                     yield change
 
     async def _applied(self, body: Manifest) -> tuple[Manifest | None, Manifest]:
@@ -82,7 +76,7 @@ class Foresight:
         last = annotations_of(before).get(LAST_APPLIED)
         patch = merge_patch(json.loads(last) if last else {}, body, before)
         asked = requests.ApiRequest("PATCH", path, _DRY, patch, requests.MERGE_PATCH)
-        return before, await self._asked(body, asked, merged(before, patch))
+        return before, await self._asked(body, asked, _changed(before, patch))
 
     async def _asked(self, body: Manifest, request: requests.ApiRequest, computed: Manifest) -> Manifest:
         """Return what the API server would store; who may not ask gets what is ``computed`` here."""
@@ -93,9 +87,8 @@ class Foresight:
             if error.status != _FORBIDDEN:
                 raise NotForeseen(f"{what} would be refused: {error}") from error
             self.notes.append(f"you may not ask what applying {what} does: its defaults are not known here")
-            stored = computed
-        metadata = {"resourceVersion": "0", "uid": "", **stored["metadata"]}
-        return {**stored, "metadata": metadata}
+            return computed
+        return stored
 
     async def _config(self) -> OperatorConfig:
         try:
@@ -111,27 +104,23 @@ class Foresight:
             raise NotForeseen(f"{error}; isvc doctor tells more") from error
         return OperatorConfig()
 
-    def _use(self, inputs: Inputs, applied: Iterable[Manifest], objects: Iterable[Manifest]) -> None:
+    def _use(self, inputs: ClusterInputs, applied: Iterable[Manifest], objects: Iterable[Manifest]) -> None:
         """Decide from what would be there."""
-        for body in applied:
-            inputs.cache.put(body)
+        inputs.use(applied)
         for body in objects:
             metadata = body["metadata"]
             self.reader.remember(metadata["namespace"], ObjectReference(body["kind"], metadata["name"]), body)
-        inputs.cache.hosts.use(inputs.config.ingress, list(inputs.cache.of_kind(inference_service.KIND)))
 
-    async def _children(self, inputs: Inputs, before: Manifest | None, after: Manifest) -> AsyncIterator[Change]:
-        """Yield what the operator changes of the service's children."""
-        metadata = after["metadata"]
-        gathered = inputs.gathered(ServiceKey(metadata["namespace"], metadata["name"]))
-        if gathered is None:
+    async def _children(self, known: ClusterInputs, after: Manifest) -> AsyncIterator[Change]:
+        """Yield what the operator changes once the service is what it is ``after`` the files are applied."""
+        inputs = await known.of(ServiceKey(after["metadata"]["namespace"], name_of(after)))
+        if inputs is None:
             return
-        owned = {
-            (child["kind"], name_of(child)): child
-            for child in gathered.children
-            if controller_of(child).get("uid") == metadata["uid"]
-        }
-        for planned in plan_changes(await _rendered(inputs, gathered, before), gathered.children, metadata["uid"]):
+        decision = decide(inputs)
+        if decision.problem:
+            raise NotForeseen(f"InferenceService {name_of(after)} could not be served: {decision.problem.message}")
+        owned = {(child["kind"], name_of(child)): child for child in inputs.own_children}
+        for planned in decision.changes:
             child = planned.manifest
             live = owned.get((child["kind"], name_of(child)))
             if planned.action is ChildAction.DELETE:
@@ -155,22 +144,10 @@ class Foresight:
         return fields_changed(Actor.OPERATOR, live, differences(live, child))
 
 
-async def _rendered(inputs: Inputs, gathered: Gathered, before: Manifest | None) -> list[Manifest]:
-    """Return the children that the operator would apply: pods that it keeps as they are stay so."""
-    try:
-        service, problem = read_service(gathered.body)
-        if problem is None and is_stopped(service):
-            return []
-        service, resolved = await inputs.resolved(gathered)
-        uid = gathered.body["metadata"]["uid"]
-        owned = [child for child in gathered.children if controller_of(child).get("uid") == uid]
-        rendered = render(resolved, gathered.config(inputs.config))
-        held_back = hold_back(rendered, owned, canary_requests(service.spec))
-        origin = replace(origin_of(service, resolved), edited=_is_edited(before, gathered.body))
-        return list(plan_upgrade(held_back.children, owned, origin, held_back=held_back.components).children)
-    except InvalidSpec as error:
-        raise NotForeseen(f"InferenceService {name_of(gathered.body)} could not be served: {error}") from error
-
-
-def _is_edited(before: Manifest | None, after: Manifest) -> bool:
-    return before is None or before.get("spec") != after.get("spec")
+def _changed(before: Manifest, patch: Manifest) -> Manifest:
+    """Return the object with a merge patch, and with another generation if its spec is another one."""
+    after = merged(before, patch)
+    if after.get("spec") == before.get("spec"):
+        return after
+    generation = before["metadata"].get("generation", 0) + 1
+    return {**after, "metadata": {**after["metadata"], "generation": generation}}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from isvc_operator.api.inference_service import KIND
@@ -21,15 +20,11 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, ObjectNotFound
 from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
+from isvc_operator.plan.changes import managed_by_kserve
 
 _ATTEMPTS: Final = 3  # to change an object that others change, too
 
 FieldsEntry = Mapping[str, Any]  # an item of metadata.managedFields
-
-
-def managed_by_kserve(service: Manifest) -> bool:
-    """Whether KServe's controller has managed the service: it puts its finalizer on each one."""
-    return FINALIZER_KSERVE in (service["metadata"].get("finalizers") or ())
 
 
 async def release_finalizer(api: KubeApi, cache: Cache, key: ServiceKey) -> None:
@@ -47,44 +42,22 @@ async def release_finalizer(api: KubeApi, cache: Cache, key: ServiceKey) -> None
         return
 
 
-@dataclass
-class UnlabelledChildren:
-    """Labels children that KServe's controller has created without the service's label, so that the watch reports them.
+async def label_children(api: KubeApi, service: Manifest, children: Iterable[Manifest]) -> None:
+    """Label children that KServe's controller has created without the service's label, so that the watch reports them.
 
-    From then on they are replaced or deleted like other children. Each service is checked once.
+    From then on they are replaced or deleted like other children. ``children`` are those that are known, the rendered
+    and the observed ones. Raises Conflict if somebody changes one at that moment.
     """
-
-    api: KubeApi
-    _checked: set[ServiceKey] = field(default_factory=set)
-
-    async def label(self, key: ServiceKey, service: Manifest, children: Iterable[Manifest]) -> None:
-        """Label those that are not among ``children``, the rendered and the observed ones.
-
-        Raises Conflict if somebody changes one at that moment.
-        """
-        if key in self._checked or not managed_by_kserve(service):
-            return
-        known = {(child["kind"], name_of(child)) for child in children}
-        made = {
-            (kind.name, route_name(key.name, component))
-            for kind in with_role(Role.CHILD)
-            for component in kind.unlabelled
-        }
-        for kind, name in sorted(made - known):
-            await self._label(kind, key, name, service["metadata"]["uid"])
-        self._checked.add(key)
-
-    async def _label(self, kind: str, key: ServiceKey, name: str, owner_uid: str) -> None:
-        try:
-            found = decode(await self.api.send(requests.get(kind, key.namespace, name)))
-            if controller_of(found).get("uid") == owner_uid:
-                await self.api.send(requests.patch_metadata(found, {"labels": {LABEL_SERVICE: key.name}}))
-        except ObjectNotFound:
-            return
-
-    def forget(self, key: ServiceKey) -> None:
-        """Forget a service."""
-        self._checked.discard(key)
+    key = ServiceKey(service["metadata"]["namespace"], name_of(service))
+    known = {(child["kind"], name_of(child)) for child in children}
+    made = {
+        (kind.name, route_name(key.name, component)) for kind in with_role(Role.CHILD) for component in kind.unlabelled
+    }
+    for kind, name in sorted(made - known):
+        with suppress(ObjectNotFound):
+            found = decode(await api.send(requests.get(kind, key.namespace, name)))
+            if controller_of(found).get("uid") == service["metadata"]["uid"]:
+                await api.send(requests.patch_metadata(found, {"labels": {LABEL_SERVICE: key.name}}))
 
 
 async def adopt_fields(api: KubeApi, child: Manifest) -> bool:

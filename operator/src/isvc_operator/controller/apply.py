@@ -8,20 +8,20 @@ from enum import Enum, auto
 
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.controller.adoption import adopt_fields
-from isvc_operator.controller.image_volumes import check_image_volumes
 from isvc_operator.kube import requests
 from isvc_operator.kube.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOurs, ObjectNotFound
+from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOurs, ObjectNotFound, RequestRefused
 from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest, controller_of
 from isvc_operator.plan.changes import ChildAction, ChildChange
-from isvc_operator.plan.covers import covers
+from isvc_operator.plan.diff import matches
 
 # Called with each change that has not failed, and with the child as it is now; None if it is deleted.
 SentChange = Callable[[ChildChange, Manifest | None], None]
 
 
+_UNPROCESSABLE = 422
 _KIND_ENDS = "custom resource definition is terminating"
 
 
@@ -90,7 +90,7 @@ def _is_unknown_kind(change: ChildChange, error: KubeError) -> bool:
 async def _send(api: KubeApi, change: ChildChange) -> str:
     if change.deletes:
         return await api.send(requests.delete(change.manifest))
-    await check_image_volumes(api, change.manifest)
+    await _check_image_volumes(api, change.manifest)
     if change.action is ChildAction.CREATE:
         return await _create(api, change)
     if change.adopts or change.frees_replicas:
@@ -110,10 +110,32 @@ async def _create(api: KubeApi, change: ChildChange) -> str:
             return await api.send(requests.create(_starting(change)))
         except AlreadyExists:
             existing = await _find(api, change.manifest)
-    if existing is not None and covers(decode(existing), change.manifest):
+    if existing is not None and matches(decode(existing), change.manifest):
         return existing
     owned = existing is not None and await adopt_fields(api, change.manifest)
     return await api.send(requests.apply(change.manifest, force=owned))
+
+
+async def _check_image_volumes(api: KubeApi, manifest: Manifest) -> None:
+    """Raise RequestRefused if the API server would leave out an image volume, as it does silently where it
+    has none: the server would start without a model.
+
+    Only a manifest with such volumes costs a request, which stores nothing.
+    """
+    if not (wanted := _image_volumes(manifest)):
+        return
+    stored = decode(await api.send(requests.apply(manifest, force=True, dry_run=True)))
+    if missing := wanted - _image_volumes(stored):
+        raise RequestRefused(
+            _UNPROCESSABLE,
+            f"the cluster has no image volumes, and leaves out {', '.join(sorted(missing))}; write oci+modelcar:// (or "
+            "ociModelMode of storageInitializer), or turn on Kubernetes' feature gate ImageVolume",
+        )
+
+
+def _image_volumes(manifest: Manifest) -> set[str]:
+    pod = manifest.get("spec", {}).get("template", {}).get("spec", {})
+    return {volume["name"] for volume in pod.get("volumes") or () if "image" in volume}
 
 
 async def _find(api: KubeApi, manifest: Manifest) -> str | None:

@@ -1,45 +1,46 @@
-"""Plans the changes of a service's children, orders them, and sends those that are due."""
+"""Orders the changes of a service's children, and sends those that are due."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from isvc_operator.controller.adoption import UnlabelledChildren, managed_by_kserve
+from isvc_operator.controller.adoption import label_children
 from isvc_operator.controller.apply import apply_changes
-from isvc_operator.controller.drain import Drain
-from isvc_operator.controller.missing_kinds import RETRY_SECONDS, MissingKinds
-from isvc_operator.controller.pace import Pace
+from isvc_operator.controller.memory import ServiceMemory
 from isvc_operator.controller.restores import Restores
+from isvc_operator.decide import Decision, Inputs
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.manifests import Manifest, ServiceKey, controller_of
+from isvc_operator.manifests import name_of
 from isvc_operator.observe.contested import Contested
-from isvc_operator.observe.status import WaitingTemplate
-from isvc_operator.plan.canaries import HeldBack, hold_back
-from isvc_operator.plan.changes import ChildAction, plan_changes
-from isvc_operator.plan.traffic import plan_traffic
-from isvc_operator.plan.upgrades import RenderOrigin, Upgrade, plan_upgrade, without_records
+from isvc_operator.plan.changes import ChildAction, ChildChange, managed_by_kserve
+from isvc_operator.plan.traffic import TrafficPlan, plan_traffic
+
+# Seconds for which an ingress controller may still use the routes that it has read before.
+DRAIN_SECONDS = 15.0
+# Seconds. So often one child of an optional kind whose CRD is not installed is tried again, for all services together:
+# nothing has to be watched or granted to find out when a CRD is installed.
+MISSING_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Applied:
-    """``held``: traffic stays on old components until others are rolled out. ``requeue_after`` counts seconds.
+    """How far the changes of a service have got.
 
-    ``missing`` are the optional kinds that are rendered and whose CRD is not installed.
-    ``held_back``: the components whose pods are not changed, each with the field that requests a canary. ``waiting``:
-    those whose pods do not get the template that is rendered now yet. ``contested`` are the children that do not stay
-    as rendered. ``created``: some were created just now.
+    ``held``: traffic stays on old components until others are rolled out. ``requeue_after`` counts seconds. ``missing``
+    are the optional kinds that are rendered and whose CRD is not installed. ``contested`` are the children that do not
+    stay as rendered. ``created``: some were created just now. ``complete``: all changes were sent that were not
+    restored too often.
     """
 
     held: bool = False
-    held_back: Mapping[str, str] = field(default_factory=dict)
-    waiting: Mapping[str, WaitingTemplate] = field(default_factory=dict)
     requeue_after: float | None = None
     missing: frozenset[str] = frozenset()
     contested: Sequence[Contested] = ()
     created: bool = False
+    complete: bool = False
 
 
 class Children:
@@ -48,78 +49,55 @@ class Children:
     def __init__(self, api: KubeApi, cache: Cache, clock: Callable[[], float], restored: Callable[[str], None]) -> None:
         self._api = api
         self._cache = cache
-        self._drain = Drain(clock)
-        self._pace = Pace(clock)
-        self._missing = MissingKinds(clock)
+        self._clock = clock
         self._restores = Restores(api, cache, clock, restored)
-        self._unlabelled = UnlabelledChildren(api)
+        self._missing: dict[str, float] = {}  # until when the API server is known to lack a kind
 
-    async def apply(
-        self,
-        key: ServiceKey,
-        service: Manifest,
-        *,
-        rendered: Sequence[Manifest],
-        observed: Sequence[Manifest],
-        canaries: Mapping[str, str],
-        origin: RenderOrigin,
-        rollouts_per_minute: int,
-    ) -> Applied:
-        """Send the changes that are due; raises KubeError if one of them fails.
-
-        ``canaries`` are the components with a canary, each with the field that requests it. Raises InvalidSpec if one
-        of them cannot be kept as it is. ``origin`` is what the children are rendered from. ``rollouts_per_minute``: of
-        services that have not changed themselves; 0 for no limit.
-        """
-        uid, kserves = service["metadata"].get("uid") or "", managed_by_kserve(service)
-        owned = [child for child in observed if controller_of(child).get("uid") == uid]
-        held_back = hold_back(rendered, owned, canaries)
-        upgrade, turn = self._upgrade(key, held_back, owned, origin, rollouts_per_minute)
-        rendered = upgrade.children
-        planned = plan_changes(rendered, observed, uid, managed_by_kserve=kserves)
-        if upgrade.queued:
-            planned = without_records(planned, owned)
-        changes = await self._restores.due(planned)
-        traffic = plan_traffic(key.name, changes, rendered=rendered, observed=observed)
-        due = self._drain.due(key, traffic)
-        sending = self._missing.left_out_of(due.changes)
-        self._missing.add(await apply_changes(self._api, self._cache, sending, self._restores.sent))
-        if not upgrade.queued and len(due.changes) == len(changes):
-            self._pace.forget(key)
-        await self._unlabelled.label(key, service, (*rendered, *observed))
-        missing = self._missing.among(due.changes)
-        contested, until = self._restores.contested(rendered, planned)
+    async def apply(self, inputs: Inputs, decision: Decision, memory: ServiceMemory) -> Applied:
+        """Send the changes that are due; raises KubeError if one of them fails."""
+        changes = await self._restores.due(decision.changes, memory.sent)
+        children, observed = decision.children, inputs.children
+        traffic = plan_traffic(name_of(inputs.body), changes, rendered=children, observed=observed)
+        due, drained_in = due_changes(traffic, memory, self._clock())
+        missing = self._lacking(due)
+        sending = [change for change in due if change.deletes or change.manifest["kind"] not in missing]
+        note = partial(self._restores.note, memory.sent)
+        lacking = await apply_changes(self._api, self._cache, sending, note)
+        self._missing.update(dict.fromkeys(lacking, self._clock() + MISSING_SECONDS))
+        if managed_by_kserve(inputs.body) and not memory.labelled:
+            await label_children(self._api, inputs.body, (*children, *observed))
+            memory.labelled = True
+        missing = self._lacking(due)
+        contested, until = self._restores.contested(children, decision.changes, memory.sent)
         # No watch reports what was sent just now (its response is in the cache), and that is what the others wait for.
-        follows = 0.0 if sending and len(due.changes) < len(changes) else None
-        times = (follows, due.requeue_after, RETRY_SECONDS if missing else None, until, turn)
-        requeue_after = min((seconds for seconds in times if seconds is not None), default=None)
+        follows = 0.0 if sending and len(due) < len(changes) else None
+        times = (follows, drained_in, MISSING_SECONDS if missing else None, until)
         return Applied(
             held=traffic.held,
-            held_back=held_back.components,
-            waiting=upgrade.waiting,
-            requeue_after=requeue_after,
+            requeue_after=min((seconds for seconds in times if seconds is not None), default=None),
             missing=missing,
             contested=contested,
             created=any(change.action is ChildAction.CREATE for change in sending),
+            complete=len(due) == len(changes),
         )
 
-    def _upgrade(
-        self, key: ServiceKey, held_back: HeldBack, owned: Sequence[Manifest], origin: RenderOrigin, per_minute: int
-    ) -> tuple[Upgrade, float | None]:
-        """Keep the pods that do not follow the operator's version, or whose turn it is not; and in how many seconds."""
-        planned = partial(plan_upgrade, held_back.children, owned, origin, held_back=held_back.components)
-        upgrade = planned(in_turn=per_minute > 0)
-        if not upgrade.queued:
-            return upgrade, None
-        left = self._pace.wait(key, per_minute)
-        return (upgrade, left) if left else (planned(), None)
+    def _lacking(self, changes: Iterable[ChildChange]) -> frozenset[str]:
+        """Return the kinds of the changes whose CRD is not installed. Deletions do no harm."""
+        kinds = {change.manifest["kind"] for change in changes if not change.deletes}
+        return frozenset(kind for kind in kinds if self._clock() < self._missing.get(kind, 0))
 
-    def contested(self) -> int:
-        """Return how many children others fight over now."""
-        return self._restores.count()
 
-    def forget(self, key: ServiceKey) -> None:
-        """Forget a service."""
-        self._drain.forget(key)
-        self._pace.forget(key)
-        self._unlabelled.forget(key)
+def due_changes(traffic: TrafficPlan, memory: ServiceMemory, now: float) -> tuple[Sequence[ChildChange], float | None]:
+    """Return the changes that can be sent now, and the seconds that are left of a drain period.
+
+    After a restart of the operator the drain period starts again.
+    """
+    if not traffic.drained:
+        memory.drained_since = None
+        return traffic.now, None
+    if memory.drained_since is None:
+        memory.drained_since = now
+    if (left := memory.drained_since + DRAIN_SECONDS - now) > 0:
+        return traffic.now, left
+    memory.drained_since = None  # what is removed next is drained for a period of its own
+    return [*traffic.now, *traffic.drained], None

@@ -1,68 +1,81 @@
-"""Everything that one reconcile reads, taken from the watch cache at once."""
+"""Everything that a decision about a service depends on: what is watched, and the few objects that are not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 from isvc_operator.api import inference_service, serving_runtime, storage_container
 from isvc_operator.api.base import ApiModel
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceService, parse_inference_service
-from isvc_operator.api.kinds import DISRUPTION_BUDGET, Role, is_a
+from isvc_operator.api.kinds import DISRUPTION_BUDGET, SCALED_OBJECT, Role, is_a
 from isvc_operator.api.rule_evaluation import check_rules
 from isvc_operator.api.serving_runtime import parse_serving_runtime
-from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
+from isvc_operator.api.storage_container import parse_storage_container
 from isvc_operator.config import OperatorConfig
+from isvc_operator.decide import Inputs
 from isvc_operator.errors import InvalidSpec, Problem
 from isvc_operator.kube.cache import Cache, ObjectKey
+from isvc_operator.kube.discovery import Discovery
+from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
 from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.service import asks_for_keda, is_stopped
+from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.resolve.storage.requests import references, storage_requests
+from isvc_operator.resolve.tls import tls_secret
 
 T = TypeVar("T", bound=ApiModel)
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """The service's own body, its children, and the runtimes and storage containers that it may use.
+def gather(cache: Cache, key: ServiceKey, config: OperatorConfig) -> Inputs | None:
+    """Return what the cache knows of the service; None if it does not exist or is being deleted.
 
-    ``taken_hosts`` maps those of its hosts that belong to another service to its ``namespace/name``. ``budgets`` are
-    the PodDisruptionBudgets of others in its namespace.
+    What is not watched has to be added: ``with_objects``.
     """
-
-    body: Manifest
-    runtimes: Runtimes
-    storage_containers: tuple[ClusterStorageContainer, ...]
-    children: tuple[Manifest, ...]
-    taken_hosts: Mapping[str, str] = field(default_factory=dict)
-    budgets: tuple[Manifest, ...] = ()
-
-    @property
-    def headless(self) -> bool | None:
-        """Whether the service's Services are headless, which cannot change; None if it has none yet."""
-        uid = self.body["metadata"]["uid"]
-        own = [item for item in self.children if item["kind"] == "Service" and controller_of(item).get("uid") == uid]
-        return all(item["spec"].get("clusterIP") == "None" for item in own) if own else None
-
-    def config(self, config: OperatorConfig) -> OperatorConfig:
-        """Return the configuration for this service: ``serviceClusterIPNone`` is only for new Services."""
-        return config if self.headless is None else config.with_headless_services(self.headless)
-
-
-def gather(cache: Cache, key: ServiceKey) -> Gathered | None:
-    """Return what is known about the service; None if it does not exist or is being deleted."""
     body = cache.get(ObjectKey(inference_service.KIND, key.namespace, key.name))
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
-    return Gathered(
+    service, problem = cache.read(body, read_service)
+    return Inputs(
         body=body,
+        service=service,
+        config=config,
+        problem=problem,
         runtimes=_runtimes(cache, key.namespace),
         storage_containers=_parsed(cache, cache.of_kind(storage_container.KIND), parse_storage_container)[0],
         children=tuple(item for item in cache.of_service(key) if is_a(item["kind"], Role.CHILD)),
         taken_hosts=cache.hosts.taken_from(*key),
         budgets=tuple(_budgets_of_others(cache, body)),
     )
+
+
+async def with_objects(inputs: Inputs, objects: ObjectReader, discovery: Discovery) -> Inputs:
+    """Add the objects that the service refers to, and whether the cluster has KEDA; raises KubeError.
+
+    A service that needs nothing is returned as it is.
+    """
+    service = inputs.service
+    if inputs.problem or is_stopped(service):
+        return inputs
+    try:
+        found = await objects.read_all(service.metadata.namespace or "", _wanted(service, inputs.config))
+    except InvalidSpec as error:
+        return replace(inputs, problem=Problem.of(error))
+    keda = not asks_for_keda(service) or await discovery.has(SCALED_OBJECT)
+    return replace(inputs, objects=found, keda=keda)
+
+
+def _wanted(service: InferenceService, config: OperatorConfig) -> Callable[[Objects], Iterable[ObjectReference]]:
+    """Return what names the objects that the service's storage and its TLS refer to, as far as they are known."""
+    requested, secret = storage_requests(service), tls_secret(service, config)
+
+    def wanted(known: Objects) -> Iterable[ObjectReference]:
+        return {*references(requested, config.credentials, known), *([secret] if secret else ())}
+
+    return wanted
 
 
 def _budgets_of_others(cache: Cache, service: Manifest) -> Iterator[Manifest]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
-from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.config import OperatorConfig
 from isvc_operator.controller.children import Applied
-from isvc_operator.controller.made import Made, wanted
-from isvc_operator.controller.pod_details import ComponentKey, PodDetails
-from isvc_operator.errors import Problem
+from isvc_operator.controller.memory import ServiceMemory
+from isvc_operator.controller.pod_details import PodDetails, PodMemory
+from isvc_operator.decide import Decision, Inputs
 from isvc_operator.kube.cache import Cache
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.observe.component import ComponentObservation, observe_component
@@ -20,7 +18,7 @@ from isvc_operator.observe.status import Observation
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.components import components_of
 from isvc_operator.resolve.ignored import all_ignored_parts
-from isvc_operator.resolve.service import Resolved, is_stopped
+from isvc_operator.resolve.service import is_stopped
 
 
 @dataclass(frozen=True)
@@ -29,58 +27,63 @@ class Observer:
 
     cache: Cache
     details: PodDetails
-    ignored: Made[tuple[str, ...]] = field(default_factory=Made)
 
     async def observe(
-        self,
-        key: ServiceKey,
-        service: InferenceService,
-        resolved: Resolved | None,
-        *,
-        problem: Problem | None,
-        rendered: Sequence[Manifest],
-        applied: Applied,
-        config: OperatorConfig,
+        self, key: ServiceKey, inputs: Inputs, decision: Decision, *, applied: Applied, memory: ServiceMemory
     ) -> tuple[Observation, float | None]:
-        """Return the observation, and in how many seconds there may be more that no watch reports.
-
-        ``rendered`` are the children that the service should have, ``applied`` is how far that has got.
-        """
+        """Return the observation, and in how many seconds there may be more that no watch reports."""
+        service, resolved = inputs.service, decision.resolved
         labelled = tuple(self.cache.of_service(key))
         stopped = is_stopped(service)
         known = {item.kind: item for item in resolved.components} if resolved else {}
-        components = [
-            await self._component(ComponentKey(key, item.kind), known.get(item.kind), labelled, stopped=stopped)
+        observed = [
+            await self._component(
+                item.kind,
+                known.get(item.kind),
+                labelled,
+                namespace=key.namespace,
+                stopped=stopped,
+                memory=memory.pods.setdefault(item.kind, PodMemory()),
+            )
             for item in components_of(service)
         ]
         observation = Observation(
             service=service,
             resolved=resolved,
-            components=[component for component, _ in components],
-            route_problem=first_problem(rendered, labelled, missing=applied.missing),
+            components=[component for component, _ in observed],
+            route_problem=first_problem(decision.rendered, labelled, missing=applied.missing),
             stopped=stopped,
             held=applied.held,
-            held_back=applied.held_back,
-            waiting=applied.waiting,
+            held_back=decision.held_back,
+            waiting=decision.waiting,
             contested=applied.contested,
-            problem=problem,
-            ignored=self.ignored.of(
-                key, (*wanted(service), resolved, config), lambda: tuple(all_ignored_parts(service, resolved, config))
+            problem=decision.problem,
+            ignored=memory.memo(
+                "ignored",
+                (*inputs.requested, resolved, inputs.own_config),
+                lambda: tuple(all_ignored_parts(service, resolved, inputs.own_config)),
             ),
         )
-        return observation, min((seconds for _, seconds in components if seconds is not None), default=None)
+        return observation, min((seconds for _, seconds in observed if seconds is not None), default=None)
 
     async def _component(
-        self, key: ComponentKey, resolved: Component | None, labelled: Collection[Manifest], *, stopped: bool
+        self,
+        kind: str,
+        resolved: Component | None,
+        labelled: Collection[Manifest],
+        *,
+        namespace: str,
+        stopped: bool,
+        memory: PodMemory,
     ) -> tuple[ComponentObservation, float | None]:
-        component = observe_component(key.kind, resolved, labelled, stopped=stopped)
+        component = observe_component(kind, resolved, labelled, stopped=stopped)
         starting = None if stopped or component.failure else furthest(component.pods)
-        detail = await self.details.of_starting(key, starting)
-        failure = await self.details.explained(key, component.failure, component.pods)
+        detail = await self.details.of_starting(memory, starting)
+        failure = await self.details.explained(memory, component.failure, component.pods)
         component = replace(
             component,
             failure=failure or detail.failure,
-            log=await self.details.log_of(key, component.failure) or detail.log,
+            log=await self.details.log_of(memory, namespace, component.failure) or detail.log,
             progress=detail.progress,
         )
         return component, detail.requeue_after

@@ -12,21 +12,22 @@ Each result includes the number of seconds until the next request; until then it
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from weakref import WeakSet
 
-from isvc_operator.api.names import CONTAINER_INITIALIZER, EXPLAINER, PREDICTOR, TRANSFORMER
-from isvc_operator.controller.pod_logs import end_of_failed, end_of_log
+from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.nesting import decode
-from isvc_operator.manifests import Event, Pod, ServiceKey, name_of
+from isvc_operator.limits import LOG_BYTES, LOG_READ_BYTES
+from isvc_operator.manifests import Event, Pod, name_of
 from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, PodFailure, stage_of, waiting_container
 from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.volumes import mount_failure
+from isvc_operator.text import last_of
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +59,8 @@ class PodDetail:
     requeue_after: float | None = None
 
 
-@dataclass(frozen=True)
-class _PodReading:
+@dataclass(frozen=True, eq=False)
+class PodReading:
     """The last details of a pod in a stage, and when the next request is due."""
 
     pod: str
@@ -68,11 +69,17 @@ class _PodReading:
     detail: PodDetail = PodDetail()
 
 
-class ComponentKey(NamedTuple):
-    """A component of a service."""
+@dataclass(slots=True)
+class PodMemory:
+    """What was requested about the pods of a component of a service.
 
-    service: ServiceKey
-    kind: str
+    ``reading`` is of the pod that starts. ``log`` has an instance of a failed container, and its last lines. ``end``:
+    how a container has ended, by a probe perhaps.
+    """
+
+    reading: PodReading | None = None
+    log: tuple[str, str] = ("", "")
+    end: PodFailure | None = None
 
 
 @dataclass
@@ -81,73 +88,50 @@ class PodDetails:
 
     api: KubeApi
     clock: Callable[[], float]
-    _readings: dict[ComponentKey, _PodReading] = field(default_factory=dict)
-    _in_stage: Counter[str] = field(default_factory=Counter)  # how many of these readings
-    _logs: dict[ComponentKey, tuple[str, str]] = field(default_factory=dict)
-    _ends: dict[ComponentKey, PodFailure] = field(default_factory=dict)  # by probes, and those that may be
+    _in_stage: defaultdict[str, WeakSet[PodReading]] = field(default_factory=lambda: defaultdict(WeakSet))
 
-    def forget(self, service: ServiceKey) -> None:
-        """Forget a service."""
-        for kind in (PREDICTOR, TRANSFORMER, EXPLAINER):
-            self._keep(ComponentKey(service, kind), None)
-            self._logs.pop(ComponentKey(service, kind), None)
-            self._ends.pop(ComponentKey(service, kind), None)
-
-    async def of_starting(self, key: ComponentKey, pod: Pod | None) -> PodDetail:
+    async def of_starting(self, memory: PodMemory, pod: Pod | None) -> PodDetail:
         """Return why ``pod`` is not ready, or its progress; nothing if no pod is starting."""
         stage = stage_of(pod).reason if pod else ""
         if pod is None or stage not in _SCHEDULE:
-            self._keep(key, None)
+            memory.reading = None
             return PodDetail()
-        reading, now = self._readings.get(key), self.clock()
+        reading, now = memory.reading, self.clock()
         late, every = _SCHEDULE[stage]
         if reading is None or (reading.pod, reading.stage) != (pod["metadata"]["uid"], stage):
-            reading = _PodReading(pod["metadata"]["uid"], stage, now + self._spaced(stage, late))
+            memory.reading = reading = PodReading(pod["metadata"]["uid"], stage, now + self._spaced(stage, late))
         elif now >= reading.due:
-            reading = replace(reading, due=now + self._spaced(stage, every), detail=await self._detail(pod, stage))
-        self._keep(key, reading)
+            due, detail = now + self._spaced(stage, every), await self._detail(pod, stage)
+            memory.reading = reading = replace(reading, due=due, detail=detail)
+        self._in_stage[stage].add(reading)
         return replace(reading.detail, requeue_after=reading.due - now)
 
-    async def log_of(self, key: ComponentKey, failure: PodFailure | None) -> str:
+    async def log_of(self, memory: PodMemory, namespace: str, failure: PodFailure | None) -> str:
         """Return the last lines of the failed container; read once for each of its instances."""
         if failure is None or not failure.has_log or failure.container is None:
-            self._logs.pop(key, None)
+            memory.log = "", ""
             return ""
-        attempt, text = self._logs.get(key, ("", ""))
-        if attempt != failure.attempt:
+        if memory.log[0] != failure.attempt:
             text = await end_of_failed(
-                self.api,
-                key.service.namespace,
-                failure.pod,
-                failure.container,
-                previous=failure.previous,
-                lines=_LOG_LINES,
+                self.api, namespace, failure.pod, failure.container, previous=failure.previous, lines=_LOG_LINES
             )
-            self._logs[key] = (failure.attempt, text)
-        return text
+            memory.log = failure.attempt, text
+        return memory.log[1]
 
-    async def explained(self, key: ComponentKey, failure: PodFailure | None, pods: Sequence[Pod]) -> PodFailure | None:
+    async def explained(self, memory: PodMemory, failure: PodFailure | None, pods: Sequence[Pod]) -> PodFailure | None:
         """Return the failure, its cause the probe that ended the container; Events are read once for each instance."""
         if failure is None or failure.lifetime is None:
-            self._ends.pop(key, None)
+            memory.end = None
             return failure
-        known = self._ends.get(key)
+        known = memory.end
         if known is None or (known.pod, known.attempt) != (failure.pod, failure.attempt):
             pod = next(pod for pod in pods if name_of(pod) == failure.pod)
-            known = self._ends[key] = with_probe(failure, await self._events(pod))
+            known = memory.end = with_probe(failure, await self._events(pod))
         return replace(failure, cause=known.cause, cure=known.cure)
 
     def _spaced(self, stage: str, interval: float) -> float:
         """Return the interval, which is longer if many pods are in that stage."""
-        return max(interval, self._in_stage[stage] / READINGS_PER_SECOND)
-
-    def _keep(self, key: ComponentKey, reading: _PodReading | None) -> None:
-        """Keep the last reading of a component's pod, or none."""
-        if before := self._readings.pop(key, None):
-            self._in_stage[before.stage] -= 1
-        if reading:
-            self._readings[key] = reading
-            self._in_stage[reading.stage] += 1
+        return max(interval, len(self._in_stage[stage]) / READINGS_PER_SECOND)
 
     async def _detail(self, pod: Pod, stage: str) -> PodDetail:
         if stage == PREPARING:
@@ -184,3 +168,30 @@ class PodDetails:
             return []
         events: Sequence[Event] = decode(response)["items"]
         return events
+
+
+async def end_of_log(api: KubeApi, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
+    """Return the last lines of the log; empty, with a line in our own log, if it cannot be read."""
+
+    async def read(lines: int) -> str:
+        return await api.send(requests.pod_log(namespace, pod, container, previous=previous, lines=lines))
+
+    try:
+        text = await read(lines)
+        if lines > 1 and len(text.encode()) >= LOG_READ_BYTES:  # cut at the end: an earlier line is too long
+            text = await read(1)
+        return last_of(text.strip(), LOG_BYTES)
+    except KubeError as error:
+        log.info("%s: the log of pod %s, container %s cannot be read: %s", namespace, pod, container, error)
+        return ""
+
+
+async def end_of_failed(api: KubeApi, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
+    """Return the last lines of an instance of a container that has ended; empty if they cannot be read.
+
+    It may have been restarted since its pod was read: its log is then the previous one.
+    """
+    text = await end_of_log(api, namespace, pod, container, previous=previous, lines=lines)
+    if text or previous:
+        return text
+    return await end_of_log(api, namespace, pod, container, previous=True, lines=lines)

@@ -9,7 +9,7 @@ server itself changes it in each write.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from isvc_operator.api.names import ANNOTATION_RENDERED
@@ -22,7 +22,7 @@ from isvc_operator.limits import NOT_KEPT_SECONDS, RESTORE_SECONDS
 from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.observe.contested import Cause, Contested
 from isvc_operator.plan.changes import ChildAction, ChildChange
-from isvc_operator.plan.differences import Difference, differences, managers_of
+from isvc_operator.plan.diff import Difference, differences, managers_of
 
 AT_ONCE: Final = 3  # restores
 FIRST_WAIT: Final = 2.0  # seconds
@@ -31,7 +31,7 @@ FORGOTTEN: Final = 2 * RESTORE_SECONDS
 
 
 @dataclass(frozen=True)
-class _Last:
+class LastChange:
     """The last change sent to a child, at ``at``; ``digest`` is that of what was applied, empty for a deletion.
 
     ``restores``: how often in a row it was the same change. ``not_kept``: what the response to it lacks.
@@ -56,39 +56,40 @@ class _Last:
         return self.at + (NOT_KEPT_SECONDS if self.not_kept else FORGOTTEN)
 
 
-@dataclass
-class Restores:
-    """Remembers the last change sent to each child. ``clock`` counts seconds; ``restored`` gets each restored kind.
+# The last change sent to each child of a service.
+Sent = dict[ObjectKey, LastChange]
 
-    After a restart of the operator it starts anew.
-    """
+
+@dataclass(frozen=True)
+class Restores:
+    """Decides which changes wait. ``clock`` counts seconds; ``restored`` gets each restored kind."""
 
     api: KubeApi
     cache: Cache
     clock: Callable[[], float]
     restored: Callable[[str], None]
-    _last: dict[ObjectKey, _Last] = field(default_factory=dict)  # the oldest is the first
 
-    async def due(self, changes: Iterable[ChildChange]) -> list[ChildChange]:
+    async def due(self, changes: Iterable[ChildChange], sent: Sent) -> list[ChildChange]:
         """Return the changes that can be sent now."""
-        return [change for change in changes if not await self._waits(change)]
+        return [change for change in changes if not await self._waits(change, sent)]
 
-    def sent(self, change: ChildChange, response: Manifest | None) -> None:
+    def note(self, sent: Sent, change: ChildChange, response: Manifest | None) -> None:
         """Note that a change was sent; ``response`` is the child as it is now, None if it is deleted."""
         key, now = key_of(change.manifest), self.clock()
-        last = self._last.pop(key, None)
+        last = sent.get(key)
         is_restore = last is not None and last.digest == _digest(change)
         not_kept = differences(response, change.manifest) if response is not None else ()
-        entry = _Last(_digest(change), now, not_kept=not_kept)
+        entry = LastChange(_digest(change), now, not_kept=not_kept)
         if is_restore and last is not None and not (not_kept and not_kept == last.not_kept):
             self.restored(key.kind)
             recently = last if now < last.forgotten_at else entry
             entry = replace(entry, restores=recently.restores + 1, contested=recently.contested)
-        self._last[key] = entry
-        self._forget_oldest(now)
+        sent[key] = entry
+        for other in [other for other, last in sent.items() if last.forgotten_at < now]:
+            del sent[other]
 
     def contested(
-        self, rendered: Iterable[Manifest], changes: Iterable[ChildChange]
+        self, rendered: Iterable[Manifest], changes: Iterable[ChildChange], sent: Sent
     ) -> tuple[tuple[Contested, ...], float | None]:
         """Return the contested children of a service, and in how many seconds that has to be looked at again.
 
@@ -97,18 +98,13 @@ class Restores:
         now = self.clock()
         differing = {key_of(change.manifest) for change in changes}
         keys = dict.fromkeys((*map(key_of, rendered), *differing))
-        known = {key: self._last[key] for key in keys if key in self._last}
+        known = {key: sent[key] for key in keys if key in sent}
         found = [*_contested(known, differing, now)]
         return tuple(item for item, _ in found), min((until - now for _, until in found), default=None)
 
-    def count(self) -> int:
-        """Return how many children others fight over now."""
-        now = self.clock()
-        return sum(last.contested is not None and now < last.waits_until for last in self._last.values())
-
-    async def _waits(self, change: ChildChange) -> bool:
+    async def _waits(self, change: ChildChange, sent: Sent) -> bool:
         key, now = key_of(change.manifest), self.clock()
-        last = self._last.get(key)
+        last = sent.get(key)
         if last is None or last.digest != _digest(change):
             return False
         found = differences(self.cache.get(key), change.manifest) if change.action is ChildAction.UPDATE else ()
@@ -117,7 +113,7 @@ class Restores:
         if now >= last.waits_until:
             return False
         if last.contested is None or last.contested.fields != tuple(map(str, found)):
-            self._last[key] = replace(last, contested=await self._contested(change, found))
+            sent[key] = replace(last, contested=await self._contested(change, found))
         return True
 
     async def _contested(self, change: ChildChange, found: Sequence[Difference]) -> Contested:
@@ -131,14 +127,13 @@ class Restores:
             managers = ()
         return Contested(key.kind, key.name, cause, tuple(map(str, found)), managers)
 
-    def _forget_oldest(self, now: float) -> None:
-        while (oldest := next(iter(self._last))) and self._last[oldest].forgotten_at < now:
-            del self._last[oldest]
+
+def is_contested(last: LastChange, now: float) -> bool:
+    """Whether others fight over a child now."""
+    return last.contested is not None and now < last.waits_until
 
 
-def _contested(
-    known: dict[ObjectKey, _Last], differing: set[ObjectKey], now: float
-) -> Iterator[tuple[Contested, float]]:
+def _contested(known: Sent, differing: set[ObjectKey], now: float) -> Iterator[tuple[Contested, float]]:
     """Yield the contested children, each with the time until which it is."""
     for key, last in known.items():
         if last.contested is not None and now < last.waits_until:

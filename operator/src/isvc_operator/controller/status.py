@@ -1,21 +1,44 @@
-"""Writes the status of a service, once, if it has changed, and then records its Events."""
+"""Writes the status of a service, once, if it has changed, and then records its Events.
+
+The status of a starting service follows its stages once a second: most of them last for milliseconds.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceStatus
+from isvc_operator.controller.memory import ServiceMemory
 from isvc_operator.kube import requests
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, ObjectNotFound
 from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest
+from isvc_operator.observe.conditions import is_another_stage
 from isvc_operator.observe.events import events_for
 
 log = logging.getLogger(__name__)
+
+STAGE_SECONDS: Final = 1.0  # at least, from a stage that is not written to one that is
+
+
+def stage_wait(
+    memory: ServiceMemory, before: InferenceServiceStatus, after: InferenceServiceStatus, now: float
+) -> float:
+    """Return in how many seconds ``after`` may be written; 0 if now.
+
+    After a stage is written, the memory has to forget since when the status lacks it.
+    """
+    same = before.observed_generation == after.observed_generation
+    if same and is_another_stage(before.conditions, after.conditions):
+        if memory.stage_since is None:
+            memory.stage_since = now
+        return max(0.0, memory.stage_since + STAGE_SECONDS - now)
+    memory.stage_since = None
+    return 0.0
 
 
 async def write_status(

@@ -9,7 +9,9 @@ import pytest
 from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
-from isvc_operator.controller.gather import Gathered, gather, read_service
+from isvc_operator.config import OperatorConfig
+from isvc_operator.controller.gather import gather, read_service
+from isvc_operator.decide import Inputs
 from isvc_operator.kube.cache import Cache
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.resolve.runtime import Runtimes
@@ -21,13 +23,14 @@ from tests.support.builders import (
     a_ready_pod,
     a_runtime,
     a_runtime_body,
+    a_service,
     a_service_body,
 )
 from tests.support.credentials import a_storage_container
 from tests.support.refused_documents import BROKEN_RULES
 from tests.support.written_services import ACCEPTED, model, service
 
-KEY = ServiceKey(NAMESPACE, "torchserve")
+KEY, CONFIG = ServiceKey(NAMESPACE, "torchserve"), OperatorConfig()
 METADATA = a_child()["metadata"]
 
 
@@ -42,7 +45,7 @@ def test_a_service_its_runtimes_and_children_are_read() -> None:
     ours, theirs = a_runtime_body("ours", namespace=NAMESPACE), a_runtime_body("theirs", namespace="elsewhere")
     cluster = a_runtime_body()
 
-    gathered = gather(cache_with(a_service_body(), a_deployment(), a_ready_pod(), ours, theirs, cluster), KEY)
+    gathered = gather(cache_with(a_service_body(), a_deployment(), a_ready_pod(), ours, theirs, cluster), KEY, CONFIG)
 
     assert gathered is not None
     assert gathered.body == a_service_body()
@@ -52,14 +55,14 @@ def test_a_service_its_runtimes_and_children_are_read() -> None:
 
 
 def test_a_deleted_service_has_nothing_to_read() -> None:
-    assert gather(cache_with(a_deployment()), KEY) is None
+    assert gather(cache_with(a_deployment()), KEY, CONFIG) is None
 
 
 def test_a_service_that_is_being_deleted_is_left_alone() -> None:
     body = a_service_body()
     body["metadata"]["deletionTimestamp"] = NOW
 
-    assert gather(cache_with(body), KEY) is None
+    assert gather(cache_with(body), KEY, CONFIG) is None
 
 
 def test_budgets_of_others_in_the_namespace_are_read() -> None:
@@ -68,7 +71,7 @@ def test_budgets_of_others_in_the_namespace_are_read() -> None:
 
     ours = budget("ours", ownerReferences=METADATA["ownerReferences"])
 
-    gathered = gather(cache_with(a_service_body(), budget("mine"), budget("far", "elsewhere"), ours), KEY)
+    gathered = gather(cache_with(a_service_body(), budget("mine"), budget("far", "elsewhere"), ours), KEY, CONFIG)
 
     assert gathered is not None
     assert [item["metadata"]["name"] for item in gathered.budgets] == ["mine"]
@@ -84,7 +87,7 @@ HEADLESS: dict[str, tuple[list[dict[str, Any]], bool | None]] = {
 
 @pytest.mark.parametrize(("services", "headless"), HEADLESS.values(), ids=HEADLESS.keys())
 def test_services_are_headless_as_they_were_made(services: list[dict[str, Any]], headless: bool | None) -> None:
-    gathered = gather(cache_with(a_service_body(), *services), KEY)
+    gathered = gather(cache_with(a_service_body(), *services), KEY, CONFIG)
 
     assert gathered is not None
     assert gathered.headless is headless
@@ -93,25 +96,25 @@ def test_services_are_headless_as_they_were_made(services: list[dict[str, Any]],
 def test_a_runtime_that_cannot_be_read_does_not_stop_the_others() -> None:
     broken = {**a_runtime_body("broken"), "spec": {"containers": "none"}}
 
-    gathered = gather(cache_with(a_service_body(), broken, a_runtime_body()), KEY)
+    gathered = gather(cache_with(a_service_body(), broken, a_runtime_body()), KEY, CONFIG)
 
     told = "ClusterServingRuntime broken is not valid: spec.containers: Input should be a valid list"
     runtimes = Runtimes(cluster=(a_runtime(),), unreadable={"broken": told})
-    assert gathered == Gathered(a_service_body(), runtimes, (), ())
+    assert gathered == Inputs(a_service_body(), a_service(), CONFIG, runtimes=runtimes)
 
 
 def test_a_runtime_of_another_namespace_that_cannot_be_read_is_of_no_concern() -> None:
     broken = {**a_runtime_body("broken", namespace="elsewhere"), "spec": {"containers": "none"}}
 
-    gathered = gather(cache_with(a_service_body(), broken), KEY)
+    gathered = gather(cache_with(a_service_body(), broken), KEY, CONFIG)
 
-    assert gathered == Gathered(a_service_body(), Runtimes(), (), ())
+    assert gathered == Inputs(a_service_body(), a_service(), CONFIG)
 
 
 def test_the_clusters_storage_containers_are_read() -> None:
     container = a_storage_container()
 
-    gathered = gather(cache_with(a_service_body(), container.as_dict()), KEY)
+    gathered = gather(cache_with(a_service_body(), container.as_dict()), KEY, CONFIG)
 
     assert gathered is not None
     assert [item.spec for item in gathered.storage_containers] == [container.spec]
@@ -129,9 +132,9 @@ def test_an_object_is_parsed_once_for_each_of_its_states(monkeypatch: pytest.Mon
     first, second = a_runtime_body(), a_runtime_body(protocols=["v2"])
     cache = cache_with(a_service_body(), first)
 
-    found = [gather(cache, KEY) for _ in range(3)]
+    found = [gather(cache, KEY, CONFIG) for _ in range(3)]
     cache.put({**second, "metadata": {**second["metadata"], "resourceVersion": "2"}})
-    found += [gather(cache, KEY) for _ in range(3)]
+    found += [gather(cache, KEY, CONFIG) for _ in range(3)]
 
     specs = [parse_serving_runtime(body).spec for body in (first, second)]
     assert parsed == [first["spec"], second["spec"]]
@@ -164,7 +167,7 @@ def test_a_runtime_that_is_older_than_a_rule_it_breaks_is_not_used(
 ) -> None:
     placed = {**body, "metadata": {**body["metadata"], "namespace": NAMESPACE}}
 
-    gathered = gather(cache_with(a_service_body(), placed), KEY)
+    gathered = gather(cache_with(a_service_body(), placed), KEY, CONFIG)
 
     assert gathered is not None
     assert gathered.runtimes.namespaced == ()

@@ -14,21 +14,19 @@ from isvc_operator.controller.pod_details import (
     PROGRESS_EVERY,
     READINGS_PER_SECOND,
     READY_LATE,
-    ComponentKey,
     PodDetail,
     PodDetails,
+    PodMemory,
 )
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import path_of
 from isvc_operator.limits import LOG_BYTES
-from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.pods import PodFailure, first_failure
 from tests.support.builders import NAMESPACE, a_container, a_crashed_pod, a_pod, an_initializer, running, waiting
 from tests.support.failing_pods import PODS_OF_EVENTS, a_killed_pod
 from tests.support.fakes import FakeKubeApi, Seconds
 
-KEY, POD = ServiceKey(NAMESPACE, "torchserve"), "torchserve-predictor-1-a"
-PREDICTOR = ComponentKey(KEY, "predictor")
+POD = "torchserve-predictor-1-a"
 LOADING = a_pod(POD, initializer=an_initializer(running()))
 PREPARING = a_pod(POD, initializer=an_initializer(waiting("PodInitializing")))
 STARTING = a_pod(POD, initializer=an_initializer(), containers=[a_container()])
@@ -43,9 +41,10 @@ class Asking:
 
     def __post_init__(self) -> None:
         self.details = PodDetails(self.api, self.clock)
+        self.memory = PodMemory()
 
-    async def about(self, pod: dict[str, Any] | None, key: ServiceKey = KEY) -> PodDetail:
-        return await self.details.of_starting(ComponentKey(key, "predictor"), pod)
+    async def about(self, pod: dict[str, Any] | None, memory: PodMemory | None = None) -> PodDetail:
+        return await self.details.of_starting(memory or self.memory, pod)
 
     def says(self, line: str) -> None:
         """The storage-initializer writes a line."""
@@ -138,10 +137,13 @@ async def test_of_a_long_line_the_end_is_kept(asking: Asking) -> None:
 
 async def test_however_many_load_at_a_time_there_are_so_many_readings_a_second(asking: Asking) -> None:
     loading = 10 * READINGS_PER_SECOND
-    for number in range(loading):
-        detail = await asking.about(LOADING, ServiceKey(NAMESPACE, str(number)))
+    for memory in (memories := [PodMemory() for _ in range(loading)]):
+        detail = await asking.about(LOADING, memory)
 
     assert detail.requeue_after == pytest.approx(loading / READINGS_PER_SECOND, abs=0.1)
+
+    del memories, memory  # the services are gone
+    assert (await asking.about(LOADING)).requeue_after == PROGRESS_EVERY
 
 
 # --- why a server that runs is not ready -------------------------------------------------------------------
@@ -175,16 +177,6 @@ async def test_a_server_that_is_in_time_costs_no_call(asking: Asking) -> None:
 
     assert await asking.about(None) == PodDetail()
     assert asking.api.calls == []
-
-
-async def test_components_of_a_service_are_read_separately(asking: Asking) -> None:
-    transformer = ComponentKey(KEY, "transformer")
-    await asking.about(LOADING)
-    await asking.details.of_starting(transformer, None)
-
-    asking.clock.passed = 1.0
-
-    assert await asking.about(LOADING) == PodDetail(requeue_after=PROGRESS_EVERY - 1.0)
 
 
 # --- why volumes are not mounted ---------------------------------------------------------------------------
@@ -237,7 +229,7 @@ async def test_a_line_that_is_too_long_does_not_hide_the_one_after_it(asking: As
     failure = PodFailure("ServerFailed", POD, "it ended", container="kserve-container", has_log=True, attempt="1")
     asking.api.logs[f"{POD}/kserve-container"] = "x" * 10_000_000 + "\nValueError: the cause\n"
 
-    assert await asking.details.log_of(ComponentKey(KEY, "predictor"), failure) == "ValueError: the cause"
+    assert await asking.details.log_of(asking.memory, NAMESPACE, failure) == "ValueError: the cause"
     assert len(asking.api.calls) == 2
 
 
@@ -247,7 +239,7 @@ async def test_the_log_of_a_container_that_was_restarted_as_it_was_read_is_the_p
     asking.api.logs[f"{POD}/kserve-container/previous"] = "ValueError: the cause\n"
 
     for _ in range(2):
-        assert await asking.details.log_of(PREDICTOR, failure) == "ValueError: the cause"
+        assert await asking.details.log_of(asking.memory, NAMESPACE, failure) == "ValueError: the cause"
     assert len(asking.api.calls) == 2
 
 
@@ -263,10 +255,10 @@ async def test_the_events_of_a_pod_that_a_probe_may_have_ended_are_read_once_for
     assert found
 
     for _ in range(2):
-        assert await asking.details.explained(PREDICTOR, found, [pod]) == failure
+        assert await asking.details.explained(asking.memory, found, [pod]) == failure
     assert len(asking.api.calls) == 1
 
-    await asking.details.explained(PREDICTOR, replace(found, attempt="containerd://three"), [pod])
+    await asking.details.explained(asking.memory, replace(found, attempt="containerd://three"), [pod])
     assert len(asking.api.calls) == 2
 
 
@@ -274,8 +266,8 @@ async def test_no_events_are_read_of_a_server_that_has_ended_by_itself(asking: A
     pod = a_crashed_pod(POD)
     found = first_failure([pod])
 
-    assert await asking.details.explained(PREDICTOR, found, [pod]) == found
-    assert await asking.details.explained(PREDICTOR, None, []) is None
+    assert await asking.details.explained(asking.memory, found, [pod]) == found
+    assert await asking.details.explained(asking.memory, None, []) is None
     assert asking.api.calls == []
 
 
@@ -284,4 +276,4 @@ async def test_a_failure_whose_events_cannot_be_read_stays_as_it_is(asking: Aski
     pod = a_killed_pod(143)
     found = first_failure([pod])
 
-    assert await asking.details.explained(PREDICTOR, found, [pod]) == found
+    assert await asking.details.explained(asking.memory, found, [pod]) == found

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from isvc_operator.api.inference_service import Condition, InferenceServiceStatus
-from isvc_operator.controller.stages import StageThrottle
-from isvc_operator.manifests import ServiceKey
-from tests.support.fakes import Seconds
-
-KEY = ServiceKey("team", "bert")
+from isvc_operator.controller.memory import ServiceMemory
+from isvc_operator.controller.status import stage_wait
 
 
 def a_status(ready: str = "Unknown", reason: str = "", *, ingress: str = "True", generation: int = 1) -> (
@@ -23,34 +20,27 @@ SCHEDULING, STARTING = a_status(reason="Scheduling"), a_status(reason="StartingS
 
 
 def test_another_stage_waits_until_a_second_after_the_first_that_is_not_written() -> None:
-    seconds = Seconds()
-    stages = StageThrottle(seconds)
-    waits = {}
-    for at, status in ((0.0, SCHEDULING), (0.5, STARTING), (1.0, STARTING), (1.25, SCHEDULING)):
-        seconds.passed = at
-        waits[at] = stages.wait(KEY, a_status(reason="WaitingForDeployment"), status)
+    memory, before = ServiceMemory(), a_status(reason="WaitingForDeployment")
+    stages = ((0.0, SCHEDULING), (0.5, STARTING), (1.0, STARTING), (1.25, SCHEDULING))
+    waits = {at: stage_wait(memory, before, status, at) for at, status in stages}
 
     assert waits == {0.0: 1.0, 0.5: 0.5, 1.0: 0.0, 1.25: 0.0}
 
 
 def test_after_a_stage_was_written_the_next_waits_again() -> None:
-    seconds = Seconds()
-    stages = StageThrottle(seconds)
-    stages.wait(KEY, a_status(reason="WaitingForDeployment"), SCHEDULING)
-    seconds.passed = 1.0
-    stages.forget(KEY)
+    memory = ServiceMemory()
+    stage_wait(memory, a_status(reason="WaitingForDeployment"), SCHEDULING, 0.0)
+    memory.stage_since = None
 
-    assert stages.wait(KEY, SCHEDULING, STARTING) == 1.0
+    assert stage_wait(memory, SCHEDULING, STARTING, 1.0) == 1.0
 
 
 def test_a_stage_that_has_passed_again_is_forgotten() -> None:
-    seconds = Seconds()
-    stages = StageThrottle(seconds)
-    assert stages.wait(KEY, SCHEDULING, STARTING) == 1.0
-    assert stages.wait(KEY, SCHEDULING, SCHEDULING) == 0.0
-    seconds.passed = 0.75
+    memory = ServiceMemory()
+    assert stage_wait(memory, SCHEDULING, STARTING, 0.0) == 1.0
+    assert stage_wait(memory, SCHEDULING, SCHEDULING, 0.0) == 0.0
 
-    assert stages.wait(KEY, SCHEDULING, STARTING) == 1.0
+    assert stage_wait(memory, SCHEDULING, STARTING, 0.75) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -67,4 +57,4 @@ def test_a_stage_that_has_passed_again_is_forgotten() -> None:
     ],
 )
 def test_all_others_are_written_at_once(before: InferenceServiceStatus, after: InferenceServiceStatus) -> None:
-    assert StageThrottle(Seconds()).wait(KEY, before, after) == 0.0
+    assert stage_wait(ServiceMemory(), before, after, 0.0) == 0.0

@@ -1,20 +1,109 @@
-"""The rendered fields that an observed object does not have, each by its path, and who manages them.
+"""The rendered values that an observed object does not have: whether there are any, which, and who manages them.
 
-``covers`` is the fast answer to whether there is one. Paths are for a message, so they are made only when there is.
+``matches`` is the fast answer to whether there are any. Paths are for messages, so they are made only when there are.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from isvc_operator.api.names import FIELD_MANAGER
+from isvc_operator.api.quantity import quantity
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest
-from isvc_operator.plan.covers import covers
+
+# Comparisons of two items, for each item of the observed list.
+_COMPARISONS = 50
+
+
+def matches(observed: Any, rendered: Any) -> bool:
+    """Whether ``observed`` has every value of ``rendered``; it may have more (defaults, fields of other managers)."""
+    if rendered is None or observed == rendered:
+        return True
+    if isinstance(rendered, Mapping):
+        if not isinstance(observed, Mapping):
+            return _is_zero(rendered) and observed is None
+        return all(matches(observed.get(name), value) for name, value in rendered.items())
+    if isinstance(rendered, list):
+        return _matches_list(observed or [], rendered)
+    return _same_value(observed, rendered)
+
+
+def mismatches(observed: Any, rendered: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of each rendered value that the observed object does not have.
+
+    An item of a list is looked up by its name: ``spec.containers[kserve-container].image``.
+    """
+    if matches(observed, rendered):
+        return
+    if isinstance(observed, Mapping) and isinstance(rendered, Mapping):
+        for name, value in rendered.items():
+            yield from mismatches(observed.get(name), value, _path_of(path, name))
+    elif _are_named(observed) and _are_named(rendered):
+        known = {item["name"]: item for item in observed}
+        for item in rendered:
+            yield from mismatches(known.get(item["name"]), item, f"{path}[{item['name']}]")
+    else:
+        yield path
+
+
+def _path_of(path: str, name: str) -> str:
+    if "." in name or "/" in name:
+        return f"{path}[{name}]"
+    return f"{path}.{name}" if path else name
+
+
+def _are_named(items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(item, Mapping) and item.get("name") for item in items)
+
+
+def _matches_list(observed: Any, rendered: Sequence[Any]) -> bool:
+    """Objects (containers, ports) may be among others and in any order; a list of strings (args) is one value."""
+    if not isinstance(observed, list):
+        return False
+    if all(isinstance(item, Mapping) for item in rendered):
+        return _matches_objects(observed, rendered)
+    return len(observed) == len(rendered) and all(map(matches, observed, rendered))
+
+
+def _matches_objects(observed: Sequence[Any], rendered: Sequence[Any]) -> bool:
+    """Search each item from where the previous one was found, as most lists have the same order.
+
+    The number of comparisons is limited. A list that exceeds it counts as different: applying it again does no harm.
+    """
+    found, count, left = 0, len(observed), _COMPARISONS * len(observed)
+    for item in rendered:
+        turned = (index % count for index in range(found, found + min(count, left)))
+        at = next((index for index in turned if matches(observed[index], item)), None)
+        if at is None:
+            return False
+        left -= (at - found) % count + 1
+        found = at + 1
+    return True
+
+
+def _same_value(observed: Any, rendered: Any) -> bool:
+    """Whether two values that are written differently are one: 500m is 0.5.
+
+    Of millionths and billionths of a resource, Kubernetes stores thousandths, and rounds up.
+    """
+    if observed is None and _is_zero(rendered):
+        return True
+    left, right = quantity(observed), quantity(rendered)
+    if left is None or right is None:
+        return False
+    return left == right or (str(rendered).endswith(("u", "n")) and left * 1000 == math.ceil(right * 1000))
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether the API server leaves the value out of an object, so that rendering it is the same as leaving it out."""
+    return value in (None, "", 0, False) or value == {} or value == []
+
 
 # A field's name, or the rendered item of a list.
 Step = str | Mapping[str, Any]
@@ -38,12 +127,12 @@ class Difference:
 
 
 def differences(observed: Manifest | None, rendered: Manifest) -> tuple[Difference, ...]:
-    """Return the first fields of ``rendered`` that ``observed`` does not have; empty if it covers them all."""
+    """Return the first fields of ``rendered`` that ``observed`` does not have; empty if it matches them all."""
     return tuple(islice(_differences(observed, rendered, ()), NAMED))
 
 
 def _differences(observed: Any, rendered: Any, path: Path) -> Iterator[Difference]:
-    if covers(observed, rendered):
+    if matches(observed, rendered):
         return
     if isinstance(observed, Mapping) and isinstance(rendered, Mapping):
         for name, value in rendered.items():

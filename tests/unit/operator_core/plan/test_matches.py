@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isvc_operator.plan.covers import covers, quantity, uncovered
+from isvc_operator.plan.diff import matches, mismatches, quantity
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 NAMES = st.text("abcdef", min_size=1, max_size=3)
@@ -34,22 +34,22 @@ def with_more(value: Any) -> Any:
 
 @given(MANIFESTS)
 def test_a_value_covers_itself(value: Any) -> None:
-    assert covers(value, value)
+    assert matches(value, value)
 
 
 @given(MANIFESTS)
 def test_a_value_covers_itself_whatever_was_added(value: Any) -> None:
-    assert covers(with_more(value), value)
+    assert matches(with_more(value), value)
 
 
 @given(MANIFESTS, MANIFESTS)
 def test_any_two_values_can_be_compared(observed: Any, rendered: Any) -> None:
-    assert covers(observed, rendered) in (True, False)
+    assert matches(observed, rendered) in (True, False)
 
 
 @given(st.dictionaries(NAMES, SCALARS), NAMES, st.integers(min_value=1))
 def test_a_field_that_is_missing_is_noticed(held: dict[str, Any], name: str, value: int) -> None:
-    assert not covers({key: item for key, item in held.items() if key != name}, {**held, name: value})
+    assert not matches({key: item for key, item in held.items() if key != name}, {**held, name: value})
 
 
 COVERED = [
@@ -88,12 +88,12 @@ NOT_COVERED = [
 
 @pytest.mark.parametrize(("observed", "rendered"), COVERED)
 def test_covered(observed: Any, rendered: Any) -> None:
-    assert covers(observed, rendered)
+    assert matches(observed, rendered)
 
 
 @pytest.mark.parametrize(("observed", "rendered"), NOT_COVERED)
 def test_not_covered(observed: Any, rendered: Any) -> None:
-    assert not covers(observed, rendered)
+    assert not matches(observed, rendered)
 
 
 # --- quantities ---------------------------------------------------------------------------------------
@@ -170,9 +170,9 @@ def a_container(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_the_place_of_each_value_that_differs_is_named(rendered: Any, paths: list[str]) -> None:
-    assert list(uncovered(OBSERVED, rendered)) == paths
+    assert list(mismatches(OBSERVED, rendered)) == paths
 
 
 @given(MANIFESTS, MANIFESTS)
 def test_places_are_named_exactly_where_a_value_is_not_covered(observed: Any, rendered: Any) -> None:
-    assert bool(list(uncovered(observed, rendered))) is not covers(observed, rendered)
+    assert bool(list(mismatches(observed, rendered))) is not matches(observed, rendered)
