@@ -160,8 +160,8 @@ def test_in_a_cluster_all_decide_as_the_operator_does(decided: Decided, user: st
 
 def test_from_files_all_that_needs_no_cluster_is_rendered_as_by_the_operator(decided: Decided) -> None:
     operator, laptop = decided.decisions["operator"], decided.decisions["laptop"]
-    # There are no budgets of others beside files, and KEDA is taken to be there. What the API server would refuse, as it
-    # does a service with nothing to serve and a broken runtime, is not decided about.
+    # There are no budgets of others beside files, and KEDA is taken to be there. What the API server would refuse, as
+    # it does a service with nothing to serve and a broken runtime, is not decided about.
     of_cluster = {"guarded", "of-broken", "of-none", "invalid"}
     if not decided.inputs["operator"]["scaled"].keda:
         of_cluster.add("scaled")
