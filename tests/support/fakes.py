@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isvc_operator.api.kinds import KINDS, Role, with_role
-from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOurs, ObjectNotFound
+from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
 
 Manifest = dict[str, Any]

@@ -15,9 +15,9 @@ from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.api.names import FIELD_MANAGER, FINALIZER_KSERVE, LABEL_SERVICE, route_name
 from isvc_operator.kube import requests
-from isvc_operator.kube.cache import Cache, ObjectKey
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, ObjectNotFound
+from isvc_operator.kube.informer.cache import Cache, ObjectKey
 from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
 from isvc_operator.plan.changes import managed_by_kserve

@@ -9,9 +9,9 @@ from enum import Enum, auto
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.controller.adoption import adopt_fields
 from isvc_operator.kube import requests
-from isvc_operator.kube.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOurs, ObjectNotFound, RequestRefused
+from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest, controller_of
 from isvc_operator.plan.changes import ChildAction, ChildChange

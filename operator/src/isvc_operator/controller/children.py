@@ -11,8 +11,8 @@ from isvc_operator.controller.apply import apply_changes
 from isvc_operator.controller.memory import ServiceMemory
 from isvc_operator.controller.restores import Restores
 from isvc_operator.decide import Decision, Inputs
-from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.manifests import name_of
 from isvc_operator.observe.contested import Contested
 from isvc_operator.plan.changes import ChildAction, ChildChange, managed_by_kserve

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from isvc_operator.controller.pod_details import PodMemory
 from isvc_operator.controller.restores import LastChange, is_contested
-from isvc_operator.kube.cache import ObjectKey
+from isvc_operator.kube.informer.cache import ObjectKey
 from isvc_operator.manifests import Manifest, ServiceKey, name_of
 
 T = TypeVar("T")

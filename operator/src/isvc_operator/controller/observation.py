@@ -9,7 +9,7 @@ from isvc_operator.controller.children import Applied
 from isvc_operator.controller.memory import ServiceMemory
 from isvc_operator.controller.pod_details import PodDetails, PodMemory
 from isvc_operator.decide import Decision, Inputs
-from isvc_operator.kube.cache import Cache
+from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.observe.component import ComponentObservation, observe_component
 from isvc_operator.observe.pods import furthest

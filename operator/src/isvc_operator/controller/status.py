@@ -12,9 +12,9 @@ from typing import Any, Final
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceStatus
 from isvc_operator.controller.memory import ServiceMemory
 from isvc_operator.kube import requests
-from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, ObjectNotFound
+from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest
 from isvc_operator.observe.conditions import is_another_stage

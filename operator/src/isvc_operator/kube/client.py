@@ -16,8 +16,6 @@ from kubernetes.aio.client.rest import RESTClientObject
 
 from isvc_operator.kube.credentials import Credentials, credentials_of
 from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, error_for
-from isvc_operator.kube.fence import Fence
-from isvc_operator.kube.lease import LATEST_WRITE_SECONDS
 from isvc_operator.kube.pause import Pause
 from isvc_operator.kube.requests import LEASES, VERSION, ApiRequest
 from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, PASSED_BYTES, RETRY_AFTER_SECONDS
@@ -25,7 +23,7 @@ from isvc_operator.manifests import Manifest
 from isvc_operator.responses import read_up_to
 
 _USER_AGENT: Final = "isvc-operator"
-_WATCHES_AGENT: Final = "isvc-watches"  # those of the watches, so that an audit log tells them apart
+WATCHES_AGENT: Final = "isvc-watches"  # of the operator's watches, so that an audit log tells them apart
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _PARTING_SECONDS: Final = 0.5  # for a connection that is being made, when nobody wants it any more
@@ -295,38 +293,20 @@ async def connect(
     *,
     context: str | None = None,
     observed_by: Sequence[aiohttp.TraceConfig] = (),
-    fence: Fence | None = None,
     identity: str = "",
     agent: str = _USER_AGENT,
+    pause: Pause | None = None,
+    write_seconds: float | None = None,
 ) -> AsyncIterator[KubernetesApi]:
     """Yield a KubeApi, which is closed at the end of the block; ``observed_by``: what sees its requests.
 
-    ``context``: which of the kubeconfig's; the current one without it. ``fence``: what stops its writes. ``agent`` is
-    the name for the audit log, ``identity`` which of several replicas it belongs to.
+    ``context``: which of the kubeconfig's; the current one without it. ``agent`` is the name for the audit log,
+    ``identity`` which of several replicas it belongs to. ``pause``: that of another client. ``write_seconds``: after
+    how long the API server gives up a write; its own limit without it.
     """
     credentials = await credentials_of(kubeconfig, context=context)
-    traces = [*observed_by, *([fence.trace()] if fence else [])]
-    async with _connections(credentials, _named(agent, identity), traces) as connections:
-        yield KubernetesApi(
-            connections,
-            _pause(),
-            credentials=credentials,
-            write_seconds=LATEST_WRITE_SECONDS if fence else None,
-        )
-
-
-@asynccontextmanager
-async def connect_watches(
-    kubeconfig: str | None,
-    *,
-    observed_by: Sequence[aiohttp.TraceConfig] = (),
-    identity: str = "",
-    pause: Pause | None = None,
-) -> AsyncIterator[KubernetesApi]:
-    """Yield a WatchApi for watches, each of which keeps a connection; ``pause``: that of another client."""
-    credentials = await credentials_of(kubeconfig)
-    async with _connections(credentials, _named(_WATCHES_AGENT, identity), [*observed_by]) as connections:
-        yield KubernetesApi(connections, pause or _pause(), credentials=credentials)
+    async with _connections(credentials, _named(agent, identity), [*observed_by]) as connections:
+        yield KubernetesApi(connections, pause or _pause(), credentials=credentials, write_seconds=write_seconds)
 
 
 @asynccontextmanager

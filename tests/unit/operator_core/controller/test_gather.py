@@ -12,7 +12,7 @@ from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runt
 from isvc_operator.config import OperatorConfig
 from isvc_operator.controller.gather import gather, read_service
 from isvc_operator.decide import Inputs
-from isvc_operator.kube.cache import Cache
+from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.resolve.runtime import Runtimes
 from tests.support.builders import (

@@ -9,7 +9,7 @@ import pytest
 from isvc_operator.controller import memory as memory_module
 from isvc_operator.controller.memory import KEPT, TERMINATING_SECONDS, Memories, RateLimit
 from isvc_operator.controller.restores import LastChange
-from isvc_operator.kube.cache import ObjectKey
+from isvc_operator.kube.informer.cache import ObjectKey
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_service, a_service_body
 from tests.support.fakes import Seconds

@@ -20,7 +20,7 @@ from cryptography import x509
 from isvc.run.container import LOOPBACK
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import connect, connect_others, connect_watches
+from isvc_operator.kube.client import WATCHES_AGENT, connect, connect_others
 from isvc_operator.kube.credentials import credentials_of
 from isvc_operator.kube.errors import (
     AlreadyExists,
@@ -343,7 +343,7 @@ async def test_a_stream_has_the_parts_as_they_come(tmp_path: Path) -> None:
 
     async with (
         serving(tmp_path, answer) as kubeconfig,
-        connect_watches(kubeconfig) as api,
+        connect(kubeconfig) as api,
         api.stream(WATCH) as parts,
     ):
         assert await anext(parts) == b"one"
@@ -355,7 +355,7 @@ async def test_a_stream_that_is_refused_is_an_error(tmp_path: Path) -> None:
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return web.json_response({"message": "busy"}, status=429, headers={"Retry-After": "3"})
 
-    async with serving(tmp_path, answer) as kubeconfig, connect_watches(kubeconfig) as api:
+    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig) as api:
         with pytest.raises(KubeError, match=r"^busy$") as caught:
             async with api.stream(WATCH):
                 pass
@@ -372,7 +372,7 @@ async def test_a_stream_that_is_refused_by_a_busy_server_pauses_other_requests_a
     async with (
         serving(tmp_path, answer) as kubeconfig,
         connect(kubeconfig) as other,
-        connect_watches(kubeconfig, pause=other.pause) as api,
+        connect(kubeconfig, pause=other.pause) as api,
     ):
         with pytest.raises(ServerBusy):
             async with api.stream(WATCH):
@@ -398,7 +398,7 @@ async def test_a_stream_that_is_not_accepted_in_time_is_an_error(
         await asyncio.get_running_loop().create_future()
         return response
 
-    async with serving(tmp_path, answer) as kubeconfig, connect_watches(kubeconfig) as api:
+    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig) as api:
         with pytest.raises(KubeError, match=r"^no response from the API server"):
             async with api.stream(WATCH):
                 pass
@@ -416,7 +416,7 @@ async def test_the_response_of_a_log_may_begin_with_its_first_line(
 
     async with (
         serving(tmp_path, answer) as kubeconfig,
-        connect_watches(kubeconfig) as api,
+        connect(kubeconfig) as api,
         api.stream(request) as parts,
     ):
         assert [part async for part in parts] == [b"a line"]
@@ -429,15 +429,15 @@ async def test_a_server_that_accepts_connections_and_never_shakes_hands_is_an_er
 
     server = await asyncio.get_running_loop().create_server(asyncio.Protocol, LOOPBACK, 0)
     kubeconfig = write_kubeconfig(tmp_path, f"https://{LOOPBACK}:{server.sockets[0].getsockname()[1]}")
-    async with server, connect_watches(kubeconfig) as api:
+    async with server, connect(kubeconfig) as api:
         with pytest.raises(KubeError, match=r"^no response from the API server"):
             async with api.stream(WATCH):
                 pass
 
 
-@pytest.mark.parametrize(("connected", "agent"), [(connect, "isvc-operator/a"), (connect_watches, "isvc-watches/a")])
+@pytest.mark.parametrize(("given", "agent"), [({}, "isvc-operator/a"), ({"agent": WATCHES_AGENT}, "isvc-watches/a")])
 async def test_requests_name_their_sender_and_use_nothing_of_netrc(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connected: Any, agent: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], agent: str
 ) -> None:
     (tmp_path / "netrc").write_text(f"machine {LOOPBACK} login me password wrong\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
@@ -447,7 +447,7 @@ async def test_requests_name_their_sender_and_use_nothing_of_netrc(
         seen.append({name: request.headers.get(name) for name in ("Authorization", "User-Agent", "Accept-Encoding")})
         return web.json_response({"kind": "List"})
 
-    async with serving(tmp_path, answer) as kubeconfig, connected(kubeconfig, identity="a") as api:
+    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig, identity="a", **given) as api:
         await api.send(requests.get("Service", "models", "bert"))
 
     assert seen == [{"Authorization": "Bearer secret", "User-Agent": agent, "Accept-Encoding": "identity"}]

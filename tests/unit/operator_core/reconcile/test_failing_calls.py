@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.controller.memory import TERMINATING_SECONDS
 from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, RequestRefused
-from isvc_operator.kube.fence import LeaseLost
+from isvc_operator.kube.leader import LeaseLost
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import Manifest
 from tests.support.builders import NAMESPACE, a_pod, a_ready_pod, a_service_body

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from isvc_operator.api.kinds import KINDS, ResourceKind
 from isvc_operator.errors import OperatorError
-from isvc_operator.kube.cache import trimmed
 from isvc_operator.kube.client import WatchApi
+from isvc_operator.kube.informer.cache import trimmed
 from isvc_operator.kube.requests import collection_path
 from isvc_operator.manifests import Manifest
 from isvc_operator.telemetry.snapshot import WatchState

@@ -19,7 +19,7 @@ from isvc_operator.resolve.host_claims import HostClaims
 
 T = TypeVar("T")
 
-BURIED: Final = 1000  # objects that were deleted last
+TOMBSTONES: Final = 1000  # of the objects that were deleted last
 READ: Final = 512  # objects of which the last reading is kept
 _OF_POD: Final = ("nodeName", "volumes")  # what is read of a pod's spec
 _UPDATED_BY_US: Final = ({"manager": FIELD_MANAGER, "operation": "Update"},)
@@ -49,7 +49,7 @@ class Cache:
         self._by_kind: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         self._unlabelled: defaultdict[tuple[str, str], dict[ObjectKey, None]] = defaultdict(dict)
         self._by_service: defaultdict[ServiceKey, dict[ObjectKey, None]] = defaultdict(dict)
-        self._deleted: OrderedDict[str, int] = OrderedDict()  # the resource version by uid
+        self._tombstones: OrderedDict[str, int] = OrderedDict()  # the resource version by uid
         self._expected: dict[ObjectKey, Manifest] = {}
         self._read: OrderedDict[ObjectKey, tuple[Manifest, Any]] = OrderedDict()
 
@@ -57,7 +57,7 @@ class Cache:
         """Store the object, unless a newer version of it is known, or it has been deleted since."""
         key = key_of(manifest)
         known = self._objects.get(key)
-        deleted = self._deleted.get(manifest["metadata"].get("uid", ""))
+        deleted = self._tombstones.get(manifest["metadata"].get("uid", ""))
         if deleted is not None and version_of(manifest) <= deleted:
             return
         if known is not None and version_of(manifest) < version_of(known):
@@ -87,7 +87,7 @@ class Cache:
         known = self._objects.get(key_of(manifest))
         return known is not None and version_of(manifest) <= version_of(known)
 
-    def bury(self, manifest: Manifest, version: int) -> None:
+    def tombstone(self, manifest: Manifest, version: int) -> None:
         """Remove an object that was deleted, or that left what is watched, at a resource version.
 
         The response to a write that came before may be on its way. What is newer is back: its label was restored.
@@ -97,9 +97,9 @@ class Cache:
         if known is not None and known["metadata"].get("uid") == uid and version_of(known) > version:
             return
         self.remove(manifest)
-        self._deleted[uid] = version
-        if len(self._deleted) > BURIED:
-            self._deleted.popitem(last=False)
+        self._tombstones[uid] = version
+        if len(self._tombstones) > TOMBSTONES:
+            self._tombstones.popitem(last=False)
 
     def expect(self, manifest: Manifest) -> None:
         """Announce the object as it will be after a status write, whose event may arrive before the response."""

@@ -29,12 +29,12 @@ import kopf
 from pydantic_core import to_json
 
 from isvc_operator.api.kinds import KINDS, ResourceKind, Role, kind_named
-from isvc_operator.kube.cache import version_of
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge, error_for
-from isvc_operator.kube.kopf_discovery import discovered
+from isvc_operator.kube.informer.cache import version_of
+from isvc_operator.kube.informer.kopf_settings import discovered
+from isvc_operator.kube.informer.watching import LATEST, Collection, Watch, WatchHandler, Watching
 from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.watching import LATEST, Collection, Watch, WatchHandler, Watching
 from isvc_operator.limits import WATCH_LINE_BYTES
 from isvc_operator.manifests import Manifest, name_of
 

@@ -1,4 +1,4 @@
-"""How kopf is set up: it watches, and keeps nothing of its own on objects."""
+"""How kopf is set up: it watches our kinds, and keeps nothing of its own on objects."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from isvc_operator.api.kinds import KINDS, ResourceKind
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.errors import OperatorError
 from isvc_operator.limits import WATCH_IDLE_SECONDS
+from isvc_operator.manifests import Manifest
 
 # kopf removes its finalizer where nothing needs it, and all operators on kopf have the same one by default.
 _NO_FINALIZER: Final = "isvc-operator.io/none"
@@ -76,3 +77,29 @@ def use_settings(
 def is_news(record: logging.LogRecord) -> bool:
     """Whether a line says what nobody else does: kopf logs, with its traceback, an error that we raise to end it."""
     return not (record.exc_info and isinstance(record.exc_info[1], OperatorError))
+
+
+def discovered(path: str) -> Manifest:
+    """Return the response to one of the requests by which kopf discovers the kinds of an API server.
+
+    It is told that all of our kinds are installed. A missing CRD shows when a kind is listed.
+    """
+    if path == "/api":
+        return {"versions": ["v1"]}
+    if path == "/apis":
+        found: dict[str, Manifest] = {}
+        for group, version in dict.fromkeys((kind.group, kind.version) for kind in KINDS if kind.group):
+            known = found.setdefault(group, {"name": group, "versions": [], "preferredVersion": {"version": version}})
+            known["versions"].append({"version": version})
+        return {"groups": [*found.values()]}
+    return {"resources": [_resource(kind) for kind in KINDS if kind.api_path == path]}
+
+
+def _resource(kind: ResourceKind) -> Manifest:
+    return {
+        "name": kind.plural,
+        "singularName": kind.name.lower(),
+        "kind": kind.name,
+        "namespaced": kind.namespaced,
+        "verbs": ["list", "watch", "patch"],
+    }
