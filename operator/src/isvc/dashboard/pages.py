@@ -39,6 +39,7 @@ class Side:
     redrawn: float = HEARTBEAT  # seconds without a change, after which a part may look different
 
 
+# By the last part of the path, which is also the name of the template. The routes and the tabs are made from it.
 SIDES: Mapping[str, Side] = {
     "": Side("Overview"),
     "timeline": Side("Timeline", redrawn=1.0),
@@ -63,12 +64,13 @@ class Pages:
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes."""
+        sides = "|".join(filter(None, SIDES))
         return (
             web.get("/", self.services),
             web.get("/events", self.services_events),
             web.get("/services/{namespace}/{name}", self.service),
             web.get("/services/{namespace}/{name}/events", self.service_events),
-            web.get("/services/{namespace}/{name}/{side:timeline|logs|request|charts|yaml}", self.service),
+            web.get(f"/services/{{namespace}}/{{name}}/{{side:{sides}}}", self.service),
         )
 
     # --- all services -------------------------------------------------------------------------------------
