@@ -121,7 +121,7 @@ def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
 
 def test_manifests_name_the_images_of_the_registry_and_tag(dist: Path) -> None:
     images = (dist / "images.txt").read_text().split()
-    manifests = (dist / "install.yaml").read_text()
+    manifests = (dist / "install.yaml").read_text() + (dist / "dashboard.yaml").read_text()
 
     named = {name for name in images if name in manifests}
 
@@ -311,7 +311,7 @@ def test_the_sdks_own_tests_pass_where_only_its_wheels_are(wheels: list[Path], s
     python = environment_with(wanted, source, tmp_path / "environment")
     shutil.copytree(source / "tests", tmp_path / "tests")
     for name in ("pyproject.toml", "runtime-images/common/src/data_plane/pyproject.toml"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / name, tmp_path / name)
 
     options = ["-q", "-p", "no:cacheprovider", "-k", "not [kserve"]
