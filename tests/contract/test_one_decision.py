@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from isvc.diff.errors import NotForeseen
-from isvc.diff.foresee import Foresight
+from isvc.diff.dry_run import DryRun
+from isvc.diff.errors import DiffFailed
 from isvc.migrate.objects import LiveObjects
 from isvc.migrate.plan_line import Level, PlanLine
 from isvc.migrate.read import MigrationScope, make_plan
@@ -54,7 +54,7 @@ OWN_BUDGET = {
 }
 PLACES = {
     "operator": "isvc_operator.controller.reconcile.decide",
-    "diff": "isvc.diff.foresee.decide",
+    "diff": "isvc.diff.dry_run.decide",
     "migrate": "isvc.migrate.read.decide",
     "laptop": "isvc.run.children.decide",
 }
@@ -135,8 +135,8 @@ async def by_diff(api: FakeKubeApi) -> None:
     for body in stored(api):
         reader, discovery = ObjectReader(api, lambda: 0.0), Discovery(api, lambda: 0.0)
         given = parse_documents(as_text(iter([as_written(body)])), NAMESPACE)
-        with suppress(NotForeseen):
-            async for _ in Foresight(api, reader, discovery, "isvc-system").changes(given):
+        with suppress(DiffFailed):
+            async for _ in DryRun(api, reader, discovery, "isvc-system").changes(given):
                 pass
 
 

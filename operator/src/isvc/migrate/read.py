@@ -8,11 +8,11 @@ from pathlib import Path
 
 import yaml
 
+from isvc.migrate.checks import ServiceChange, check_children, mode_refused
 from isvc.migrate.errors import MigrationRefused
-from isvc.migrate.judge import ServiceChange, judge, mode_refused
 from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESPACE
 from isvc.migrate.objects import LiveObjects, deployment_path, path
-from isvc.migrate.plan import MigrationPlan, ServiceMigration, judge_cluster
+from isvc.migrate.plan import MigrationPlan, ServiceMigration, check_cluster
 from isvc.migrate.plan_line import PlanLine, blocking, ok, warning
 from isvc.source.inputs import ClusterInputs, read_inputs
 from isvc_operator.api.kinds import Role, is_a
@@ -102,7 +102,7 @@ async def make_plan(objects: LiveObjects, scope: MigrationScope, clock: Callable
         key = ServiceKey(body["metadata"]["namespace"], name_of(body))
         inputs, before = await known.of(key), children[body["metadata"]["uid"]]
         if inputs is not None:  # it is not being deleted
-            lines = judge_service(inputs, before, restricted=key.namespace in restricted)
+            lines = check_service(inputs, before, restricted=key.namespace in restricted)
             plans.append(ServiceMigration(key.namespace, key.name, lines))
     return MigrationPlan(await _of_cluster(objects, scope, data), tuple(plans))
 
@@ -119,7 +119,7 @@ async def _inputs(
     return found
 
 
-def judge_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: bool) -> tuple[PlanLine, ...]:
+def check_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: bool) -> tuple[PlanLine, ...]:
     """Return what the operator makes of a service of which KServe has made ``before``.
 
     ``restricted``: its namespace enforces the Pod Security Standard of that name.
@@ -136,7 +136,7 @@ def judge_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: boo
     ignored = (*ignored_parts(inputs.service, resolved, inputs.own_config), *of_runtime)
     held = (warning(f"held back: {field} requests a canary. {ROLL_OUT}") for field in decision.held_back.values())
     change = ServiceChange(inputs.body, before, decision.children, resolved, ignored, restricted)
-    return (*judge(change), *dict.fromkeys(held))
+    return (*check_children(change), *dict.fromkeys(held))
 
 
 async def _configuration(objects: LiveObjects, scope: MigrationScope) -> Mapping[str, str]:
@@ -153,7 +153,7 @@ async def _of_cluster(objects: LiveObjects, scope: MigrationScope, data: Mapping
         kind: len(await _all(objects, f"{SERVING}/v1alpha1", plural, scope.namespaces))
         for kind, plural in _NOT_HANDLED.items()
     }
-    return judge_cluster(
+    return check_cluster(
         manager=await objects.get(deployment_path(KSERVE_NAMESPACE, KSERVE_MANAGER)),
         kserve_config=kserves.get("data") or {},
         config=data,

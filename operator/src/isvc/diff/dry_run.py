@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from isvc.diff.changes import LAST_APPLIED, Actor, Change, change_of, fields_changed, merge_patch, merged
-from isvc.diff.errors import NotForeseen
+from isvc.diff.errors import DiffFailed
 from isvc.run.documents import Documents
 from isvc.source.inputs import ClusterInputs, read_inputs
 from isvc_operator.api import inference_service
@@ -33,7 +33,7 @@ _FORBIDDEN: Final = 403
 
 
 @dataclass
-class Foresight:
+class DryRun:
     """``home`` is the operator's namespace. ``notes`` are for people: what could not be asked, and was computed."""
 
     api: KubeApi
@@ -45,7 +45,7 @@ class Foresight:
     async def changes(self, given: Documents) -> AsyncIterator[Change]:
         """Yield what applying the documents changes, and what the operator then changes, if anything.
 
-        Raises NotForeseen for what the API server would refuse or a service that could not be served, and KubeError.
+        Raises DiffFailed for what the API server would refuse or a service that could not be served, and KubeError.
         """
         pairs = [await self._applied(body) for body in given.bodies]
         for before, after in pairs:
@@ -85,7 +85,7 @@ class Foresight:
             stored: Manifest = decode(await self.api.send(request))
         except RequestRefused as error:
             if error.status != _FORBIDDEN:
-                raise NotForeseen(f"{what} would be refused: {error}") from error
+                raise DiffFailed(f"{what} would be refused: {error}") from error
             self.notes.append(f"you may not ask what applying {what} does: its defaults are not known here")
             return computed
         return stored
@@ -101,7 +101,7 @@ class Foresight:
                 f"you may not read ConfigMap {CONFIG_MAP} in namespace {self.home}: its defaults are used"
             )
         except ConfigError as error:
-            raise NotForeseen(f"{error}; isvc doctor tells more") from error
+            raise DiffFailed(f"{error}; isvc doctor tells more") from error
         return OperatorConfig()
 
     def _use(self, inputs: ClusterInputs, applied: Iterable[Manifest], objects: Iterable[Manifest]) -> None:
@@ -118,7 +118,7 @@ class Foresight:
             return
         decision = decide(inputs)
         if decision.problem:
-            raise NotForeseen(f"InferenceService {name_of(after)} could not be served: {decision.problem.message}")
+            raise DiffFailed(f"InferenceService {name_of(after)} could not be served: {decision.problem.message}")
         owned = {(child["kind"], name_of(child)): child for child in inputs.own_children}
         for planned in decision.changes:
             child = planned.manifest
@@ -138,7 +138,7 @@ class Foresight:
             stored = decode(await self.api.send(requests.apply(child, force=True, dry_run=True)))
         except RequestRefused as error:
             if error.status != _FORBIDDEN:
-                raise NotForeseen(f"{child['kind']} {name_of(child)} would be refused: {error}") from error
+                raise DiffFailed(f"{child['kind']} {name_of(child)} would be refused: {error}") from error
         else:
             return change_of(Actor.OPERATOR, live, stored)
         return fields_changed(Actor.OPERATOR, live, differences(live, child))

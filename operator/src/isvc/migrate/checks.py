@@ -46,7 +46,7 @@ def mode_refused(body: Manifest) -> PlanLine | None:
     )
 
 
-def judge(change: ServiceChange) -> tuple[PlanLine, ...]:
+def check_children(change: ServiceChange) -> tuple[PlanLine, ...]:
     """Return what changes, in the order in which one reads it."""
     return (
         *_runtime(change),
@@ -131,7 +131,7 @@ def _user(
 
 
 def _initializer(deployment: str, after: Manifest) -> Iterator[PlanLine]:
-    """Judge the container that copies the model: a ClusterStorageContainer or a ConfigMap may name KServe's image."""
+    """Check the container that copies the model: a ClusterStorageContainer or a ConfigMap may name KServe's image."""
     for container in _pod(after).get("initContainers", ()):
         if container["name"] != CONTAINER_INITIALIZER or not _KSERVES_INITIALIZER.search(container.get("image", "")):
             continue
@@ -177,7 +177,7 @@ def _ingress_class(children: Iterable[Manifest]) -> str | None:
 
 
 def _ports(change: ServiceChange) -> Iterator[PlanLine]:
-    """Judge the port of the pods: until the last old pod ends, both old and new ones receive requests there."""
+    """Check the port of the pods: until the last old pod ends, both old and new ones receive requests there."""
     for after in _of_kind(change.after, "Service"):
         before = find(change.before, "Service", name_of(after))
         old, new = (_target(item) for item in (before, after))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from isvc.migrate.judge import ServiceChange, judge, mode_refused
+from isvc.migrate.checks import ServiceChange, check_children, mode_refused
 from isvc.migrate.plan_line import Level, PlanLine, blocking, ok, warning
 from tests.support.builders import Manifest, a_resolved, a_service, a_service_body, the_children
 
@@ -35,7 +35,7 @@ def kserves() -> dict[str, Any]:
 def judged(before: dict[str, Manifest], after: dict[str, Manifest] = AFTER, **fields: Any) -> list[PlanLine]:
     body = a_service_body(status={"clusterServingRuntimeName": "kserve-torchserve"})
     change = ServiceChange(body, list(before.values()), list(after.values()), a_resolved(SERVICE), **fields)
-    return list(judge(change))
+    return list(check_children(change))
 
 
 UNCHANGED = [
