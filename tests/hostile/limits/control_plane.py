@@ -459,7 +459,7 @@ BOUNDS: tuple[Bound, ...] = (
     ),
     Bound(
         what="response of a pod through the API server",
-        constant="isvc_operator.limits:PASSED_BYTES",
+        constant="isvc_operator.limits:PROXIED_BYTES",
         unit=Unit.BYTES,
         setting="send the request through the Ingress",
         beyond="an error",

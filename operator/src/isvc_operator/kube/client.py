@@ -18,7 +18,7 @@ from isvc_operator.kube.credentials import Credentials, credentials_of
 from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, error_for
 from isvc_operator.kube.pause import Pause
 from isvc_operator.kube.requests import LEASES, VERSION, ApiRequest
-from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, PASSED_BYTES, RETRY_AFTER_SECONDS
+from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, PROXIED_BYTES, RETRY_AFTER_SECONDS
 from isvc_operator.manifests import Manifest
 from isvc_operator.responses import read_up_to
 
@@ -34,7 +34,7 @@ _QUOTED: Final = 100  # characters of a response that is not what it should be
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-class Passed(NamedTuple):
+class ProxiedResponse(NamedTuple):
     """The response of a pod to which the API server has passed a request on."""
 
     status: int
@@ -61,9 +61,9 @@ class WatchApi(KubeApi, Protocol):
 class ProxyApi(WatchApi, Protocol):
     """Also reaches pods through the API server."""
 
-    async def pass_on(
-        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PASSED_BYTES
-    ) -> Passed:
+    async def proxy(
+        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PROXIED_BYTES
+    ) -> ProxiedResponse:
         """Send a request that the API server passes on to a pod, and return what comes back, whatever its status.
 
         It may take so many ``seconds``, and have ``limit`` bytes.
@@ -117,9 +117,9 @@ class KubernetesApi:
             return text
         raise self._error(response, text)
 
-    async def pass_on(
-        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PASSED_BYTES
-    ) -> Passed:
+    async def proxy(
+        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PROXIED_BYTES
+    ) -> ProxiedResponse:
         """Send a request that the API server passes on to a pod, and return what comes back, whatever its status.
 
         What a pod says is not the API server's word: it begins no pause, and no credentials are read again for it.
@@ -140,7 +140,7 @@ class KubernetesApi:
                 raise KubeError(0, f"no response within {seconds:g} s") from error
         if response.status >= _REFUSED and _STATUS_OBJECT.search(body[:_QUOTED]):
             raise error_for(response.status, body.decode(errors="replace"))
-        return Passed(response.status, dict(response.headers), body)
+        return ProxiedResponse(response.status, dict(response.headers), body)
 
     @asynccontextmanager
     async def stream(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -227,6 +227,7 @@ class KubernetesApi:
                     **({"Authorization": authorization} if authorization else {}),
                 },
                 timeout=aiohttp.ClientTimeout(total=seconds, connect=API_RESPONSE_SECONDS),
+                allow_redirects=False,
                 server_hostname=self._credentials.configuration.tls_server_name,
                 proxy=self._proxy,
             )

@@ -147,14 +147,14 @@ async def test_a_response_that_is_too_large_is_not_kept(monkeypatch: pytest.Monk
         await api_of(StubSession(body=b'{"kind": 123}')).send(REQUEST)
 
 
-PASSED_ON = requests.through_service("models", "http:bert:80", requests.ApiRequest("POST", "/v1/models", body=b"{}"))
+PROXIED = requests.through_service("models", "http:bert:80", requests.ApiRequest("POST", "/v1/models", body=b"{}"))
 
 
 @pytest.mark.parametrize("status", [200, 404, 500])
 async def test_what_is_passed_on_to_a_pod_comes_back_as_it_is(status: int) -> None:
     session = StubSession(status, b'{"error": "no such model"}')
 
-    passed = await api_of(session).pass_on(PASSED_ON)
+    passed = await api_of(session).proxy(PROXIED)
 
     assert (passed.status, passed.body) == (status, b'{"error": "no such model"}')
     ((method, url, _, data),) = session.sent
@@ -166,21 +166,21 @@ async def test_what_the_api_server_does_not_pass_on_is_an_error() -> None:
     body = b'{"kind":"Status","apiVersion":"v1","message":"services \\"bert\\" is forbidden"}'
 
     with pytest.raises(RequestRefused, match="is forbidden"):
-        await api_of(StubSession(403, body)).pass_on(PASSED_ON)
+        await api_of(StubSession(403, body)).proxy(PROXIED)
 
 
 async def test_a_response_of_a_pod_that_is_too_large_is_not_kept() -> None:
     with pytest.raises(ResponseTooLarge):
-        await api_of(StubSession(body=b"x" * 10)).pass_on(PASSED_ON, limit=9)
+        await api_of(StubSession(body=b"x" * 10)).proxy(PROXIED, limit=9)
 
 
 async def test_what_a_pod_says_is_not_the_api_servers_word() -> None:
     busy, refused = StubSession(503, headers={"Retry-After": "30"}), StubSession(401)
     api = api_of(busy)
 
-    assert (await api.pass_on(PASSED_ON)).status == 503
+    assert (await api.proxy(PROXIED)).status == 503
     assert api.pause.left == 0
-    assert (await api_of(refused).pass_on(PASSED_ON)).status == 401
+    assert (await api_of(refused).proxy(PROXIED)).status == 401
     assert len(refused.sent) == 1
 
 
@@ -190,7 +190,7 @@ async def test_what_a_pod_says_is_not_the_api_servers_word() -> None:
 )
 async def test_a_pod_that_takes_too_long_is_not_the_api_server(error: Exception, message: str) -> None:
     with pytest.raises(KubeError, match=message):
-        await api_of(StubSession(error=error)).pass_on(PASSED_ON, seconds=7)
+        await api_of(StubSession(error=error)).proxy(PROXIED, seconds=7)
 
 
 async def test_nobody_waits_for_the_pause_of_another_person(tmp_path: Path) -> None:
@@ -433,6 +433,21 @@ async def test_a_server_that_accepts_connections_and_never_shakes_hands_is_an_er
         with pytest.raises(KubeError, match=r"^no response from the API server"):
             async with api.stream(WATCH):
                 pass
+
+
+async def test_no_redirect_is_followed(tmp_path: Path) -> None:
+    paths: list[str] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        paths.append(request.path)
+        return web.Response(status=307, headers={"Location": "/elsewhere"})
+
+    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig) as api:
+        with pytest.raises(KubeError, match="HTTP 307"):
+            await api.send(requests.get("Service", "models", "bert"))
+        assert (await api.proxy(PROXIED)).status == 307
+
+    assert "/elsewhere" not in paths
 
 
 @pytest.mark.parametrize(("given", "agent"), [({}, "isvc-operator/a"), ({"agent": WATCHES_AGENT}, "isvc-watches/a")])
