@@ -20,8 +20,7 @@ from isvc.run.documents import YamlText, parse_documents
 from isvc_operator.api.kinds import Role, kind_named, with_role
 from isvc_operator.controller.reconcile import Reconciler
 from isvc_operator.decide import Decision, Inputs, Memo, decide, made_anew
-from isvc_operator.kube.discovery import Discovery
-from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.objects import Discovery, ObjectReader
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import NAMESPACE, a_format, a_ready_pod, a_runtime_body, a_service_body
 from tests.support.credentials import a_secret, an_account

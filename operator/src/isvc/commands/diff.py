@@ -51,9 +51,8 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
     from isvc.run.documents import NO_OBJECT, Documents, ignored_lines, parse_documents
     from isvc.run.errors import UnusableInput
     from isvc.run.files import read_files
-    from isvc_operator.kube.discovery import Discovery
     from isvc_operator.kube.errors import KubeError
-    from isvc_operator.kube.objects import ObjectReader
+    from isvc_operator.kube.objects import Discovery, ObjectReader
     from isvc_operator.text import one_line
 
     texts = read_files(files)

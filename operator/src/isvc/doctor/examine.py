@@ -35,10 +35,9 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.ignored_settings import ignored_settings
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi
-from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.nesting import decode
-from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.objects import Discovery, ObjectReader
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.resolve.storage.requests import storage_requests
 from isvc_operator.text import one_line

@@ -20,8 +20,7 @@ from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.decide import Inputs, decide
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.discovery import Discovery
-from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.objects import Discovery, ObjectReader
 from isvc_operator.limits import FILE_BYTES
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, labels_of, name_of
 from isvc_operator.resolve.canaries import ROLL_OUT

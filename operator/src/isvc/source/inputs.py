@@ -13,11 +13,10 @@ from isvc_operator.controller.gather import gather, with_objects
 from isvc_operator.decide import Inputs
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
 from isvc_operator.kube.informer.cache import Cache, key_of
 from isvc_operator.kube.nesting import decode
-from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.objects import Discovery, ObjectReader
 from isvc_operator.manifests import Manifest, ServiceKey
 
 _PAGE = 500

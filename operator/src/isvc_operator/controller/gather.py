@@ -17,9 +17,8 @@ from isvc_operator.api.storage_container import parse_storage_container
 from isvc_operator.config import OperatorConfig
 from isvc_operator.decide import Inputs
 from isvc_operator.errors import InvalidSpec, Problem
-from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.informer.cache import Cache, ObjectKey
-from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.objects import Discovery, ObjectReader
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import asks_for_keda, is_stopped

@@ -30,10 +30,9 @@ from isvc_operator.controller.status import stage_wait, write_status
 from isvc_operator.decide import Decision, Inputs, decide
 from isvc_operator.errors import InvalidCertificate, InvalidCredentials, OperatorError, Problem, Unexpected
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.errors import KubeError, NamespaceEnding
 from isvc_operator.kube.informer.cache import Cache, ObjectKey
-from isvc_operator.kube.objects import ObjectReader, copy_ca_bundle
+from isvc_operator.kube.objects import Discovery, ObjectReader, copy_ca_bundle
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.status import derive_status
 from isvc_operator.telemetry.tracing import NoTracer, Tracer

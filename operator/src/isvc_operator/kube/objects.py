@@ -1,4 +1,4 @@
-"""Reads the few objects that are not watched, by their names: service accounts, secrets, ConfigMaps.
+"""Reads what is not watched: a few objects by their names (service accounts, secrets, ConfigMaps), and optional kinds.
 
 They are cached for a short time, so that a reconcile with nothing to do sends no request, and services of a namespace
 share the objects that they all refer to. Secrets are never put into the watch cache or a log.
@@ -21,6 +21,7 @@ from isvc_operator.resolve.storage.objects import ObjectReference, Objects
 FOUND_TTL = 30.0  # seconds
 # A missing object may be created in a moment: `kubectl apply` of a file creates its objects one by one.
 MISSING_TTL = 2.0  # seconds
+DISCOVERY_TTL = 30.0  # seconds
 
 _FORBIDDEN = 403
 _COPY = ObjectReference("ConfigMap", CA_BUNDLE_CONFIG_MAP)
@@ -104,3 +105,24 @@ async def copy_ca_bundle(objects: ObjectReader, name: str, *, home: str, namespa
     }
     await objects.api.send(requests.apply(manifest, force=True))
     objects.remember(namespace, _COPY, manifest)
+
+
+@dataclass
+class Discovery:
+    """Asks the API server which kinds it has, and keeps the answers for a short time. ``clock`` counts seconds."""
+
+    api: KubeApi
+    clock: Callable[[], float]
+    _known: dict[str, tuple[float, bool]] = field(default_factory=dict)
+
+    async def has(self, kind: str) -> bool:
+        """Whether objects of this kind can be created; raises KubeError if the API server does not say."""
+        known = self._known.get(kind)
+        if known is None or known[0] <= self.clock():
+            try:
+                await self.api.send(requests.discover(kind))
+                found = True
+            except ObjectNotFound:
+                found = False
+            known = self._known[kind] = self.clock() + DISCOVERY_TTL, found
+        return known[1]
