@@ -266,9 +266,3 @@ def test_a_tar_whose_members_would_fill_the_disk_is_refused(tmp_path: Path) -> N
         message = refusal(path)
 
     assert message.endswith(f" claims to unpack to 64.0 MiB or more; do not use it, {REPACK}")
-
-
-def test_entries_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
-    path = with_directory_field(write_zip(tmp_path / "a.mar", ("weights.pt", b"w" * 100)), 20, b"\xff\xff\0\0")
-
-    assert refusal(path) == f"a.mar has entries that overlap; do not use it, {REPACK}"
