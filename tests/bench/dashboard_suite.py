@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 from playwright.async_api import Browser, CDPSession, Page, expect
 
-from isvc_operator.cluster.source import cluster_source
-from isvc_operator.dashboard.server import dashboard
+from isvc.dashboard.server import dashboard
+from isvc.source.source import cluster_source
 from isvc_operator.kube.client import connect
 from isvc_operator.manifests import ServiceKey
 from tests.bench.options import Options

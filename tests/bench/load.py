@@ -9,8 +9,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from isvc_operator.bench.load import run
-from isvc_operator.bench.plan import LoadPlan, target
+from isvc.bench.load import run
+from isvc.bench.plan import LoadPlan, target
 from tests.bench.work import Question
 
 _SCRIPT = Path(__file__).with_name("wrk.lua")

@@ -14,10 +14,10 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from data_plane.server.metrics import ServerMetrics
-from isvc_operator.dashboard import scraping
-from isvc_operator.dashboard.server import dashboard
+from isvc.dashboard import scraping
+from isvc.dashboard.server import dashboard
+from isvc.view.source import ServiceRequest, ServiceResponse
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import ServiceRequest, ServiceResponse
 from tests.browser.axe import findings
 from tests.browser.conftest import Open
 from tests.support.played_services import Played

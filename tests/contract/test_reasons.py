@@ -2,9 +2,7 @@
 
 And `isvc diagnose` names each of those that a service fails for, with the cause and a cure.
 
-Reasons are found in the source: what is passed to, assigned to, or the default of anything called `reason`. What
-people are shown of a service (`view`) is written nowhere, and the states of the pods of `isvc run` (`local`) have
-Kubernetes' own reasons.
+Reasons are found in the source: what is passed to, assigned to, or the default of anything called `reason`.
 """
 
 from __future__ import annotations
@@ -16,20 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.view.cures import cure_for
-from isvc_operator.view.diagnosis import diagnose
-from isvc_operator.view.service import view_of
-from isvc_operator.view.source import Related
+from isvc.view.cures import cure_for
+from isvc.view.diagnosis import diagnose
+from isvc.view.service import view_of
+from isvc.view.source import Related
 from tests.support.failing_pods import FAILING_PODS
 from tests.support.failing_services import FAILING_SERVICES
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "operator/src/isvc_operator"
-MODULES = {
-    path.relative_to(PACKAGE): ast.parse(path.read_text())
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if path.parent.name not in ("view", "local")
-}
+MODULES = {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 # It ends the operator at its start, when there is no status to write.
 NEVER_WRITTEN = {"InvalidConfig"}
 STAGES = {"WaitingForDeployment", "Scheduling", "PreparingPod", "LoadingModel", "StartingServer"}

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from isvc_operator.cli import isvc
-from isvc_operator.cli.exit_codes import MEANINGS
+from isvc.commands import isvc
+from isvc.commands.exit_codes import MEANINGS
 from tests.support.output_goldens import FOLDER as GOLDENS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "commands"

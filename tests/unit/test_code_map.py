@@ -54,5 +54,5 @@ def test_the_picture_has_each_package_with_its_layers_and_what_it_may_import() -
 
 
 def test_a_module_without_a_docstring_is_refused_by_name() -> None:
-    with pytest.raises(LookupError, match=r"^release/__init__\.py has no docstring$"):
-        summary(Path(__file__).parents[2] / "release" / "__init__.py")
+    with pytest.raises(LookupError, match=r"^hack/release/__init__\.py has no docstring$"):
+        summary(Path(__file__).parents[2] / "hack" / "release" / "__init__.py")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cli import main
-from isvc_operator.kube import server as server_module
+from isvc.commands import main
+from isvc.source import server as server_module
 from tests.support.local_services import service, write_yaml
 from tests.support.ports import free_port
 from tests.support.scripted_server import Behaviour, never, scripted

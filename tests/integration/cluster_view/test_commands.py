@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.cli import main
-from isvc_operator.cli.exit_codes import EXIT_INTERRUPTED
+from isvc.commands import main
+from isvc.commands.exit_codes import EXIT_INTERRUPTED
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended, running
 from tests.support.failing_pods import POD
@@ -175,7 +175,7 @@ def test_what_a_service_says_of_itself_forges_no_line(
 @contextmanager
 def watching(output: int, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """`isvc status -w` as a process that prints to a file descriptor."""
-    command = [sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())"]
+    command = [sys.executable, "-c", "from isvc.commands import main; raise SystemExit(main())"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40", "PYTHONUNBUFFERED": "1"}
     environment.pop("NO_COLOR", None)
     with subprocess.Popen([*command, "status", "-w", *arguments], env=environment, stdout=output) as process:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cluster.errors import NotAllowed, NotInstalled
-from isvc_operator.cluster.source import ClusterSource, cluster_source
+from isvc.source.errors import NotAllowed, NotInstalled
+from isvc.source.source import ClusterSource, cluster_source
+from isvc.view.service import view_of
+from isvc.view.values import HealthStatus
 from isvc_operator.kube.client import Passed, ProxyApi, connect
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.service import view_of
-from isvc_operator.view.values import HealthStatus
 from tests.support.apiserver import ApiServer, running
 from tests.support.builders import a_pod, an_initializer, ended
 from tests.support.builders import running as runs

@@ -22,7 +22,7 @@ from tests.support.runtimes import ROOT
 from tests.support.waiting import eventually
 from transformer_sdk.testing import FakePredictor
 
-SDK, DATA_PLANE = ROOT / "transformer_sdk", ROOT / "data_plane"
+SDK, DATA_PLANE = ROOT / "transformer_sdk", ROOT / "runtime-images/common/src/data_plane"
 CLASSIFIERS = tomllib.loads((SDK / "pyproject.toml").read_text())["project"]["classifiers"]
 SUPPORTED = [one.rpartition(" ")[2] for one in CLASSIFIERS if re.search(r":: 3\.\d+$", one)]
 OWN = "{}.{}".format(*sys.version_info)

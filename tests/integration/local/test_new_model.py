@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.ports import free_port
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.apiserver import ApiServer, install_crds, running
 from tests.support.namespace import Namespace
 from tests.support.played_manager import the_containers

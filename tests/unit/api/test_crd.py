@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isvc_operator.api.crd import RESOURCES, CustomResource, build_crd, main
+from isvc.crds import RESOURCES, CustomResource, build_crd, main
 from isvc_operator.api.schema import Schema
 
 CRDS = Path(__file__).parents[3] / "crds"
@@ -49,7 +49,7 @@ def test_a_stale_file_fails_the_check_with_its_difference(tmp_path: Path, capsys
     assert main([str(tmp_path), "--check"]) == 1
     said = capsys.readouterr()
     assert "-  scope: Cluster\n+  scope: Namespaced\n" in said.out
-    assert "run: python -m isvc_operator.api.crd crds" in said.err
+    assert "run: python -m isvc.crds crds" in said.err
 
 
 def test_a_missing_file_fails_the_check(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.cli.output import OutputFormat
-from isvc_operator.cli.seen.changes import ChangePrinter
+from isvc.commands.output import OutputFormat
+from isvc.commands.seen.changes import ChangePrinter
 from isvc_operator.manifests import ServiceKey
 from tests.support.related import a_related
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from isvc_operator.cli.output import Cell, Styled, aligned
-from isvc_operator.cli.seen.lines import age, bar, change, finding_lines, one_service, table, tree
-from isvc_operator.view.diagnosis import diagnose
-from isvc_operator.view.service import view_of
-from isvc_operator.view.values import ComponentView, DownloadProgress, HealthStatus, Hop, ServiceView
+from isvc.commands.output import Cell, Styled, aligned
+from isvc.commands.seen.lines import age, bar, change, finding_lines, one_service, table, tree
+from isvc.view.diagnosis import diagnose
+from isvc.view.service import view_of
+from isvc.view.values import ComponentView, DownloadProgress, HealthStatus, Hop, ServiceView
 from tests.support.builders import (
     a_container,
     a_deployment,

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from isvc_operator.view.source import ServiceRequest, ServiceResponse
+from isvc.view.source import ServiceRequest, ServiceResponse
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource
 

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from isvc.dashboard.server import shared_dashboard
 from isvc_operator import limits
-from isvc_operator.dashboard.server import shared_dashboard
 from tests.support.played_people import PlayedPeople, PlayedPerson
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource

@@ -12,13 +12,13 @@ import aiohttp
 import pytest
 
 from data_plane.server.metrics import ServerMetrics
+from isvc.dashboard import pages, scraping, stream
+from isvc.dashboard.errors import DashboardFailed
+from isvc.dashboard.feed import Feed
+from isvc.dashboard.scraping import Scraping
+from isvc.dashboard.server import dashboard
+from isvc.dashboard.traffic import Point
 from isvc_operator import limits
-from isvc_operator.dashboard import pages, scraping, stream
-from isvc_operator.dashboard.errors import DashboardFailed
-from isvc_operator.dashboard.feed import Feed
-from isvc_operator.dashboard.scraping import Scraping
-from isvc_operator.dashboard.server import dashboard
-from isvc_operator.dashboard.traffic import Point
 from isvc_operator.manifests import ServiceKey
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource

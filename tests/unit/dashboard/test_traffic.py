@@ -8,7 +8,7 @@ import time
 import pytest
 
 from data_plane.server.metrics import ServerMetrics
-from isvc_operator.dashboard.traffic import Point, Reading, point, quantile, reading_of
+from isvc.dashboard.traffic import Point, Reading, point, quantile, reading_of
 
 
 def a_server(*answered: tuple[str, int, float]) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.crd import RESOURCES, build_crd
+from isvc.crds import RESOURCES, build_crd
+from isvc.doctor import judge
+from isvc.doctor.judge import Check, Verdict
 from isvc_operator.config import IngressConfig
-from isvc_operator.doctor import judge
-from isvc_operator.doctor.judge import Check, Verdict
 
 CRD = RESOURCES[0]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.local.container import (
+from isvc.run.container import (
     Exec,
     Grpc,
     HttpGet,
@@ -18,7 +18,7 @@ from isvc_operator.local.container import (
     TcpSocket,
     plan_process,
 )
-from isvc_operator.local.errors import UnusableInput
+from isvc.run.errors import UnusableInput
 
 PLACE = LocalBindings(
     paths={"/mnt/models": Path("/run/models"), "/mnt": Path("/run/mnt")},

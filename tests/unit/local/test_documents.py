@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.local.documents import YamlText, parse_documents
-from isvc_operator.local.errors import UnusableInput
-from isvc_operator.local.place import Place
+from isvc.run.documents import YamlText, parse_documents
+from isvc.run.errors import UnusableInput
+from isvc.run.place import Place
 from tests.support.local_services import runtime, service
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.migrate.judge import ServiceChange, judge, mode_refused
-from isvc_operator.migrate.plan_line import Level, PlanLine, blocking, ok, warning
+from isvc.migrate.judge import ServiceChange, judge, mode_refused
+from isvc.migrate.plan_line import Level, PlanLine, blocking, ok, warning
 from tests.support.builders import Manifest, a_resolved, a_service, a_service_body, the_children
 
 NAME = "torchserve-predictor"

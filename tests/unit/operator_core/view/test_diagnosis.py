@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from isvc.view.diagnosis import Finding, diagnose
+from isvc.view.service import view_of
+from isvc.view.source import Related
+from isvc.view.values import HealthStatus
 from isvc_operator.observe.pods import PodFailure
-from isvc_operator.view.diagnosis import Finding, diagnose
-from isvc_operator.view.service import view_of
-from isvc_operator.view.source import Related
-from isvc_operator.view.values import HealthStatus
 from tests.support.builders import (
     NOW,
     a_container,

@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.limits import MESSAGE_BYTES, SEEN_ITEMS, SEEN_PODS
-from isvc_operator.observe.component import explain
-from isvc_operator.observe.pods import PodFailure
-from isvc_operator.view.json_shape import as_json
-from isvc_operator.view.service import view_of
-from isvc_operator.view.source import Related
-from isvc_operator.view.values import (
+from isvc.view.json_shape import as_json
+from isvc.view.service import view_of
+from isvc.view.source import Related
+from isvc.view.values import (
     ComponentView,
     ContainerState,
     ContainerView,
@@ -30,6 +27,9 @@ from isvc_operator.view.values import (
     RuntimeView,
     ServiceView,
 )
+from isvc_operator.limits import MESSAGE_BYTES, SEEN_ITEMS, SEEN_PODS
+from isvc_operator.observe.component import explain
+from isvc_operator.observe.pods import PodFailure
 from tests.support.builders import (
     EARLIER,
     NOW,

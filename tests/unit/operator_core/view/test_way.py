@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from isvc_operator.view.shapes import well_formed
-from isvc_operator.view.source import Related
-from isvc_operator.view.values import ComponentView, HealthStatus, Hop
-from isvc_operator.view.way import shares_of, way_of
+from isvc.view.shapes import well_formed
+from isvc.view.source import Related
+from isvc.view.values import ComponentView, HealthStatus, Hop
+from isvc.view.way import shares_of, way_of
 from tests.support.builders import a_service_body
 
 HOST = "torchserve.models.example.com"
