@@ -152,9 +152,12 @@ def wrap(
 
 def attribute_headers(attributes: Mapping[str, Attribute]) -> Headers:
     """Return the headers of a binary event."""
-    return tuple(
-        (f"ce-{name}".encode(), quote(str(value), safe=_PRINTABLE).encode()) for name, value in attributes.items()
-    )
+    return tuple((f"ce-{name}".encode(), encoded(value).encode()) for name, value in attributes.items())
+
+
+def encoded(value: Attribute) -> str:
+    """Return an attribute as the value of a header."""
+    return quote(str(value), safe=_PRINTABLE)
 
 
 def _structured(body: bytes) -> CloudEvent:

@@ -1,0 +1,90 @@
+"""The aiohttp session of an event loop, and what it tells of the connection of a request."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import aiohttp
+
+from data_plane import limits
+
+_NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # headers that aiohttp would add
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of the connections to each server."""
+
+    connections: int = limits.MAX_PREDICTOR_CONNECTIONS
+    connect_s: float = 5.0
+    # Shorter than the keep-alive of any server (uvicorn: 5 s), so that requests seldom meet a closing connection.
+    idle_s: float = 4.0
+    # A Service balances connections when they are opened: new pods get their share as old connections end.
+    age_s: float = 300.0
+    response_bytes: int = field(default_factory=lambda: limits.MAX_RESPONSE)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a request has come."""
+
+    is_queued: bool = False  # waits for a connection, as all are in use
+    sent_at: float | None = None  # when it got a connection
+    is_kept: bool = False  # whether that has served a request before
+
+    def sent(self, *, is_kept: bool) -> None:
+        """Note that the request has a connection."""
+        self.sent_at, self.is_kept, self.is_queued = asyncio.get_running_loop().time(), is_kept, False
+
+
+class Session:
+    """A session whose connections are replaced when they have been open for about `age_s`."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.http = _session(limits)
+        self.in_use = 0  # requests in progress
+        self._age_s = limits.age_s
+        self._loop = asyncio.get_running_loop()
+        self._next_end = self._loop.time() + limits.age_s
+
+    def ends_connection(self) -> bool:
+        """Return whether the next request shall be the last of its connection."""
+        now = self._loop.time()
+        if now < self._next_end:
+            return False
+        self._next_end = now + self._age_s / max(self.in_use, 1)
+        return True
+
+
+def _session(of: Limits) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, limit_per_host=of.connections, keepalive_timeout=of.idle_s),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        skip_auto_headers=_NOT_ADDED,
+        max_line_size=limits.MAX_HEAD,
+        max_field_size=limits.MAX_HEAD,
+        read_bufsize=limits.MAX_WAITING_PIECES // 2,  # reading stops at twice that
+        trace_configs=[_tracing()],
+    )
+
+
+def _tracing() -> aiohttp.TraceConfig:
+    """Return what writes the Progress of requests."""
+
+    async def queued(_: object, context: SimpleNamespace, __: object) -> None:
+        context.trace_request_ctx.is_queued = True
+
+    async def connected(_: object, context: SimpleNamespace, __: object) -> None:
+        context.trace_request_ctx.sent(is_kept=False)
+
+    async def reused(_: object, context: SimpleNamespace, __: object) -> None:
+        context.trace_request_ctx.sent(is_kept=True)
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_queued_start.append(queued)
+    tracing.on_connection_create_end.append(connected)
+    tracing.on_connection_reuseconn.append(reused)
+    return tracing
