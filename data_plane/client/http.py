@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 import aiohttp
-from yarl import URL
 
 from data_plane import limits
 from data_plane.client.address import Address
@@ -47,7 +46,7 @@ class _Call:
 
     method: str
     address: Address
-    url: URL
+    url: str
     headers: list[tuple[str, str]]
     body: bytes
     timeout_s: float | None
@@ -184,10 +183,10 @@ class HttpClient:
 
 
 @functools.lru_cache(maxsize=1024)  # one for each model
-def _target(base_url: str, path: str) -> tuple[Address, URL]:
+def _target(base_url: str, path: str) -> tuple[Address, str]:
     """Return the address and the URL of a request, its path percent-encoded where that is missing."""
     address = Address.parse(base_url)
-    return address, URL(f"{address}{quote(path, safe=_SAFE)}", encoded=True)
+    return address, f"{address}{quote(path, safe=_SAFE)}"
 
 
 def _has_crossed(progress: Progress, error: BaseException | None) -> bool:
