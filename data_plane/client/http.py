@@ -20,7 +20,7 @@ from data_plane.client.errors import PredictorBroken, PredictorTimeout, Predicto
 from data_plane.client.failures import broken, is_silent, unreachable
 from data_plane.client.pieces import Pieces
 from data_plane.client.responses import UpstreamResponse
-from data_plane.client.sessions import Limits, Progress, Session
+from data_plane.client.sessions import Limits, Progress, Sessions
 from data_plane.client.time_limit import time_limit
 from data_plane.tls import trusting
 
@@ -65,7 +65,7 @@ class HttpClient:
         self._tls = tls
         self._limits = limits or Limits()
         self._connect_limit = aiohttp.ClientTimeout(sock_connect=self._limits.connect_s)
-        self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Session] = weakref.WeakKeyDictionary()
+        self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Sessions] = weakref.WeakKeyDictionary()
 
     async def send(
         self,
@@ -87,51 +87,51 @@ class HttpClient:
         if timeout_s is not None and timeout_s <= 0:  # nobody waits for the response
             raise PredictorTimeout(f"The predictor at {address} was not called: the request's time was over.")
         call = _Call(method, address, url, list(headers), body, timeout_s, stream)
-        session = self._session()
-        if session.ends_connection():
+        sessions = self._sessions_of_loop()
+        if sessions.ends_connection():
             call.headers.append(("connection", "close"))
-        session.in_use += 1
+        sessions.in_use += 1
         try:
             async with time_limit(timeout_s):
-                return await self._connect(call, session.http)
+                return await self._connect(call, sessions)
         except asyncio.TimeoutError as error:
             raise self._too_late(call, error) from error
         finally:
-            session.in_use -= 1
+            sessions.in_use -= 1
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
-        if session := self._sessions.pop(asyncio.get_running_loop(), None):
-            await session.http.close()
+        if sessions := self._sessions.pop(asyncio.get_running_loop(), None):
+            await sessions.close()
 
-    def _session(self) -> Session:
+    def _sessions_of_loop(self) -> Sessions:
         loop = asyncio.get_running_loop()
-        if (session := self._sessions.get(loop)) is None:
-            session = self._sessions[loop] = Session(self._limits)
-        return session
+        if (sessions := self._sessions.get(loop)) is None:
+            sessions = self._sessions[loop] = Sessions(self._limits)
+        return sessions
 
-    async def _connect(self, call: _Call, session: aiohttp.ClientSession) -> UpstreamResponse:
+    async def _connect(self, call: _Call, sessions: Sessions) -> UpstreamResponse:
         """Send the request, again while no connection can be opened."""
         loop = asyncio.get_running_loop()
         deadline = math.inf if call.timeout_s is None else loop.time() + call.timeout_s
         for attempt in range(self._retries):
             try:
-                return await self._send(call, session)
+                return await self._send(call, sessions)
             except PredictorUnreachable:
                 pause_s = min(_FIRST_RETRY_S * 2 ** min(attempt, _DOUBLINGS), limits.MAX_RETRY_PAUSE)
                 if deadline - loop.time() <= pause_s:
                     raise
             await asyncio.sleep(pause_s)
-        return await self._send(call, session)
+        return await self._send(call, sessions)
 
-    async def _send(self, call: _Call, session: aiohttp.ClientSession) -> UpstreamResponse:
+    async def _send(self, call: _Call, sessions: Sessions) -> UpstreamResponse:
         """Send the request, and once more if it crossed the end of a kept connection: the server has not read it."""
         try:
-            return await self._exchange(call, session)
+            return await self._exchange(call, sessions.kept)
         except PredictorBroken as error:
             if not _has_crossed(call.progress, error.__cause__):
                 raise
-        return await self._exchange(call, session)
+        return await self._exchange(call, sessions.new)
 
     async def _exchange(self, call: _Call, session: aiohttp.ClientSession) -> UpstreamResponse:
         try:

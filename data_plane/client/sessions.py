@@ -1,4 +1,4 @@
-"""The aiohttp session of an event loop, and what it tells of the connection of a request."""
+"""The aiohttp sessions of an event loop, and what they tell of the connection of a request."""
 
 from __future__ import annotations
 
@@ -39,11 +39,14 @@ class Progress:
         self.sent_at, self.is_kept, self.is_queued = asyncio.get_running_loop().time(), is_kept, False
 
 
-class Session:
-    """A session whose connections are replaced when they have been open for about `age_s`."""
+class Sessions:
+    """A session that keeps connections, for about `age_s`, and one that opens a connection for each request."""
 
     def __init__(self, limits: Limits) -> None:
-        self.http = _session(limits)
+        self.kept = _session(
+            aiohttp.TCPConnector(limit=0, limit_per_host=limits.connections, keepalive_timeout=limits.idle_s)
+        )
+        self.new = _session(aiohttp.TCPConnector(limit=0, force_close=True))
         self.in_use = 0  # requests in progress
         self._age_s = limits.age_s
         self._loop = asyncio.get_running_loop()
@@ -57,10 +60,15 @@ class Session:
         self._next_end = now + self._age_s / max(self.in_use, 1)
         return True
 
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.kept.close()
+        await self.new.close()
 
-def _session(of: Limits) -> aiohttp.ClientSession:
+
+def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, limit_per_host=of.connections, keepalive_timeout=of.idle_s),
+        connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         skip_auto_headers=_NOT_ADDED,

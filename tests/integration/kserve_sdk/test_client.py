@@ -140,6 +140,14 @@ async def test_connections_are_kept_and_no_more_are_opened_than_are_needed() -> 
         await server.all_closed.wait()
 
 
+async def test_a_connection_that_has_had_its_time_ends_with_its_request() -> None:
+    async with scripted(answers) as server, of(server, limits=Limits(age_s=0)) as client:
+        assert [await post(client, server) for _ in range(3)] == [GOOD] * 3
+
+    assert server.visits == 3
+    assert all(b"\r\nconnection: close\r\n" in request for request in server.requests)
+
+
 async def test_requests_over_the_limit_of_connections_wait_their_turn() -> None:
     async with scripted(answers) as server, of(server, limits=Limits(connections=2)) as client:
         answers_ = await asyncio.gather(*(post(client, server) for _ in range(20)))
