@@ -20,7 +20,7 @@ from data_plane.client.errors import PredictorBroken, PredictorTimeout, Predicto
 from data_plane.client.failures import broken, is_silent, unreachable
 from data_plane.client.pieces import Pieces
 from data_plane.client.responses import UpstreamResponse
-from data_plane.client.sessions import Limits, Progress, Sessions
+from data_plane.client.sessions import Limits, RequestProgress, Sessions
 from data_plane.client.time_limit import time_limit
 from data_plane.tls import trusting
 
@@ -51,7 +51,7 @@ class _Call:
     body: bytes
     timeout_s: float | None
     stream: bool
-    progress: Progress = field(default_factory=Progress)
+    progress: RequestProgress = field(default_factory=RequestProgress)
 
 
 class HttpClient:
@@ -189,7 +189,7 @@ def _target(base_url: str, path: str) -> tuple[Address, str]:
     return address, f"{address}{quote(path, safe=_SAFE)}"
 
 
-def _has_crossed(progress: Progress, error: BaseException | None) -> bool:
+def _has_crossed(progress: RequestProgress, error: BaseException | None) -> bool:
     """Whether a request met a kept connection that the server was closing."""
     if not (progress.is_kept and isinstance(error, aiohttp.ClientError) and is_silent(error)):
         return False

@@ -27,7 +27,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Progress:
+class RequestProgress:
     """How far a request has come."""
 
     is_queued: bool = False  # waits for a connection, as all are in use
@@ -80,7 +80,7 @@ def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
 
 
 def _tracing() -> aiohttp.TraceConfig:
-    """Return what writes the Progress of requests."""
+    """Return what writes the RequestProgress of requests."""
 
     async def queued(_: object, context: SimpleNamespace, __: object) -> None:
         context.trace_request_ctx.is_queued = True
