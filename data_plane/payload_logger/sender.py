@@ -104,11 +104,7 @@ class Sender:
 
 
 def _problem_of(status: int) -> _Problem | None:
-    text = f"it responded with {status}"
-    if status >= 500:
-        return _Problem(SinkFailure.STATUS_5XX, text, may_pass=True)
-    if status >= 400:
-        return _Problem(SinkFailure.STATUS_4XX, text, may_pass=status == _TOO_MANY)
-    if status >= 300:
-        return _Problem(SinkFailure.STATUS_3XX, text, may_pass=False)
-    return None
+    if status < 300:
+        return None
+    failure = SinkFailure(f"status_{min(status // 100, 5)}xx")
+    return _Problem(failure, f"it responded with {status}", may_pass=status >= 500 or status == _TOO_MANY)
