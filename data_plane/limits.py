@@ -84,10 +84,8 @@ MAX_FILES = 65536
 
 # Bytes of a body, or of its decoded form, that are processed on the event loop; larger ones are processed in a thread.
 ON_LOOP_BYTES = 64 * 1024
-# Lists and objects in a JSON body that this process decodes: the garbage collector visits all of them in one run.
+# Lists and objects in a JSON body that this process decodes: each takes up to thirty times the memory of its text.
 MAX_JSON_CONTAINERS = 500_000
-# Nesting depth of lists and objects in a JSON body of more than 128 KiB.
-MAX_JSON_DEPTH = 100
 
 # Bytes of a structured CloudEvent without its data: as many as a binary one may have in headers.
 MAX_EVENT_ATTRIBUTES = 64 * 1024

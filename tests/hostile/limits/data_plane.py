@@ -220,13 +220,6 @@ BOUNDS = (
         test=f"{_JSON}test_too_many_lists_are_refused",
     ),
     Bound(
-        what="nesting depth of such a body of more than 128 KiB",
-        constant="data_plane.limits:MAX_JSON_DEPTH",
-        unit=Unit.COUNT,
-        beyond="400",
-        test=f"{_JSON}test_a_large_text_that_is_nested_too_deep_is_refused",
-    ),
-    Bound(
         what="a structured CloudEvent, without its data",
         constant="data_plane.limits:MAX_EVENT_ATTRIBUTES",
         unit=Unit.BYTES,

@@ -114,7 +114,7 @@ def test_an_attribute_that_is_missing_is_named(missing: str) -> None:
         (STRUCTURED, structured(b'"more": 1'), 'needs "data" or "data_base64"'),
         (STRUCTURED, structured(b'"data_base64": "?"'), "Invalid base64 encoded string - at `$.data_base64`"),
         (STRUCTURED, structured(id=7), "Expected `str`, got `int` - at `$.id`"),
-        (STRUCTURED, b'{"data":' + b"[" * 100_000, "The structured CloudEvent cannot be read: depth limit"),
+        (STRUCTURED, b'{"data":' + b"[" * 100_000, "The structured CloudEvent cannot be read: maximum recursion depth"),
         (STRUCTURED, b'{"data":' + b"[" * 60_000, "The structured CloudEvent cannot be read: maximum recursion depth"),
         (STRUCTURED, structured(specversion="0.3"), "The CloudEvent's specversion is '0.3'; send 1.0."),
         (binary(**{**ATTRIBUTES, "specversion": "2"}), PAYLOAD, "The CloudEvent's specversion is '2'; send 1.0."),
