@@ -7,6 +7,8 @@ from __future__ import annotations
 
 # Bytes of the request line and all headers. Proxies accept less, and cookies and tokens need far less.
 MAX_HEAD = 64 * 1024
+# Header fields of a request, those behind its body included: each takes memory beside its bytes.
+MAX_FIELDS = 128
 # Bytes of a streamed response that may wait for a client that reads more slowly than the model writes.
 MAX_STREAM_BUFFER = 1024 * 1024
 
@@ -40,7 +42,7 @@ MAX_SURPLUS_CONNECTIONS = 64
 # Requests that a client may pipeline on a connection behind the one in progress.
 MAX_PIPELINED = 64
 
-# Seconds to receive a request's head, from its first byte to its last, and to complete a TLS handshake.
+# Seconds to receive a request's head, from its first byte to its last; over gRPC, to complete a handshake.
 HEAD_TIMEOUT = 30
 
 # Seconds to receive a body, and to send a response, in addition to the time that MIN_RATE allows.
@@ -57,7 +59,8 @@ KEEP_ALIVE = 3660
 # is the last. Over gRPC it is up to twice that, as a server looks for calls only so often.
 DRAIN_IDLE = 1
 
-# Seconds that a rejected client may continue to send before its connection is closed.
+# Seconds for which a rejected client may pause while it sends the rest of its body, and for which one that sent what is
+# no request may continue to send.
 LINGER = 5
 
 # Bytes of a rejected body that are read and discarded so that the client can read the response: closing a connection

@@ -30,6 +30,13 @@ BOUNDS = (
         test="tests/unit/data_plane/test_connection.py::test_a_head_at_the_limit_is_taken_and_a_larger_one_refused",
     ),
     Bound(
+        what="header fields of a request, those behind its body included",
+        constant="data_plane.limits:MAX_FIELDS",
+        unit=Unit.COUNT,
+        beyond="431; the connection is closed",
+        test="tests/unit/data_plane/test_connection.py::test_a_head_has_a_bounded_number_of_fields",
+    ),
+    Bound(
         what="inputs, and requested outputs, of a v2 request",
         constant="data_plane.limits:MAX_TENSORS",
         unit=Unit.COUNT,
@@ -116,7 +123,7 @@ BOUNDS = (
         test=f"{_CONNECTIONS}test_so_many_requests_may_be_sent_ahead",
     ),
     Bound(
-        what="time for a request's head, from its first byte to its last, and for a TLS handshake",
+        what="time for a request's head, from its first byte to its last",
         constant="data_plane.limits:HEAD_TIMEOUT",
         unit=Unit.SECONDS,
         beyond="408; the connection is closed",
@@ -153,11 +160,11 @@ BOUNDS = (
         test="tests/unit/data_plane/test_connections.py::test_an_idle_connection_is_closed_after_the_server_has_drained",
     ),
     Bound(
-        what="time for which a refused client may continue to send",
+        what="time for which a refused client may pause while it sends the rest of its body",
         constant="data_plane.limits:LINGER",
         unit=Unit.SECONDS,
         beyond="the connection is closed",
-        test="tests/unit/data_plane/test_connection.py::test_what_cannot_be_read_is_answered_in_the_form_of_errors",
+        test=f"{_CONNECTIONS}test_a_client_that_wants_to_be_closed_reads_its_answer",
     ),
     Bound(
         what="discarded body of a request that is refused before its body is read",
