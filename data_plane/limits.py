@@ -56,7 +56,7 @@ MIN_RATE = 8 * 1024
 KEEP_ALIVE = 3660
 
 # Seconds that idle connections stay open when a server ends: a request may be on its way, and its response says that it
-# is the last. Over gRPC it is up to twice that, as a server looks for calls only so often.
+# is the last. Over gRPC, clients are told to close their connections.
 DRAIN_IDLE = 1
 
 # Seconds for which a rejected client may pause while it sends the rest of its body, and for which one that sent what is
@@ -106,10 +106,7 @@ MAX_FORM_PARTS = 1000
 # Copies of a gRPC message in memory while it is served: serialized, parsed, and as tensors.
 GRPC_COPIES = 3
 
-# gRPC messages that may be received concurrently without limits of time and memory.
-MAX_GRPC_ARRIVING = 16
-
-# ModelInfer messages that may be received concurrently in addition, however many the budget would allow.
+# ModelInfer messages that may be received concurrently, however many the budget would allow.
 MAX_GRPC_READERS = 64
 
 # ModelInfer messages that may always be received concurrently, and messages of all other methods.
@@ -125,7 +122,10 @@ HURRIED_MESSAGE_TIMEOUT = 5
 MAX_GRPC_CONNECTIONS = 1024
 
 # Concurrent calls on one gRPC connection; the client delays further ones.
-MAX_GRPC_STREAMS = 1024
+MAX_GRPC_STREAMS = 128
+
+# Bytes of a gRPC call's metadata, as gRPC counts them: with 32 for each field.
+MAX_GRPC_METADATA = 16 * 1024
 
 # Seconds without data on a gRPC connection after which the server sends a keepalive ping.
 GRPC_PING = 60

@@ -153,7 +153,7 @@ BOUNDS = (
         test=f"{_CONNECTIONS}test_an_idle_connection_is_kept_for_long",
     ),
     Bound(
-        what="time for which idle connections stay open when a server ends; over gRPC up to twice that",
+        what="time for which idle connections stay open when a server ends; gRPC has its own",
         constant="data_plane.limits:DRAIN_IDLE",
         unit=Unit.SECONDS,
         beyond="they are closed",
@@ -276,15 +276,7 @@ BOUNDS = (
         test=f"{_GRPC}test_a_message_counts_as_often_as_it_is_there_until_it_is_answered",
     ),
     Bound(
-        what="gRPC messages that are read at a time without a limit of time or memory",
-        constant="data_plane.limits:MAX_GRPC_ARRIVING",
-        unit=Unit.COUNT,
-        beyond="further messages are read in turns",
-        test=f"{_GRPC}test_one_that_does_not_come_is_given_up",
-    ),
-    Bound(
-        what="ModelInfer messages that are read in turns at a time, if half of the memory for requests is "
-        "enough for them",
+        what="ModelInfer messages that are read at a time, if half of the memory for requests is enough for them",
         constant="data_plane.limits:MAX_GRPC_READERS",
         unit=Unit.COUNT,
         beyond="calls wait; a message may take 30 s",
@@ -324,6 +316,13 @@ BOUNDS = (
         unit=Unit.COUNT,
         beyond="the client library queues further calls",
         test=f"{_GRPC}test_a_connection_has_so_many_calls_at_a_time",
+    ),
+    Bound(
+        what="metadata of a gRPC call, as gRPC counts them",
+        constant="data_plane.limits:MAX_GRPC_METADATA",
+        unit=Unit.BYTES,
+        beyond="RESOURCE_EXHAUSTED",
+        test=f"{_GRPC}test_metadata_are_bounded",
     ),
     Bound(
         what="idle time of a gRPC connection before the server sends a keepalive ping",
