@@ -179,6 +179,7 @@ class ServerConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._unset_keepalive_if_required()  # a timer for each response; all connections are looked at once a second
         if self._since is None and self.cycle.response_complete and not self.transport.is_closing():
             self._connections.idle[self] = self.loop.time()
 

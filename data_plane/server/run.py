@@ -58,7 +58,6 @@ class HttpServer(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_keep_alive=keep_alive_s,
                 callback_notify=self._each_second,
                 timeout_notify=1,
                 timeout_graceful_shutdown=grace_period_s,

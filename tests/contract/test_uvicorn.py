@@ -31,7 +31,10 @@ from data_plane.server.run import HttpServer, _without_hint
 ROOT = Path(__file__).parents[2]
 
 # What ServerConnection reads or sets of HttpToolsProtocol's.
-PROTOCOL = {"config", "cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "transport", "url"}
+PROTOCOL = {
+    "config", "cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "transport", "url",
+    "_unset_keepalive_if_required",
+}  # fmt: skip
 # What it reads or sets of its cycle's.
 CYCLE = {"disconnected", "keep_alive", "message_event", "more_body", "response_complete", "response_started"}
 # What HttpServer reads or sets of Server's, whose API it is.

@@ -271,6 +271,14 @@ def test_heads_that_have_not_arrived_completely_count_and_may_find_no_room(serve
     assert budget.held == 0
 
 
+def test_no_timer_of_uvicorns_ends_the_request_after_an_idle_time(served: Served) -> None:
+    with served.visit(WHOLE) as visitor:
+        assert visitor.echoed() == len(BODY)
+        served.let_pass()
+        connections = cast("set[ServerConnection]", served.server.server_state.connections)
+        assert {connection.timeout_keep_alive_task for connection in connections} == {None}
+
+
 def test_an_idle_connection_is_kept_for_long(served: Served) -> None:
     with served.visit() as fresh, served.visit(WHOLE) as used:
         assert used.echoed() == len(BODY)
