@@ -49,3 +49,15 @@ def test_small_values_weigh_more_than_a_long_string() -> None:
 @pytest.mark.parametrize("beyond", [1, 15, 16, 1024 * 1024])
 def test_a_text_beyond_any_on_the_loop_is_not_searched_for_commas(beyond: int) -> None:
     assert json_text.weight(bytes(16 * ON_LOOP_BYTES + beyond)) > ON_LOOP_BYTES
+
+
+@pytest.mark.parametrize("lists", [MAX_JSON_CONTAINERS - 2, MAX_JSON_CONTAINERS + 1])
+def test_lists_are_counted_between_strings_of_any_length(lists: int) -> None:
+    document = [[[] for _ in range(lists)], "[" * 700_001, '"[' * 300_000, "\\"]
+    text = orjson.dumps(document)
+
+    if lists < MAX_JSON_CONTAINERS:
+        assert json_text.loads(text) == document
+    else:
+        with pytest.raises(InvalidRequest, match=f"has {lists + 2} lists and objects"):
+            json_text.loads(text)
