@@ -1,9 +1,10 @@
-"""`python -m tests.walk` prints how far one has to go through the code to follow one reconcile; `--route` prints the way.
+"""`python -m tests.walk` prints how far one goes through the code to follow one reconcile; with `--route`, the way.
 
-A service with a predictor and a transformer is reconciled for the first time, against the API server in memory, and its
-children are created. Counted are the functions of `isvc_operator` that run in `Reconciler.reconcile`, each once, in the
-order in which they run for the first time: as somebody reads them who follows the calls and reads nothing twice. What
-runs once for the process, such as reading the fields of a model, has run before.
+A service that the shipped runtime of TorchServe serves is reconciled for the first time, against the API server in
+memory, and its children are created: once with a predictor alone, once with a transformer. Counted are the functions of
+`isvc_operator` that run in `Reconciler.reconcile`, each once, in the order in which they run for the first time: as
+somebody reads them who follows the calls and reads nothing twice. What runs once for the process, such as reading the
+fields of a model, has run before.
 
 - functions: those with a name, methods and properties among them. Comprehensions, generator expressions and lambdas
   belong to the function that they are written in; `with comprehensions` counts them as well.
@@ -24,11 +25,15 @@ from types import FrameType
 from typing import NamedTuple
 
 import isvc_operator
-from tests.support.builders import a_runtime_body, a_service_body
+from tests.support.builders import Manifest, a_service_body, the_shipped_runtime_body
 from tests.support.reconciling import KEY, Cluster, cluster_with
 
 _PRODUCT = Path(isvc_operator.__file__).parent
 _TRANSFORMER = {"containers": [{"name": "kserve-container", "image": "registry.example/transformer:1.0"}]}
+SERVICES = {
+    "a predictor": a_service_body(),
+    "a predictor and a transformer": a_service_body(spec={"transformer": _TRANSFORMER}),
+}
 
 
 class Function(NamedTuple):
@@ -78,9 +83,9 @@ class Recorder:
             self.found.setdefault(Function(code.co_filename.removeprefix(self._root), code.co_qualname))
 
 
-async def walk() -> Walk:
+async def walk(service: Manifest) -> Walk:
     """Reconcile the service; what coverage or a debugger has set in place of a profiler is set again."""
-    warm, cluster = _cluster(), _cluster()
+    warm, cluster = _cluster(service), _cluster(service)
     await warm.reconciler.reconcile(KEY)
     recorder, before = Recorder(), sys.getprofile()
     sys.setprofile(recorder)
@@ -91,21 +96,22 @@ async def walk() -> Walk:
     return Walk(tuple(recorder.found))
 
 
-def _cluster() -> Cluster:
-    cluster = cluster_with(a_service_body(spec={"transformer": _TRANSFORMER}), a_runtime_body())
+def _cluster(service: Manifest) -> Cluster:
+    cluster = cluster_with(service, the_shipped_runtime_body())
     cluster.api.feed(cluster.cache)
     return cluster
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print the figures, and the route if it is asked for."""
-    walked = asyncio.run(walk())
-    if "--route" in arguments:
-        for module, functions in groupby(walked.functions, key=lambda function: function.module):
-            print(f"{module}: {' '.join(function.name for function in functions)}")
-    stays = walked.stays("resolve")
-    print(f"{len(walked.functions)} functions ({len(walked.every)} with comprehensions), {len(walked.modules)} modules")
-    print(f"resolve/: {len(stays)} stays in {len(set(stays))} modules, {len(stays) - len(set(stays))} returns")
+    for name, service in SERVICES.items():
+        walked = asyncio.run(walk(service))
+        if "--route" in arguments:
+            for module, functions in groupby(walked.functions, key=lambda function: function.module):
+                print(f"  {module}: {' '.join(function.name for function in functions)}")
+        functions, every, stays = len(walked.functions), len(walked.every), walked.stays("resolve")
+        print(f"{name}: {functions} functions ({every} with comprehensions) in {len(walked.modules)} modules")
+        print(f"  resolve/: {len(stays)} stays in {len(set(stays))} modules, {len(stays) - len(set(stays))} returns")
 
 
 if __name__ == "__main__":

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY
 from isvc_operator.config import NetworkAccess, NetworkPolicyConfig
-from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.components import specified_components
-
-
-def network_access(annotations: Mapping[str, str], config: NetworkPolicyConfig) -> NetworkAccess:
-    """Return who may connect to the pods; raises InvalidSpec if the annotation has another value."""
-    given = annotations.get(ANNOTATION_NETWORK_POLICY, config.default)
-    try:
-        return NetworkAccess(given)
-    except ValueError as error:
-        raise InvalidSpec(
-            f"annotation {ANNOTATION_NETWORK_POLICY} is {given!r}; write one of {', '.join(NetworkAccess)}"
-        ) from error
 
 
 def unreached_parts(

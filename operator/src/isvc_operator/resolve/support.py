@@ -30,13 +30,13 @@ from isvc_operator.api.unknown_fields import suggestion
 from isvc_operator.config import CredentialsConfig, IngressConfig, LoggerConfig
 from isvc_operator.limits import NAMED
 from isvc_operator.resolve.canaries import HELD_BACK, canary_fields
-from isvc_operator.resolve.components import specified_components
+from isvc_operator.resolve.component import AutoscalerClass
+from isvc_operator.resolve.components import is_usable, settings_read, specified_components
 from isvc_operator.resolve.hosts import CLUSTER_LOCAL, has_ingress
 from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
+from isvc_operator.resolve.own_fields import settings_of
 from isvc_operator.resolve.runtime import ChosenRuntime
-from isvc_operator.resolve.scaling import AutoscalerClass
-from isvc_operator.resolve.settings import is_usable, settings_of
-from isvc_operator.resolve.unlogged import settings_read, unlogged_parts
+from isvc_operator.resolve.unlogged import unlogged_parts
 from isvc_operator.text import one_line
 
 _MODEL_MESH = (

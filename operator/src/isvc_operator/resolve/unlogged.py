@@ -8,7 +8,7 @@ from isvc_operator.api.components import LoggerSpec
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_LOGGER_FRACTION, ANNOTATION_SETTINGS, CONTAINER_TRANSFORMER, PREDICTOR
 from isvc_operator.config import LoggerConfig
-from isvc_operator.resolve.components import ComponentSpec, specified_components
+from isvc_operator.resolve.components import ComponentSpec, settings_read, specified_components
 from isvc_operator.resolve.logger import LOGGER, url_problem
 from isvc_operator.resolve.runtime import ChosenRuntime
 
@@ -32,11 +32,6 @@ def unlogged_parts(service: InferenceService, chosen: ChosenRuntime | None, conf
         component.logger for _, component in specified_components(service.spec)
     ):
         yield f"annotation {ANNOTATION_LOGGER_FRACTION} (the service has no logger)"
-
-
-def settings_read(annotations: Mapping[str, str]) -> list[str]:
-    """Return the variables that a server reads, from the annotation of its runtime or component."""
-    return annotations.get(ANNOTATION_SETTINGS, "").replace(" ", "").split(",")
 
 
 def _unread(field: str, component: ComponentSpec, chosen: ChosenRuntime | None) -> Iterator[str]:

@@ -9,9 +9,8 @@ from isvc_operator.api.defaulting import model_field, model_of
 from isvc_operator.api.names import MODELS_MOUNT
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.containers import is_grpc
-from isvc_operator.resolve.predictor import has_fixed_image, has_own_image
-from isvc_operator.resolve.runtime import ChosenRuntime
-from isvc_operator.resolve.server_types import TRITON, server_type_of
+from isvc_operator.resolve.image import has_fixed_image, has_own_image
+from isvc_operator.resolve.runtime import TRITON, ChosenRuntime, server_type_of
 from isvc_operator.resolve.service import Resolved
 
 
