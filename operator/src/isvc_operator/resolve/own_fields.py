@@ -51,17 +51,16 @@ def own_fields(component: Component, context: Context) -> Component:
     env = [{"name": item.variable, "value": str(item.value)} for item in settings if is_usable(item.value)]
     annotations = _annotations(context, (runtime and runtime.annotations) or {})
     pod = fields_of(spec, PodSpecFields)
-    containers = [_known(item) for item in pod.get("containers", ())]
+    containers: list[dict[str, Any]] = [_known(item) for item in pod.get("containers", ())]
     if "initContainers" in pod:
         pod["initContainers"] = [_known(item) for item in pod["initContainers"]]
-    # The server of a model has its fields beside those of the model.
-    server, *others = (
-        [fields_of(served.model, ContainerFields), *containers]
-        if served
-        else server_first(containers, context.requested.field)
-    )
+    if served:  # the fields of the server are those of its model
+        containers = [fields_of(served.model, ContainerFields), *containers]
+    else:
+        containers = server_first(containers, context.requested.field)
+    server, *others = containers
     if env:
-        server["env"] = merge_items(env, server.get("env", ()), "name")
+        server = {**server, "env": merge_items(env, server.get("env", ()), "name")}
     return replace(
         component,
         labels={**((runtime and runtime.labels) or {}), **metadata.labels, **(spec.labels or {})},
@@ -86,7 +85,7 @@ def settings_of(predictor: PredictorSpec) -> Iterator[ServerSetting]:
             yield ServerSetting(f"spec.predictor.{field}", variable, value)
 
 
-def _known(container: Container) -> Container:
+def _known(container: Container) -> dict[str, Any]:
     """Return a container without unknown fields: the API server would refuse the Deployment."""
     known = field_names(ContainerFields)
     fields = {name: value for name, value in container.items() if name in known}

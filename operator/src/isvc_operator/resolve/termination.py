@@ -37,7 +37,7 @@ def termination(component: Component, context: Context) -> Component:
     if context.served is None:
         server = with_drain_seconds(server, pod)
     elif _is_read(server) and not _is_read(context.served.model.as_dict()):
-        server = with_drain_seconds(server, pod, hook=notice, over=True)
+        server = with_drain_seconds(server, pod, hook=_NOTICED, over=True)
     pod["containers"] = [_beside(item, pod, context) for item in pod["containers"]]
     return replace(component, server=server, pod=pod)
 

@@ -30,9 +30,9 @@ from isvc_operator.api.names import (
     PREDICTOR,
 )
 from isvc_operator.api.storage_container import ClusterStorageContainer
-from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import CacheConfig, OperatorConfig, StorageInitializerConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
+from isvc_operator.ignored.walker import unknown_fields
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.components import STORAGE_URI, stored_uri
 from isvc_operator.resolve.context import Context
