@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from isvc_operator.api import names
 from isvc_operator.api.components import FRAMEWORKS
-from isvc_operator.api.names import (
-    ANNOTATION_ALLOW_PATTERNS,
-    ANNOTATION_AUTOSCALER,
-    ANNOTATION_IGNORE_PATTERNS,
-    ANNOTATION_LOGGER_FRACTION,
-    ANNOTATION_NETWORK_POLICY,
-    ANNOTATION_PVC_MODE,
-    ANNOTATION_READONLY,
-    ANNOTATION_RUNTIME,
-    ANNOTATION_SETTINGS,
-    ANNOTATION_SHA256,
-    ANNOTATION_STOP,
-    ANNOTATION_STORAGE_RESOURCES,
-    ANNOTATION_TLS_SECRET,
-    ANNOTATION_UPGRADE_POLICY,
-    EXPLAINER,
-    PREDICTOR,
-    TRANSFORMER,
-)
 
 
 def _never(_: Any) -> bool:
@@ -51,53 +33,57 @@ class NoEffect:
 
 Rows = Mapping[str, NoEffect]
 
-_HELD_BACK: Final = NoEffect(
-    "no canary is created: a new service is served as a whole, and later changes of its pods are held back", _empty
+
+def _below(places: Iterable[str], rows: Rows) -> Rows:
+    return {f"{place}.{field}": row for place in places for field, row in rows.items()}
+
+
+_HELD_BACK: Final = (
+    "no canary is created: a new service is served as a whole, and later changes of its pods are held back"
 )
 _DEFAULT_KEPT: Final = NoEffect(
     "the server's default is kept; give a number above 0", lambda number: number > 0, shown=True
 )
-_SINGLY: Final = NoEffect("each payload is sent by itself", _one_of(1), shown=True)
+_COMPONENTS: Final = [f"spec.{kind}" for kind in (names.PREDICTOR, names.TRANSFORMER, names.EXPLAINER)]
 
 # By path. Messages have this order.
 SERVICE: Final[Rows] = {
-    "spec.canary": _HELD_BACK,
-    **{
-        f"spec.{kind}.canaryTrafficPercent": NoEffect(_HELD_BACK.instead, lambda percent: percent >= 100, shown=True)
-        for kind in (PREDICTOR, TRANSFORMER, EXPLAINER)
-    },
+    "spec.canary": NoEffect(_HELD_BACK, _empty),
+    **_below(_COMPONENTS, {"canaryTrafficPercent": NoEffect(_HELD_BACK, lambda share: share >= 100, shown=True)}),
     "spec.explainer.art": NoEffect("the service is served without an explainer; give it containers"),
     "spec.predictor.containerConcurrency": NoEffect(),  # a transformer gets it as its number of workers
-    "spec.predictor.batcher.maxBatchSize": _DEFAULT_KEPT,
-    "spec.predictor.batcher.maxLatency": _DEFAULT_KEPT,
-    "spec.predictor.batcher.timeout": _DEFAULT_KEPT,
-    "spec.predictor.timeout": _DEFAULT_KEPT,
-    **{
-        f"spec.{kind}.{field}": row
-        for kind in (TRANSFORMER, EXPLAINER)
-        for field, row in (
-            ("batcher", NoEffect("each request is passed on by itself; write it under spec.predictor")),
-            ("timeout", _DEFAULT_KEPT),
-        )
-    },
-    **{
-        f"spec.predictor.{model}.{field}": row
-        for model in ("model", *FRAMEWORKS)
-        for field, row in (
-            ("confidential", NoEffect("the model is read as it is", lambda given: not given.enabled)),
-            ("storage.schemaPath", NoEffect("no schema is read", _empty)),
-        )
-    },
-    **{
-        f"spec.{kind}.logger.{field}": row
-        for kind in (PREDICTOR, TRANSFORMER, EXPLAINER)
-        for field, row in (
-            ("storage", NoEffect("payloads are sent to the url, and stored nowhere")),
-            ("marshallerUrl", NoEffect("payloads are sent as they are", _empty)),
-            ("batchSize", _SINGLY),
-            ("batchInterval", NoEffect("each payload is sent at once", _one_of("", "0", "0s"), shown=True)),
-        )
-    },
+    **_below(
+        ["spec.predictor"],
+        {
+            "batcher.maxBatchSize": _DEFAULT_KEPT,
+            "batcher.maxLatency": _DEFAULT_KEPT,
+            "batcher.timeout": _DEFAULT_KEPT,
+            "timeout": _DEFAULT_KEPT,
+        },
+    ),
+    **_below(
+        _COMPONENTS[1:],
+        {
+            "batcher": NoEffect("each request is passed on by itself; write it under spec.predictor"),
+            "timeout": _DEFAULT_KEPT,
+        },
+    ),
+    **_below(
+        [f"spec.predictor.{model}" for model in ("model", *FRAMEWORKS)],
+        {
+            "confidential": NoEffect("the model is read as it is", lambda given: not given.enabled),
+            "storage.schemaPath": NoEffect("no schema is read", _empty),
+        },
+    ),
+    **_below(
+        _COMPONENTS,
+        {
+            "logger.storage": NoEffect("payloads are sent to the url, and stored nowhere"),
+            "logger.marshallerUrl": NoEffect("payloads are sent as they are", _empty),
+            "logger.batchSize": NoEffect("each payload is sent by itself", _one_of(1), shown=True),
+            "logger.batchInterval": NoEffect("each payload is sent at once", _one_of("", "0", "0s"), shown=True),
+        },
+    ),
 }
 
 _OF_MODEL_MESH: Final = NoEffect("only ModelMesh reads it")
@@ -118,7 +104,7 @@ ANNOTATIONS: Final[Rows] = {
     "serving.kserve.io/deploymentMode": NoEffect(
         "the service is served as by Standard", _one_of("Standard", "RawDeployment")
     ),
-    ANNOTATION_AUTOSCALER: NoEffect(
+    names.ANNOTATION_AUTOSCALER: NoEffect(
         "the service is scaled as by hpa; write hpa, keda, external or none", _one_of("hpa", "keda", "external", "none")
     ),
     "serving.kserve.io/disable-localmodel": NoEffect(
@@ -149,19 +135,19 @@ ANNOTATIONS: Final[Rows] = {
 }
 # Those that are read. Others in these domains are KServe's newer ones, or misspelled.
 READ_ANNOTATIONS: Final = (
-    ANNOTATION_ALLOW_PATTERNS,
-    ANNOTATION_IGNORE_PATTERNS,
-    ANNOTATION_LOGGER_FRACTION,
-    ANNOTATION_NETWORK_POLICY,
-    ANNOTATION_PVC_MODE,
-    ANNOTATION_READONLY,
-    ANNOTATION_RUNTIME,
-    ANNOTATION_SETTINGS,
-    ANNOTATION_SHA256,
-    ANNOTATION_STOP,
-    ANNOTATION_STORAGE_RESOURCES,
-    ANNOTATION_TLS_SECRET,
-    ANNOTATION_UPGRADE_POLICY,
+    names.ANNOTATION_ALLOW_PATTERNS,
+    names.ANNOTATION_IGNORE_PATTERNS,
+    names.ANNOTATION_LOGGER_FRACTION,
+    names.ANNOTATION_NETWORK_POLICY,
+    names.ANNOTATION_PVC_MODE,
+    names.ANNOTATION_READONLY,
+    names.ANNOTATION_RUNTIME,
+    names.ANNOTATION_SETTINGS,
+    names.ANNOTATION_SHA256,
+    names.ANNOTATION_STOP,
+    names.ANNOTATION_STORAGE_RESOURCES,
+    names.ANNOTATION_TLS_SECRET,
+    names.ANNOTATION_UPGRADE_POLICY,
 )
 # The domains of annotations that only Knative reads.
 KNATIVE: Final = (

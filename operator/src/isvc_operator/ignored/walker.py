@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from isvc_operator.api.base import ApiModel, field_names
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.inference_service import KIND, InferenceService, InferenceServiceSpec
-from isvc_operator.api.names import EXPLAINER, LABEL_VISIBILITY, PREDICTOR, TRANSFORMER
+from isvc_operator.api.names import LABEL_VISIBILITY
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import CredentialsConfig, IngressConfig, OperatorConfig
@@ -48,9 +48,6 @@ class _Field(NamedTuple):
     known: Collection[str]  # the names that are known in its place
 
 
-# --- services, runtimes and storage containers ----------------------------------------------------------------
-
-
 def unknown_fields(resource: InferenceService | ServingRuntime | ClusterStorageContainer) -> list[str]:
     """Return the first unknown fields of the spec, such as `spec.predictr (did you mean predictor?)`.
 
@@ -65,16 +62,12 @@ def unknown_names(body: Mapping[str, Any]) -> Iterator[str]:
 
     A component or a model whose name is misspelt is missing, which is all that the API server says.
     """
-    spec = body.get("spec")
+    spec, known = body.get("spec"), _fields(InferenceServiceSpec)
     if body.get("kind") != KIND or not isinstance(spec, Mapping):
         return
-    known = _fields(InferenceServiceSpec)
-    parts = [("spec", spec, known)]
-    for name in (PREDICTOR, TRANSFORMER, EXPLAINER):
-        if isinstance(given := spec.get(name), Mapping) and (component := known[name]):
-            parts.append((f"spec.{name}", given, _fields(component)))
-    for path, given, names in parts:
-        for name in given:
+    components = {f"spec.{name}": (spec.get(name), _fields(model)) for name, model in known.items() if model}
+    for path, (given, names) in {"spec": (spec, known), **components}.items():
+        for name in given if isinstance(given, Mapping) else ():
             if name not in names:
                 yield f"{path}.{one_line(name)}{suggestion(name, names)}"
 
@@ -112,9 +105,6 @@ def unused_parts(service: InferenceService, config: CredentialsConfig) -> Iterat
     labels = service.metadata.labels
     if labels.get(_KNATIVES_VISIBILITY) == _CLUSTER_LOCAL and LABEL_VISIBILITY not in labels:
         yield f"label {_KNATIVES_VISIBILITY}: {_CLUSTER_LOCAL} (only Knative reads it; write {LABEL_VISIBILITY})"
-
-
-# --- the ConfigMap --------------------------------------------------------------------------------------------
 
 
 def ignored_settings(data: Mapping[str, str]) -> list[str]:
@@ -168,9 +158,6 @@ def _of_other_routes(ingress: Mapping[str, Any]) -> Iterator[str]:
         yield f"ingress.pathTemplate ({_NO_REWRITING})"
 
 
-# --- the walker -----------------------------------------------------------------------------------------------
-
-
 def _in_model(model: ApiModel, path: str) -> Iterator[_Field]:
     """Yield each given field of a part of a resource and of what is in it; at every level the unknown ones first."""
     names = {name: getattr(model, attribute) for name, attribute in field_names(type(model)).items()}
@@ -207,9 +194,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     """Return the model that a field holds; ``CacheConfig | None`` holds one, too."""
     candidates = (annotation, *get_args(annotation))
     return next((one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel)), None)
-
-
-# --- messages -------------------------------------------------------------------------------------------------
 
 
 def suggestion(name: str, known: Collection[str]) -> str:

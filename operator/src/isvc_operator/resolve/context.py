@@ -17,7 +17,7 @@ from isvc_operator.resolve.storage.plan import StorageContext
 
 
 @dataclass(frozen=True)
-class Served:
+class ModelOnRuntime:
     """The model of a predictor, the runtime that serves it, and the defaults for that type of server."""
 
     model: ModelSpec
@@ -45,7 +45,7 @@ class Context:
     requested: RequestedComponent
     config: OperatorConfig
     storage: StorageContext
-    served: Served | None = None
+    served: ModelOnRuntime | None = None
     predictor: Predictor | None = None
     secret: ObjectReference | None = None
     keda: bool = True

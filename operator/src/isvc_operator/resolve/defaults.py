@@ -1,4 +1,4 @@
-"""Step: the defaults for fields that are not set, of the pod and of the user's own servers.
+"""Steps: the name of the service in its containers; defaults for the pod and for the user's own servers.
 
 Those of the servers satisfy the `restricted` Pod Security Standard. The user's settings win, so a container can run as
 root.
@@ -17,30 +17,37 @@ from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.containers import with_variable
 from isvc_operator.resolve.context import Context
 
+_SERVICE_NAME = "INFERENCE_SERVICE_NAME"
+
+
+def service_name(component: Component, context: Context) -> Component:
+    """Return the component whose servers know the name of the service, and in the predictor's pod all containers."""
+    name = context.service.metadata.name
+    others = component.pod["containers"]
+    if component.kind == PREDICTOR:
+        others = [with_variable(item, _SERVICE_NAME, name) for item in others]
+    server = with_variable(component.server, _SERVICE_NAME, name)
+    return replace(component, server=server, pod={**component.pod, "containers": others})
+
 
 def with_defaults(component: Component, context: Context) -> Component:
     """Return the component with the defaults; the containers beside a transformer are left as they are."""
-    pod, config = component.pod, context.config
-    resources, security = config.inference_service.resource, pod.get("securityContext", {})
-
-    def completed(container: Container, *, own: bool = True) -> dict[str, Any]:
-        named = with_variable(container, "INFERENCE_SERVICE_NAME", context.service.metadata.name)
-        return restricted(named, security, resources) if own else named
-
-    others = pod["containers"]
-    if component.kind == PREDICTOR:
-        servers = (CONTAINER_SERVER, CONTAINER_TRANSFORMER)
-        others = [completed(item, own=item.get("name") in servers) for item in others]
+    pod, config, server = component.pod, context.config, component.server
+    security, resources = pod.get("securityContext", {}), config.inference_service.resource
+    servers = (CONTAINER_SERVER, CONTAINER_TRANSFORMER) if component.kind == PREDICTOR else ()
     fields = {
         **pod,
-        "containers": others,
+        "containers": [
+            restricted(item, security, resources) if item.get("name") in servers else item for item in pod["containers"]
+        ],
         "automountServiceAccountToken": pod.get(
             "automountServiceAccountToken", config.security.auto_mount_service_account_token
         ),
         # A variable for every Service of the namespace would reach the server: one named "http" sets HTTP_PORT.
         "enableServiceLinks": pod.get("enableServiceLinks", False),
     }
-    return replace(component, server=completed(component.server, own=context.served is None), pod=fields)
+    own = server if context.served else restricted(server, security, resources)
+    return replace(component, server=own, pod=fields)
 
 
 def restricted(container: Container, pod: Mapping[str, Any], resources: ResourceConfig) -> dict[str, Any]:

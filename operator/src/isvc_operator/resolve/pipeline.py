@@ -12,7 +12,7 @@ from typing import Final
 from isvc_operator.api.names import EXPLAINER, PREDICTOR, TRANSFORMER
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.context import Context, Step
-from isvc_operator.resolve.defaults import with_defaults
+from isvc_operator.resolve.defaults import service_name, with_defaults
 from isvc_operator.resolve.image import server_image
 from isvc_operator.resolve.logger import payload_logger
 from isvc_operator.resolve.own_fields import own_fields
@@ -32,8 +32,9 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
         placeholders,
         server_image,
         model_storage,
-        with_defaults,
+        service_name,
         termination,
+        with_defaults,
         serving_tls,
         payload_logger,
         scaling,
@@ -42,9 +43,10 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
     TRANSFORMER: (
         own_fields,
         model_storage,
-        with_defaults,
+        service_name,
         predictor_flags,
         termination,
+        with_defaults,
         serving_tls,
         payload_logger,
         scaling,
@@ -53,10 +55,11 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
     EXPLAINER: (
         own_fields,
         model_storage,
-        with_defaults,
+        service_name,
         predictor_flags,
         model_name_in_path,
         termination,
+        with_defaults,
         serving_tls,
         payload_logger,
         scaling,

@@ -49,6 +49,7 @@ def runtime_fields(component: Component, context: Context) -> Component:
         if items := merge_items(shared.get(name, ()), component.pod.get(name, ()), "name"):
             pod[name] = items
     pod["containers"] = merge_containers(sidecars, component.pod["containers"])
+    base = {**base, "lifecycle": base.get("lifecycle", {})}  # every server has one in the end, before the user's fields
     server = _with_defaults(merge_container(base, component.server), component.server, defaults)
     if chosen.protocol.startswith("grpc") and "ports" in server:
         server["ports"] = sorted(server["ports"], key=lambda port: not is_grpc(port.get("name", "")))

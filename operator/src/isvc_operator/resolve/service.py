@@ -23,7 +23,7 @@ from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.component import AutoscalerClass, Component, port_in_address, service_port
 from isvc_operator.resolve.components import components_of, specified_components
-from isvc_operator.resolve.context import Context, Predictor, Served
+from isvc_operator.resolve.context import Context, ModelOnRuntime, Predictor
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.pipeline import build
@@ -139,7 +139,7 @@ def resolve(
     )
 
 
-def _served(service: InferenceService, runtimes: Runtimes, storage: StorageContext) -> Served | None:
+def _served(service: InferenceService, runtimes: Runtimes, storage: StorageContext) -> ModelOnRuntime | None:
     """Return the model and its runtime; None for the user's own containers."""
     predictor = service.spec.predictor
     if predictor.worker_spec is not None:
@@ -151,7 +151,9 @@ def _served(service: InferenceService, runtimes: Runtimes, storage: StorageConte
         chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
         request = storage.requests[PREDICTOR]
         stored = request.spec is not None or bool(request.sources)
-        return Served(model, chosen, defaults_of(chosen, service.metadata, model.model_format.name, stored=stored))
+        return ModelOnRuntime(
+            model, chosen, defaults_of(chosen, service.metadata, model.model_format.name, stored=stored)
+        )
     if not predictor.containers:
         raise InvalidSpec(
             "spec.predictor names nothing to serve; set spec.predictor.model.modelFormat.name (for example pytorch) "

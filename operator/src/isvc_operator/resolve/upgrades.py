@@ -54,7 +54,7 @@ def upgrade_policy(service: ObjectMeta, config: OperatorConfig) -> UpgradePolicy
 
 
 @dataclass(frozen=True)
-class Inputs:
+class InputDigests:
     """Digests of what pods are rendered from, by the kind of the component: of all, and of the service's own part."""
 
     every: Mapping[str, str]
@@ -63,7 +63,7 @@ class Inputs:
 
 def inputs_of(
     service: InferenceService, chosen: ChosenRuntime | None, config: OperatorConfig, storage: StorageContext
-) -> Inputs:
+) -> InputDigests:
     """Return the digests of what the pods of each kind of component are rendered from.
 
     A transformer and an explainer are rendered for their predictor, too. Of a secret, a digest has the names of the
@@ -77,7 +77,7 @@ def inputs_of(
         "objects": _objects(storage.objects),
     }
     own = _own(service)
-    return Inputs(
+    return InputDigests(
         {kind: _digest({**shared, **parts}) for kind, parts in own.items()},
         {kind: _digest(parts) for kind, parts in own.items()},
     )

@@ -83,15 +83,17 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
     sources = _sources(request, config, context.storage.objects)
     if not sources:
         return None
-    images = model_images(sources, config.storage_initializer) if any(source.is_image for source in sources) else ()
     directly = _mounts_claims(annotations, config.storage_initializer)
-    mounted = tuple(source for source in sources if source.claim and directly)
-    _check_distinct([*(source.destination for source in mounted), *(image.destination for image in images)])
+    mounted = tuple(source for source in sources if directly and source.claim)
+    images = model_images(sources, config.storage_initializer) if any(source.is_image for source in sources) else ()
+    folders = [source.destination for source in (*mounted, *images)]
+    if len(set(folders)) < len(folders):
+        raise InvalidSpec("two claims or images of storageUris have the same mountPath; give each one of its own")
     copied = tuple(source for source in sources if source not in mounted and not (images and source.is_image))
-    ignored = tuple(_without_effect(annotations, copied, images))
+    container = choose_container(copied, request.container, context.storage.containers) if copied else None
+    ignored = (*_without_effect(annotations, copied, images), *(_unknown_fields(container) if container else ()))
     if not copied:
         return StoragePlan(copied=(), mounted=mounted, images=images, ignored=ignored)
-    container = choose_container(copied, request.container, context.storage.containers)
     # Each of several sources contains only a part of the layout.
     server_type = server_type_of(context.served.chosen.runtime) if context.served and len(sources) == 1 else None
     return StoragePlan(
@@ -103,7 +105,7 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
         resources=_resources(annotations),
         provision=_provision(request, copied, annotations, context),
         container=_fields_of(container) if container else {},
-        ignored=(*ignored, *(_unknown_fields(container) if container else ())),
+        ignored=ignored,
     )
 
 
@@ -136,11 +138,6 @@ def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) 
     name = request.spec_secret(config.credentials, objects)
     uri = secret_entry.uri_of(request.spec, name, objects.get(ObjectReference("Secret", name)))
     return (checked(StorageSource(uri, MODELS_MOUNT)),)
-
-
-def _check_distinct(mount_paths: Sequence[str]) -> None:
-    if len(set(mount_paths)) < len(mount_paths):
-        raise InvalidSpec("two claims or images of storageUris have the same mountPath; give each one of its own")
 
 
 def _provision(
