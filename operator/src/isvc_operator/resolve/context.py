@@ -11,18 +11,16 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.components import RequestedComponent
 from isvc_operator.resolve.runtime import ChosenRuntime
-from isvc_operator.resolve.server_types import ServerDefaults
 from isvc_operator.resolve.storage.objects import ObjectReference
 from isvc_operator.resolve.storage.plan import StorageContext
 
 
 @dataclass(frozen=True)
 class ModelOnRuntime:
-    """The model of a predictor, the runtime that serves it, and the defaults for that type of server."""
+    """The model of a predictor, and the runtime that serves it."""
 
     model: ModelSpec
     chosen: ChosenRuntime
-    defaults: ServerDefaults
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def unread_settings(service: InferenceService, chosen: ChosenRuntime | None, con
         why = f"the server of runtime {name} gets {{}}, which its annotation {ANNOTATION_SETTINGS} does not list"
         read = settings_read(chosen.runtime.metadata.annotations)
     for setting in settings_of(service.spec.predictor):
-        if setting.usable and setting.variable not in read:
+        if setting.variable not in read:
             yield f"{setting.field} ({why.format(setting.variable)})"
     yield from unlogged_parts(service, chosen, config)
 

@@ -37,18 +37,13 @@ class ServerSetting:
     variable: str
     value: int
 
-    @property
-    def usable(self) -> bool:
-        """Whether it is passed to the server."""
-        return is_usable(self.value)
-
 
 def own_fields(component: Component, context: Context) -> Component:
     """Return the component with its labels, its annotations, and the fields that the user has set."""
     spec, metadata, served = context.requested.spec, context.service.metadata, context.served
     runtime = served.chosen.runtime.spec if served else None
     settings = settings_of(spec) if isinstance(spec, PredictorSpec) else ()
-    env = [{"name": item.variable, "value": str(item.value)} for item in settings if is_usable(item.value)]
+    env = [{"name": item.variable, "value": str(item.value)} for item in settings]
     annotations = _annotations(context, (runtime and runtime.annotations) or {})
     pod = fields_of(spec, PodSpecFields)
     containers: list[dict[str, Any]] = [_known(item) for item in pod.get("containers", ())]
@@ -72,7 +67,7 @@ def own_fields(component: Component, context: Context) -> Component:
 
 
 def settings_of(predictor: PredictorSpec) -> Iterator[ServerSetting]:
-    """Yield every setting that is given, usable or not."""
+    """Yield every setting that has an effect."""
     batcher = predictor.batcher or BatcherSpec()
     given = (
         ("batcher.maxBatchSize", "MAX_BATCH_SIZE", batcher.max_batch_size),
@@ -81,7 +76,7 @@ def settings_of(predictor: PredictorSpec) -> Iterator[ServerSetting]:
         ("timeout", "REQUEST_TIMEOUT", predictor.timeout),
     )
     for field, variable, value in given:
-        if value is not None:
+        if value is not None and is_usable(value):
             yield ServerSetting(f"spec.predictor.{field}", variable, value)
 
 

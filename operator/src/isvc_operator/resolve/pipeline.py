@@ -16,9 +16,8 @@ from isvc_operator.resolve.defaults import service_name, with_defaults
 from isvc_operator.resolve.image import server_image
 from isvc_operator.resolve.logger import payload_logger
 from isvc_operator.resolve.own_fields import own_fields
-from isvc_operator.resolve.placeholders import placeholders
 from isvc_operator.resolve.repeated_items import check_repeated_items
-from isvc_operator.resolve.runtime_fields import runtime_fields
+from isvc_operator.resolve.runtime_fields import fill_placeholders, runtime_fields
 from isvc_operator.resolve.scaling import scaling
 from isvc_operator.resolve.storage.planning import model_storage
 from isvc_operator.resolve.termination import termination
@@ -29,7 +28,7 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
     PREDICTOR: (
         own_fields,  # labels, annotations, the pod and its server as the service has them
         runtime_fields,  # the runtime's beneath them
-        placeholders,
+        fill_placeholders,
         server_image,
         model_storage,
         service_name,

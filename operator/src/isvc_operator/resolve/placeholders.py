@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from isvc_operator.api.base import ObjectMeta
-from isvc_operator.api.names import ANNOTATION_MODEL_FORMAT, CONTAINER_TRANSFORMER
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import FILLED_CHARACTERS
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.context import Context
 from isvc_operator.text import one_line
 
 _SHOWN = 80  # bytes of a template, in a message
@@ -41,28 +37,6 @@ _ACTION = re.compile(
 )
 
 Values = Mapping[str, str | Mapping[str, str]]
-
-
-def placeholders(component: Component, context: Context) -> Component:
-    """Step: return a predictor whose containers have values in place of placeholders, if it has a runtime.
-
-    As with KServe, templates that are no placeholders are an error in the server and in a transformer beside it only.
-    KServe's webhook adds the annotation for the format; some runtimes read it.
-    """
-    if context.served is None:
-        return component
-    metadata = context.service.metadata
-    labels = {**metadata.labels, **context.served.defaults.labels}
-    annotations = {ANNOTATION_MODEL_FORMAT: context.served.model.model_format.name, **metadata.annotations}
-    values = values_of(metadata.model_copy(update={"labels": labels, "annotations": annotations}))
-    pod = dict(component.pod)
-    pod["containers"] = [
-        fill_container(item, values) if item.get("name") == CONTAINER_TRANSFORMER else fill_all(item, values)
-        for item in pod["containers"]
-    ]
-    if "initContainers" in pod:
-        pod["initContainers"] = fill_all(pod["initContainers"], values)
-    return replace(component, server=fill_container(component.server, values), pod=pod)
 
 
 def values_of(metadata: ObjectMeta) -> Values:

@@ -28,7 +28,6 @@ from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.pipeline import build
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
-from isvc_operator.resolve.server_types import defaults_of
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.tls import ServingTls, read_tls, tls_secret
 from isvc_operator.resolve.upgrades import inputs_of, upgrade_policy
@@ -107,17 +106,16 @@ def resolve(
     """
     requested = components_of(service)
     secret = tls_secret(service, config) if tls else None
-    served = _served(service, runtimes, storage)
+    served = _served(service, runtimes)
     context = Context(service, requested[0], config, storage, served=served, secret=secret, keda=keda)
-    predictor = Predictor(build(context), served.chosen.protocol if served else "")
-    if served is None:
-        predictor = replace(predictor, protocol=_own_protocol(predictor.component))
+    component = build(context)
+    predictor = Predictor(component, served.chosen.protocol if served else _own_protocol(component))
     others = (replace(context, requested=item, served=None, predictor=predictor) for item in requested[1:])
-    components = {PREDICTOR: predictor.component, **{item.requested.kind: build(item) for item in others}}
+    components = {PREDICTOR: component, **{item.requested.kind: build(item) for item in others}}
     own_annotations = _own_annotations(service, config)
     access = _network_access(own_annotations, config.network_policy)
     hosts = _hosts(service, components, config, taken=taken, access=access)
-    called = [f"{predictor.component.name}.{service.metadata.namespace or ''}"] if len(components) > 1 else []
+    called = [f"{component.name}.{service.metadata.namespace or ''}"] if len(components) > 1 else []
     names = [*called, urlsplit(hosts.address).hostname or ""]
     chosen = served.chosen if served else None
     annotations = ingress_annotations(own_annotations if hosts.external else {}, config.ingress)
@@ -125,7 +123,7 @@ def resolve(
     return Resolved(
         service=service,
         chosen=chosen,
-        predictor=predictor.component,
+        predictor=component,
         transformer=components.get(TRANSFORMER),
         explainer=components.get(EXPLAINER),
         hosts=hosts,
@@ -139,7 +137,7 @@ def resolve(
     )
 
 
-def _served(service: InferenceService, runtimes: Runtimes, storage: StorageContext) -> ModelOnRuntime | None:
+def _served(service: InferenceService, runtimes: Runtimes) -> ModelOnRuntime | None:
     """Return the model and its runtime; None for the user's own containers."""
     predictor = service.spec.predictor
     if predictor.worker_spec is not None:
@@ -148,12 +146,8 @@ def _served(service: InferenceService, runtimes: Runtimes, storage: StorageConte
             "service do not work together; remove it, and choose a runtime without workerSpec"
         )
     if model := model_of(predictor):
-        chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
-        request = storage.requests[PREDICTOR]
-        stored = request.spec is not None or bool(request.sources)
-        return ModelOnRuntime(
-            model, chosen, defaults_of(chosen, service.metadata, model.model_format.name, stored=stored)
-        )
+        annotated = service.metadata.annotations.get(ANNOTATION_RUNTIME)
+        return ModelOnRuntime(model, choose_runtime(model, runtimes, annotated))
     if not predictor.containers:
         raise InvalidSpec(
             "spec.predictor names nothing to serve; set spec.predictor.model.modelFormat.name (for example pytorch) "

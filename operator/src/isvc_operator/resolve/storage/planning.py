@@ -86,7 +86,7 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
     directly = _mounts_claims(annotations, config.storage_initializer)
     mounted = tuple(source for source in sources if directly and source.claim)
     images = model_images(sources, config.storage_initializer) if any(source.is_image for source in sources) else ()
-    folders = [source.destination for source in (*mounted, *images)]
+    folders = [*(source.destination for source in mounted), *(image.destination for image in images)]
     if len(set(folders)) < len(folders):
         raise InvalidSpec("two claims or images of storageUris have the same mountPath; give each one of its own")
     copied = tuple(source for source in sources if source not in mounted and not (images and source.is_image))
