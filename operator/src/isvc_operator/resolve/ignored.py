@@ -64,16 +64,11 @@ def all_ignored_parts(service: InferenceService, resolved: Resolved | None, conf
 
 def unread_settings(service: InferenceService, chosen: ChosenRuntime | None, config: LoggerConfig) -> Iterator[str]:
     """Yield the settings that a server may not read; without ``chosen``, the predictor is the user's own container."""
-    if chosen is None:
-        why = "the container gets {}, and has to read it"
-        read = settings_read(service.spec.predictor.annotations or {})
-    else:
-        name = chosen.runtime.metadata.name
-        why = f"the server of runtime {name} gets {{}}, which its annotation {ANNOTATION_SETTINGS} does not list"
-        read = settings_read(chosen.runtime.metadata.annotations)
+    annotations = chosen.runtime.metadata.annotations if chosen else service.spec.predictor.annotations or {}
     for setting in settings_of(service.spec.predictor):
-        if setting.variable not in read:
-            yield f"{setting.field} ({why.format(setting.variable)})"
+        if setting.variable not in settings_read(annotations):
+            own = f"the container gets {setting.variable}, and has to read it"
+            yield f"{setting.field} ({_unlisted(chosen, setting.variable) if chosen else own})"
     yield from unlogged_parts(service, chosen, config)
 
 
@@ -108,11 +103,12 @@ def _unread(field: str, component: ComponentSpec, chosen: ChosenRuntime | None) 
                 f"annotations: {{{ANNOTATION_SETTINGS}: {LOGGER}}} beside it)"
             )
     elif LOGGER not in settings_read(chosen.runtime.metadata.annotations):
-        name = chosen.runtime.metadata.name
-        yield (
-            f"{field} (the server of runtime {name} gets {LOGGER}, which its annotation {ANNOTATION_SETTINGS} does "
-            "not list)"
-        )
+        yield f"{field} ({_unlisted(chosen, LOGGER)})"
+
+
+def _unlisted(chosen: ChosenRuntime, variable: str) -> str:
+    name = chosen.runtime.metadata.name
+    return f"the server of runtime {name} gets {variable}, which its annotation {ANNOTATION_SETTINGS} does not list"
 
 
 def _unsent(field: str, logger: LoggerSpec, config: LoggerConfig) -> Iterator[str]:
