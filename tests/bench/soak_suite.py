@@ -63,7 +63,7 @@ _ROTATION = ("--audit-log-maxsize=64", "--audit-log-maxbackup=3", "--event-ttl=1
 
 @dataclass
 class Soak:
-    """What has happened until now; ``samples`` are the memory after so many seconds."""
+    """Events until now; ``samples`` are the memory after so many seconds."""
 
     causes: Causes = field(default_factory=lambda: Causes(OPERATOR))
     done: Counter[str] = field(default_factory=Counter)

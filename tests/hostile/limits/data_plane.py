@@ -7,6 +7,7 @@ from tests.hostile.limits.bound import Bound, Unit
 _SHAPES = "tests/unit/protocol_v2/test_shapes.py::"
 _CONNECTIONS = "tests/unit/data_plane/test_connections.py::"
 _BUDGET = "tests/unit/data_plane/test_budget.py::"
+_APP = "tests/unit/data_plane/test_app.py::"
 _GRPC = "tests/unit/grpc/test_messages.py::"
 _FILES = "tests/unit/data_plane/test_files.py::"
 _FIELDS = "tests/unit/protocol_v2/test_fields.py::"
@@ -14,6 +15,14 @@ _JSON = "tests/unit/data_plane/test_json_text.py::"
 _PAYLOADS = "tests/unit/payload_logger/"
 
 BOUNDS = (
+    Bound(
+        what="body of a request to a runtime",
+        constant="data_plane.limits:MAX_REQUEST",
+        unit=Unit.BYTES,
+        setting="`max_request_size` of config.properties, `--max-request-size`",
+        beyond="413; the connection is closed",
+        test=f"{_APP}test_a_body_over_the_limit_is_read_to_its_end_and_refused",
+    ),
     Bound(
         what="parts of a streamed response that wait for a client that does not read them",
         constant="data_plane.limits:MAX_STREAM_BUFFER",

@@ -53,7 +53,7 @@ async def test_a_service_is_seen_as_it_changes(apiserver: ApiServer, namespace: 
         service = view_of(related)
         assert (service.health, service.components[0].pods[0].stage) == (HealthStatus.STARTING, "LoadingModel")
         assert "Pulled" in {moment.reason for moment in service.history}
-        assert service.way[0].kind == "Ingress"
+        assert service.request_path[0].kind == "Ingress"
 
         failed = a_pod(initializer=an_initializer(ended(5, "there is no modl-store")))
         store(apiserver, namespace, replace(a_related(failed), children=[], events=[an_event("BackOff", "again")]))

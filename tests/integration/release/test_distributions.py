@@ -16,6 +16,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from hack.release.__main__ import require_equal
 from hack.release.build import DISTRIBUTIONS, build
@@ -121,7 +122,7 @@ def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
 
 def test_manifests_name_the_images_of_the_registry_and_tag(dist: Path) -> None:
     images = (dist / "images.txt").read_text().split()
-    manifests = (dist / "install.yaml").read_text()
+    manifests = (dist / "install.yaml").read_text() + (dist / "dashboard.yaml").read_text()
 
     named = {name for name in images if name in manifests}
 
@@ -296,9 +297,11 @@ def test_the_bill_names_what_is_installed(installed: Path, dist: Path, tmp_path:
     listed = run([UV, "pip", "list", "--format=json", "--python", str(installed)], tmp_path)
     bill = json.loads((dist / "sbom.cdx.json").read_text())
 
-    named = {(component["name"], component["version"]) for component in bill["components"]}
+    components = (bill["metadata"]["component"], *bill["components"])
+    named = {(canonicalize_name(component["name"]), component["version"]) for component in components}
 
     assert {(package["name"], package["version"]) for package in json.loads(listed)} - named == set()
+    assert not {name for name, _ in named} & {"pytest", "kserve"}
 
 
 def test_the_sdks_own_tests_pass_where_only_its_wheels_are(wheels: list[Path], source: Path, tmp_path: Path) -> None:
@@ -311,7 +314,7 @@ def test_the_sdks_own_tests_pass_where_only_its_wheels_are(wheels: list[Path], s
     python = environment_with(wanted, source, tmp_path / "environment")
     shutil.copytree(source / "tests", tmp_path / "tests")
     for name in ("pyproject.toml", "runtime-images/common/src/data_plane/pyproject.toml"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / name, tmp_path / name)
 
     options = ["-q", "-p", "no:cacheprovider", "-k", "not [kserve"]

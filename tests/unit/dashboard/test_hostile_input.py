@@ -162,7 +162,7 @@ async def test_a_cookie_of_other_bytes_is_not_the_token(url: URL, value: str) ->
     "path",
     [
         "/services/%ff/x", "/services/models/%ff", "/services/models/torchserve/log?pod=%ff&container=%00",
-        "/services/models/torchserve/events?side=%ff", "/services/models/torchserve/sample?protocol=%ff", "/%ff",
+        "/services/models/torchserve/events?tab=%ff", "/services/models/torchserve/sample?protocol=%ff", "/%ff",
         "/assets/%ff",
     ],
 )  # fmt: skip

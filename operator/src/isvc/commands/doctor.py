@@ -31,8 +31,8 @@ def command(*, cluster: ClusterFlags, output: OutputFormat) -> int:
 async def _examine(cluster: ClusterFlags, output: OutputFormat) -> int:
     import time
 
+    from isvc.doctor.checks import Verdict, worst
     from isvc.doctor.examine import Examination, as_data
-    from isvc.doctor.judge import Verdict, worst
     from isvc_operator.kube.discovery import Discovery
     from isvc_operator.kube.objects import ObjectReader
 

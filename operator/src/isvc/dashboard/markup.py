@@ -159,7 +159,7 @@ def container_text(container: ContainerView) -> str:
         if container.ready:
             return "ready"
         return "copying the model" if container.purpose is Purpose.STORAGE else "running"
-    if container.state is ContainerState.ENDED:
+    if container.state is ContainerState.TERMINATED:
         if container.exit_code == 0:
             took = _between(container.started_at, container.ended_at)
             return "done" + (f" in {duration(took)}" if took is not None else "")
@@ -170,7 +170,7 @@ def container_text(container: ContainerView) -> str:
 def container_end(container: ContainerView) -> str:
     """Return how a container that waits or runs again has ended before: its reason and its exit code."""
     last = container.last
-    if last is None or container.state is ContainerState.ENDED:
+    if last is None or container.state is ContainerState.TERMINATED:
         return ""
     said = [last.reason, f"exit code {last.exit_code}" if last.exit_code is not None else ""]
     return f"last ended: {text}" if (text := ", ".join(filter(None, said))) else ""
@@ -193,7 +193,7 @@ def container_tone(container: ContainerView) -> str:
     """Return the class of a container's state."""
     if container.state is ContainerState.WAITING:
         return "failed" if container.exit_code else "waiting"
-    if container.state is ContainerState.ENDED:
+    if container.state is ContainerState.TERMINATED:
         return "failed" if container.exit_code else "done"
     return "ready" if container.ready else "starting"
 
@@ -207,7 +207,7 @@ def condition_tone(condition: ConditionView) -> str:
 
 @dataclass(frozen=True)
 class HopShare:
-    """A place on the way of a request, and the share of the requests that come to it, in per cent."""
+    """A place on the request path, and the share of the requests that come to it, in per cent."""
 
     name: str
     kind: str

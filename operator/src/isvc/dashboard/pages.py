@@ -1,4 +1,4 @@
-"""The pages: all services, and one service from several sides. Each is sent whole, then its changes by a stream."""
+"""The pages: all services, and one service on several tabs. Each is sent whole, then its changes by a stream."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True)
-class Side:
+class Tab:
     """A page about a service: its title, and how often it is drawn again while nothing changes."""
 
     title: str
     redrawn: float = HEARTBEAT  # seconds without a change, after which a part may look different
 
 
-SIDES: Mapping[str, Side] = {
-    "": Side("Overview"),
-    "timeline": Side("Timeline", redrawn=1.0),
-    "logs": Side("Logs"),
-    "request": Side("Request"),
-    "charts": Side("Charts"),
-    "yaml": Side("YAML"),
+# By the last part of the path, which is also the name of the template. The routes and the tabs are made from it.
+TABS: Mapping[str, Tab] = {
+    "": Tab("Overview"),
+    "timeline": Tab("Timeline", redrawn=1.0),
+    "logs": Tab("Logs"),
+    "request": Tab("Request"),
+    "charts": Tab("Charts"),
+    "yaml": Tab("YAML"),
 }
 
 
@@ -63,12 +64,13 @@ class Pages:
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes."""
+        tabs = "|".join(filter(None, TABS))
         return (
             web.get("/", self.services),
             web.get("/events", self.services_events),
             web.get("/services/{namespace}/{name}", self.service),
             web.get("/services/{namespace}/{name}/events", self.service_events),
-            web.get("/services/{namespace}/{name}/{side:timeline|logs|request|charts|yaml}", self.service),
+            web.get(f"/services/{{namespace}}/{{name}}/{{tab:{tabs}}}", self.service),
         )
 
     # --- all services -------------------------------------------------------------------------------------
@@ -128,37 +130,35 @@ class Pages:
     async def service(self, request: web.Request) -> web.Response:
         """Return a page about one service."""
         key, service = self.find(request)
-        viewer, side = request[VIEWER], request.match_info.get("side", "")
-        parts = self._parts(viewer, key, service, side)
-        template, context = f"{side or 'overview'}.html", self._context(side)
-        return self._page(
-            template, viewer=viewer, key=key, service=service, side=side, sides=SIDES, parts=parts, **context
-        )
+        viewer, tab = request[VIEWER], request.match_info.get("tab", "")
+        parts = self._parts(viewer, key, service, tab)
+        template, context = f"{tab or 'overview'}.html", self._context(tab)
+        return self._page(template, viewer=viewer, key=key, service=service, tab=tab, tabs=TABS, parts=parts, **context)
 
     async def service_events(self, request: web.Request) -> web.StreamResponse:
         """Send the parts of a page that change; for the charts, also each new point."""
         key, _ = self.find(request)
-        viewer, side = request[VIEWER], request.query.get("side", "")
-        if side not in SIDES:
+        viewer, tab = request[VIEWER], request.query.get("tab", "")
+        if tab not in TABS:
             raise HttpRefusal(404, "there is no such page")
         async with self._streams.begin(request) as stream:
-            with self._feed.watched() as changes, self._scraping.watching([key] if side == "charts" else []):
+            with self._feed.watched() as changes, self._scraping.watching([key] if tab == "charts" else []):
                 changed, sent, last, loop = frozenset((key,)), Parts(), 0.0, asyncio.get_running_loop()
                 beaten = loop.time()
                 while True:
                     if key in changed:
-                        await self._send_parts(stream, viewer, key, side, sent)
+                        await self._send_parts(stream, viewer, key, tab, sent)
                         last = await self._send_points(stream, key, last)
                     elif not changed:
-                        await self._send_parts(stream, viewer, key, side, sent)
+                        await self._send_parts(stream, viewer, key, tab, sent)
                         if loop.time() - beaten >= HEARTBEAT:
                             await stream.beat()
                             beaten = loop.time()
-                    changed = await changes.wait(SIDES[side].redrawn)
+                    changed = await changes.wait(TABS[tab].redrawn)
 
-    async def _send_parts(self, stream: EventStream, viewer: Viewer, key: ServiceKey, side: str, sent: Parts) -> None:
+    async def _send_parts(self, stream: EventStream, viewer: Viewer, key: ServiceKey, tab: str, sent: Parts) -> None:
         service = self._feed.service(key, viewer.hidden(key)) if viewer.may_see(key) else None
-        parts = self._parts(viewer, key, service, side) if service else {"head": self._part("gone", key=key)}
+        parts = self._parts(viewer, key, service, tab) if service else {"head": self._part("gone", key=key)}
         different = {name: html for name, html in parts.items() if sent.get(name) != html}
         sent.update(different)
         if different:
@@ -179,17 +179,17 @@ class Pages:
             raise HttpRefusal(404, f"there is no service {key.name} in namespace {key.namespace}")
         return key, service
 
-    def _parts(self, viewer: Viewer, key: ServiceKey, service: ServiceView, side: str) -> Parts:
-        parts = {"head": self._part("head", key=key, service=service, sides=SIDES, side=side)}
-        if side == "":
+    def _parts(self, viewer: Viewer, key: ServiceKey, service: ServiceView, tab: str) -> Parts:
+        parts = {"head": self._part("head", key=key, service=service, tabs=TABS, tab=tab)}
+        if tab == "":
             parts["overview"] = self._part("overview", key=key, service=service)
-        if side == "timeline":
+        if tab == "timeline":
             line = line_of(service, datetime.now(UTC))
             parts["start"] = self._part("start", line=line)
             parts["history"] = self._part("history", line=line, history=service.history)
-        if side == "logs":
+        if tab == "logs":
             parts["container"] = self._part("containers", service=service)
-        if side == "yaml" and (found := self._source.related(key)):
+        if tab == "yaml" and (found := self._source.related(key)):
             related = found.without(viewer.hidden(key))
             body = related.service
             parts["yaml"] = self._part(
@@ -201,8 +201,8 @@ class Pages:
             )
         return parts
 
-    def _context(self, side: str) -> dict[str, Any]:
-        return {"lines_kept": limits.DASHBOARD_LOG_LINES} if side == "logs" else {}
+    def _context(self, tab: str) -> dict[str, Any]:
+        return {"lines_kept": limits.DASHBOARD_LOG_LINES} if tab == "logs" else {}
 
     # --- templates ------------------------------------------------------------------------------------------
 

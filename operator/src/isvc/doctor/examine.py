@@ -1,4 +1,4 @@
-"""Reads what the checks are about, with the caller's own rights, and judges it."""
+"""Reads what the checks are about, with the caller's own rights, and checks it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from isvc.crds import RESOURCES, CustomResource
-from isvc.doctor.judge import (
+from isvc.doctor.checks import (
     Check,
     Right,
     Verdict,
-    judge_crd,
-    judge_gateway,
-    judge_ingress_classes,
-    judge_operator,
-    judge_rights,
-    judge_runtimes,
-    judge_settings,
-    judge_storage_secret,
-    judge_version,
+    check_crd,
+    check_gateway,
+    check_ingress_classes,
+    check_operator,
+    check_rights,
+    check_runtimes,
+    check_settings,
+    check_storage_secret,
+    check_version,
     minor_version,
 )
 from isvc.source.inputs import Inputs, list_all, read_inputs
@@ -83,7 +83,7 @@ class Examination:
         except KubeError as error:
             yield Check("cluster", Verdict.PROBLEM, str(error))
             return
-        yield judge_version(version, self.server) if version else _unread_version(self.server)
+        yield check_version(version, self.server) if version else _unread_version(self.server)
         for check in await asyncio.gather(*map(self._crd, RESOURCES)):
             yield check
         operator = await self._operator()
@@ -106,7 +106,7 @@ class Examination:
             found = await self._read_if_any(_CRDS + resource.name)
         except KubeError as error:
             return _unknown(f"crd {resource.name}", error)
-        return judge_crd(resource, found, __version__)
+        return check_crd(resource, found, __version__)
 
     async def _operator(self) -> tuple[Check, str]:
         """Return the check, and the operator's own namespace."""
@@ -120,7 +120,7 @@ class Examination:
         except KubeError as error:
             return _unknown("operator", error), _HOME
         found = list(listed.get("items") or ())
-        return judge_operator(found, __version__), found[0]["metadata"]["namespace"] if found else _HOME
+        return check_operator(found, __version__), found[0]["metadata"]["namespace"] if found else _HOME
 
     async def _namespace(self) -> Check | None:
         """Return that the namespace does not exist; who may not read it can still have rights in it."""
@@ -140,7 +140,7 @@ class Examination:
             allowed = await asyncio.gather(*map(self._may, rights))
         except KubeError as error:
             return _unknown("rights", error)
-        return judge_rights([right for right, may in zip(rights, allowed, strict=True) if not may], self.namespace)
+        return check_rights([right for right, may in zip(rights, allowed, strict=True) if not may], self.namespace)
 
     async def _storage_secret(self, config: OperatorConfig) -> Check:
         name = config.credentials.storage_spec_secret_name
@@ -151,7 +151,7 @@ class Examination:
             return Check("storage secret", Verdict.OK, message)
         except KubeError as error:
             return _unknown("storage secret", error)
-        return judge_storage_secret(name, self.namespace, found)
+        return check_storage_secret(name, self.namespace, found)
 
     async def _may(self, right: Right) -> bool:
         review = requests.review_own_access(right.verb, right.group, right.resource, self.namespace)
@@ -162,7 +162,7 @@ class Examination:
         try:
             found = await self._read_if_any(requests.path_of("ConfigMap", home, CONFIG_MAP))
             data = dict((found or {}).get("data") or {})
-            return parse_config(data), list(judge_settings(ignored_settings(data)))
+            return parse_config(data), list(check_settings(ignored_settings(data)))
         except ConfigError as error:
             message = one_line(f"{error}; until then the operator uses the previous one")
             return OperatorConfig(), [Check("configuration", Verdict.PROBLEM, message)]
@@ -175,11 +175,11 @@ class Examination:
             return Check("ingress", Verdict.OK, "disableIngressCreation is set: services get no route")
         try:
             if not ingress.enable_gateway_api:
-                return judge_ingress_classes(ingress, await list_all(self.api, _CLASSES))
+                return check_ingress_classes(ingress, await list_all(self.api, _CLASSES))
             installed = await self.discovery.has("HTTPRoute")
             namespace, name = ingress.gateway
             path = f"/apis/{GATEWAY_API}/v1/namespaces/{namespace}/gateways/{name}"
-            return judge_gateway(ingress, installed=installed, gateway=await self._read_if_any(path))
+            return check_gateway(ingress, installed=installed, gateway=await self._read_if_any(path))
         except KubeError as error:
             return _unknown("ingress", error)
 
@@ -189,7 +189,7 @@ class Examination:
             lists = [await list_all(self.api, kind_named(kind), namespace) for kind, namespace in kinds]
         except KubeError as error:
             return _unknown("runtimes", error)
-        return judge_runtimes([item for items in lists for item in items])
+        return check_runtimes([item for items in lists for item in items])
 
     async def _services(self, config: OperatorConfig) -> AsyncIterator[Check]:
         """Yield a line for each service of the namespace that cannot be served, or one for all."""

@@ -121,11 +121,11 @@ def _user(
 ) -> Iterator[PlanLine]:
     where = f"Deployment {deployment}, container {after['name']}"
     user, non_root = (_effective(after, pods[1], field) for field in ("runAsUser", "runAsNonRoot"))
-    cure = f"set securityContext.runAsUser of {after['name']} to the user of its image's files"
+    fix = f"set securityContext.runAsUser of {after['name']} to the user of its image's files"
     if restricted and (user == 0 or non_root is not True):
-        yield blocking(f"{where}: runs as root, which its namespace refuses (Pod Security restricted); {cure}")
+        yield blocking(f"{where}: runs as root, which its namespace refuses (Pod Security restricted); {fix}")
     elif non_root and user is None and not (before and _effective(before, pods[0], "runAsNonRoot")):
-        yield warning(f"{where}: must not run as root from now on; if its image does, it does not start: {cure}")
+        yield warning(f"{where}: must not run as root from now on; if its image does, it does not start: {fix}")
     if _read_only(after) and not (before and _read_only(before)):
         yield warning(f"{where}: its root file system becomes read-only; mount an emptyDir where it writes")
 
@@ -136,11 +136,11 @@ def _initializer(deployment: str, after: Manifest) -> Iterator[PlanLine]:
         if container["name"] != CONTAINER_INITIALIZER or not _KSERVES_INITIALIZER.search(container.get("image", "")):
             continue
         where = f"Deployment {deployment}: {container['image']}"
-        cure = "delete the ClusterStorageContainer, or the image in inferenceservice-config, that names it"
+        fix = "delete the ClusterStorageContainer, or the image in inferenceservice-config, that names it"
         if any("pvc://" in text for text in container.get("args", ())):
-            yield blocking(f"{where} cannot copy from pvc://; {cure}")
+            yield blocking(f"{where} cannot copy from pvc://; {fix}")
         elif _read_only(container):
-            yield warning(f"{where} may not start with a read-only root file system; {cure}")
+            yield warning(f"{where} may not start with a read-only root file system; {fix}")
 
 
 # --- what leads to the pods --------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from isvc.view.cures import cure_for
+from isvc.view.fixes import fix_for
 from isvc.view.pods import failure_of, log_of, pods_seen, progress_line, seen_failure
+from isvc.view.request_path import shares_of
 from isvc.view.source import Related
 from isvc.view.values import ComponentView, Failure, HealthStatus
-from isvc.view.way import shares_of
 from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest, find, labels_of, name_of
@@ -101,7 +101,7 @@ def _observed(related: Related, kind: str, name: str, deployment: Manifest | Non
 def _failure(observed: ComponentObservation, reason: str, message: str) -> Failure:
     if observed.failure and observed.failure.reason == reason:
         return seen_failure(observed.failure, observed.log)
-    return Failure(reason=reason, cause=message, cure=cure_for(reason))
+    return Failure(reason=reason, cause=message, fix=fix_for(reason))
 
 
 def _rolled_out_at(deployment: Manifest | None) -> str | None:

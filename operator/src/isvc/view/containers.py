@@ -65,4 +65,4 @@ def _ended(terminated: Mapping[str, Any]) -> ContainerEnd:
 def _state(state: Mapping[str, Any]) -> ContainerState:
     if "running" in state:
         return ContainerState.RUNNING
-    return ContainerState.ENDED if "terminated" in state else ContainerState.WAITING
+    return ContainerState.TERMINATED if "terminated" in state else ContainerState.WAITING

@@ -1,4 +1,4 @@
-"""Why a service does not serve: one cause first, its evidence and its cure, then what else is worth knowing. Pure."""
+"""Why a service does not serve: one cause first, its evidence and its fix, then what else is worth knowing. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from isvc.view.cures import SEE_MESSAGE, cure_for
+from isvc.view.fixes import SEE_MESSAGE, fix_for
 from isvc.view.values import (
     ComponentView,
     ConditionView,
@@ -62,18 +62,18 @@ def diagnose(service: ServiceView) -> Diagnosis:
 
 
 def _causes(service: ServiceView) -> Iterator[Finding]:
-    if service.health is HealthStatus.ENDING:
-        yield Finding(reason="Deleted", cause="the service is being deleted", cure="wait until it is gone")
+    if service.health is HealthStatus.TERMINATING:
+        yield Finding(reason="Deleted", cause="the service is being deleted", fix="wait until it is gone")
     elif _is_behind(service):
-        yield Finding(reason=NOT_PROCESSED, cause=_behind(service), cure=cure_for(NOT_PROCESSED))
+        yield Finding(reason=NOT_PROCESSED, cause=_behind(service), fix=fix_for(NOT_PROCESSED))
     elif service.health is HealthStatus.STOPPED:
-        cure = f"kubectl annotate isvc {service.name} serving.kserve.io/stop-"
-        yield Finding(reason="Stopped", cause="the service is stopped by its annotation", cure=cure)
+        fix = f"kubectl annotate isvc {service.name} serving.kserve.io/stop-"
+        yield Finding(reason="Stopped", cause="the service is stopped by its annotation", fix=fix)
     elif service.failure is not None:
         yield Finding(**vars(service.failure))
     elif service.health is HealthStatus.STARTING:
-        cure = _STARTING_CURES.get(service.stage, "wait; isvc status -w shows what comes next")
-        yield Finding(reason=service.stage, cause=service.message or "the service is starting", cure=cure)
+        fix = _STARTING_CURES.get(service.stage, "wait; isvc status -w shows what comes next")
+        yield Finding(reason=service.stage, cause=service.message or "the service is starting", fix=fix)
 
 
 def _is_behind(service: ServiceView) -> bool:
@@ -102,7 +102,7 @@ def _warnings(service: ServiceView, found: Sequence[Failure]) -> Iterator[Findin
     if service.health is HealthStatus.READY:
         yield from (_without_pods(item) for item in service.components if item.wanted == 0)
     for item in service.conditions:
-        finding = Finding(reason=item.reason, cause=item.message, cure=cure_for(item.reason))
+        finding = Finding(reason=item.reason, cause=item.message, fix=fix_for(item.reason))
         if item.severity == _WARNING and item.status == "False" and not _is_among(finding, found):
             yield finding
     if service.health is HealthStatus.READY:
@@ -111,7 +111,7 @@ def _warnings(service: ServiceView, found: Sequence[Failure]) -> Iterator[Findin
 
 def _without_pods(component: ComponentView) -> Finding:
     cause = f"the {component.kind} {component.name} is scaled to zero: it has no pod that serves requests"
-    return Finding(reason=SCALED_TO_ZERO, cause=cause, cure=f"{cure_for(SCALED_TO_ZERO)} {component.name} --replicas=1")
+    return Finding(reason=SCALED_TO_ZERO, cause=cause, fix=f"{fix_for(SCALED_TO_ZERO)} {component.name} --replicas=1")
 
 
 def _is_false(item: ConditionView) -> bool:
@@ -119,7 +119,7 @@ def _is_false(item: ConditionView) -> bool:
 
 
 def _not_ready(item: ConditionView) -> Finding:
-    return Finding(reason=item.reason, cause=item.message, cure=cure_for(item.reason))
+    return Finding(reason=item.reason, cause=item.message, fix=fix_for(item.reason))
 
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
@@ -143,7 +143,7 @@ def _completed(finding: Finding, service: ServiceView) -> Finding:
     warned = [
         item for item in service.history if item.source is HistorySource.EVENT and item.warning and item.about in about
     ]
-    return replace(finding, cure=finding.cure or SEE_MESSAGE, evidence=[*restarts, *map(_event, warned[-_EVENTS:])])
+    return replace(finding, fix=finding.fix or SEE_MESSAGE, evidence=[*restarts, *map(_event, warned[-_EVENTS:])])
 
 
 def _concerns(finding: Finding, pod: PodView) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from isvc.view.containers import containers_of
-from isvc.view.cures import cure_for
+from isvc.view.fixes import fix_for
 from isvc.view.progress import progress_in
 from isvc.view.source import Related
 from isvc.view.values import DownloadProgress, Failure, HealthStatus, PodView, Purpose
@@ -55,7 +55,7 @@ def seen_failure(failure: PodFailure, log: str) -> Failure:
     return Failure(
         reason=failure.reason,
         cause=failure.cause,
-        cure=failure.cure or cure_for(failure.reason, failure.exit_code),
+        fix=failure.fix or fix_for(failure.reason, failure.exit_code),
         location=failure.location,
         exit_code=failure.exit_code,
         log=log if failure.has_log else "",
@@ -100,7 +100,7 @@ def _progress(pod: Pod, related: Related) -> DownloadProgress | None:
 
 def _health(pod: Pod, *, ready: bool, failed: bool) -> HealthStatus:
     if pod["metadata"].get("deletionTimestamp"):
-        return HealthStatus.ENDING
+        return HealthStatus.TERMINATING
     if pod.get("status", {}).get("phase") == "Succeeded":
         return HealthStatus.STOPPED
     if ready:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isvc.view.components import components_seen
-from isvc.view.cures import cure_for
+from isvc.view.fixes import fix_for
 from isvc.view.history import history_of
+from isvc.view.request_path import request_path_of
 from isvc.view.runtime import runtime_of
 from isvc.view.shapes import well_formed
 from isvc.view.source import Related
 from isvc.view.values import ComponentView, ConditionView, Failure, HealthStatus, ServiceView
-from isvc.view.way import way_of
 from isvc_operator.api.names import READY, STOPPED
 from isvc_operator.manifests import Manifest
 
@@ -43,7 +43,7 @@ def view_of(related: Related) -> ServiceView:
         url=status.get("url", ""),
         runtime=runtime_of(related),
         components=components,
-        way=[] if idle else way_of(related.service, related.children, components),
+        request_path=[] if idle else request_path_of(related.service, related.children, components),
         conditions=[_seen(item) for item in status.get("conditions", ())],
         history=history_of(related),
         failure=failure,
@@ -52,7 +52,7 @@ def view_of(related: Related) -> ServiceView:
 
 def _idle(service: Manifest) -> HealthStatus | None:
     if service["metadata"].get("deletionTimestamp"):
-        return HealthStatus.ENDING
+        return HealthStatus.TERMINATING
     return HealthStatus.STOPPED if _condition(service, STOPPED).get("status") == "True" else None
 
 
@@ -63,7 +63,7 @@ def _failure(ready: Mapping[str, Any], components: Sequence[ComponentView]) -> F
     if named or ready.get("status") != "False":
         return named or next(iter(failures), None)
     reason = ready.get("reason", "")
-    return Failure(reason=reason, cause=ready.get("message", ""), cure=cure_for(reason))
+    return Failure(reason=reason, cause=ready.get("message", ""), fix=fix_for(reason))
 
 
 def _condition(service: Manifest, type_: str) -> Mapping[str, Any]:

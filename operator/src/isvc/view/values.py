@@ -18,7 +18,7 @@ class HealthStatus(Enum):
     STARTING = "Starting"
     FAILED = "Failed"
     STOPPED = "Stopped"
-    ENDING = "Ending"
+    TERMINATING = "Terminating"
 
 
 class ContainerState(Enum):
@@ -26,7 +26,7 @@ class ContainerState(Enum):
 
     WAITING = "Waiting"
     RUNNING = "Running"
-    ENDED = "Ended"
+    TERMINATED = "Terminated"
 
 
 class Purpose(Enum):
@@ -40,14 +40,14 @@ class Purpose(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why a service, a component or a pod is not ready: one cause, its evidence and its cure.
+    """Why a service, a component or a pod is not ready: one cause, its evidence and its fix.
 
     ``reason`` is that of the condition, ``location`` the pod and the container; ``log`` has the last lines.
     """
 
     reason: str
     cause: str
-    cure: str = ""
+    fix: str = ""
     location: str = ""
     exit_code: int | None = None
     log: str = ""
@@ -177,7 +177,7 @@ class Moment:
 
 @dataclass(frozen=True, kw_only=True)
 class Hop:
-    """A step on the way of a request: ``Ingress``, ``transformer``, ``predictor``; ``weight`` is in per cent."""
+    """A step on the request path: ``Ingress``, ``transformer``, ``predictor``; ``weight`` is in per cent."""
 
     name: str
     kind: str
@@ -212,7 +212,7 @@ class ServiceView:
     url: str = ""
     runtime: RuntimeView | None = None
     components: Sequence[ComponentView] = ()
-    way: Sequence[Hop] = ()
+    request_path: Sequence[Hop] = ()
     conditions: Sequence[ConditionView] = ()
     history: Sequence[Moment] = ()
     failure: Failure | None = None

@@ -1,4 +1,4 @@
-"""Containers as Kubernetes has them: merged (contract §3.3), looked up, and completed with what they lack."""
+"""Containers as Kubernetes has them: merged (docs/kserve.md), looked up, and completed with what they lack."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def with_tag(image: str, tag: str) -> str:
 
 
 def is_grpc(port: str) -> bool:
-    """Whether a port of this name is for gRPC, by KServe's convention (contract §4.4)."""
+    """Whether a port of this name is for gRPC, by KServe's convention (docs/kserve.md)."""
     return any(part in port.lower() for part in ("grpc", "h2c"))
 
 

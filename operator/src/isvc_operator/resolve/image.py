@@ -1,4 +1,4 @@
-"""Step: the tag of the server's image, by the version that the service asks for, or by its GPUs (contract §3.5)."""
+"""Step: the tag of the server's image, by the version that the service asks for, or by its GPUs (docs/kserve.md)."""
 
 from __future__ import annotations
 

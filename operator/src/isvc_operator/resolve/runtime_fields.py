@@ -20,7 +20,7 @@ from isvc_operator.resolve.context import Context
 from isvc_operator.resolve.placeholders import fill_all, fill_container, values_of
 from isvc_operator.resolve.server_types import defaults_of, with_defaults_of_type
 
-# Pod fields that a runtime may set (contract §1.4), in addition to its containers and the lists below. The user's win.
+# Pod fields that a runtime may set (docs/kserve.md), in addition to its containers and the lists below. The user's win.
 _POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "schedulerName")
 # Lists of the pod whose items have names; those of the runtime and of the user are merged.
 _NAMED_ITEMS = ("volumes", "imagePullSecrets", "resourceClaims")

@@ -1,4 +1,4 @@
-"""What KServe does for each type of server: labels, variables and arguments (contract §1.6, §3.5)."""
+"""What KServe does for each type of server: labels, variables and arguments (docs/kserve.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of the transformer and the explainer, whose servers get the predictor's address (contract §6.1).
+"""Steps of the transformer and the explainer, whose servers get the predictor's address (docs/transformers.md).
 
 As with KServe, flags of its model server are appended to their arguments, unless the user has given them. In addition
 the predictor's protocol is passed on if it is not v1, the default of a transformer.

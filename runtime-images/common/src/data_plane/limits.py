@@ -5,6 +5,10 @@ This module has constants only, each with its unit in the comment above it.
 
 from __future__ import annotations
 
+# Bytes of a request's body, where neither config.properties nor a flag says more: TorchServe's own default.
+MAX_REQUEST = 6_553_500
+# The same, for servers that are built with the SDK.
+MAX_SDK_REQUEST = 100 * 1024 * 1024
 # Bytes of the request line and all headers. Proxies accept less, and cookies and tokens need far less.
 MAX_HEAD = 64 * 1024
 # Bytes of a streamed response that may wait for a client that reads more slowly than the model writes.

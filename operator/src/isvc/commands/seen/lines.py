@@ -28,7 +28,7 @@ _STYLES: Final = {
     HealthStatus.STARTING: Style.WARNING,
     HealthStatus.FAILED: Style.ERROR,
     HealthStatus.STOPPED: Style.FAINT,
-    HealthStatus.ENDING: Style.FAINT,
+    HealthStatus.TERMINATING: Style.FAINT,
 }
 _BAR: Final = 20  # characters
 _STAGE: Final = 40  # bytes of a reason
@@ -84,7 +84,7 @@ def tree(service: ServiceView, now: datetime) -> Iterator[Line]:
         "url": service.url,
         "runtime": f"{service.runtime.name}: {service.runtime.why}".rstrip(": ") if service.runtime else "",
         "age": age(service.created_at, now),
-        "way": _way(service),
+        "path": _request_path(service),
     }
     for name, text in facts.items():
         if text:
@@ -111,7 +111,7 @@ def history_lines(service: ServiceView) -> Iterator[Line]:
 
 
 def finding_lines(finding: Failure) -> Iterator[Line]:
-    """Yield the reason, the cause, the place, the evidence, the last log lines and the cure."""
+    """Yield the reason, the cause, the place, the evidence, the last log lines and the fix."""
     yield [_label("reason", Style.ERROR), one_line(finding.reason)]
     yield [_label("cause", Style.ERROR), _paragraph(finding.cause)]
     if finding.location:
@@ -121,8 +121,8 @@ def finding_lines(finding: Failure) -> Iterator[Line]:
         yield [_label("" if index else "evidence", Style.STRONG), one_line(text)]
     for index, text in enumerate(finding.log.strip().splitlines()):
         yield [_label("" if index else "log", Style.STRONG), f"| {text}"]
-    if finding.cure:
-        yield [_label("cure", Style.OK), finding.cure]
+    if finding.fix:
+        yield [_label("fix", Style.OK), finding.fix]
 
 
 def _label(text: str, style: Style) -> Styled:
@@ -185,7 +185,7 @@ def _pod(pod: PodView, now: datetime, indent: str, *, last: bool) -> Iterator[Li
 def _container(container: ContainerView) -> Iterator[Cell]:
     yield container.name
     style = Style.ERROR if container.exit_code else Style.OK if container.ready else Style.FAINT
-    if container.state is ContainerState.ENDED and not container.exit_code:
+    if container.state is ContainerState.TERMINATED and not container.exit_code:
         style = Style.FAINT
     yield Styled(container.state.value, style)
     notes = [
@@ -226,11 +226,15 @@ def _stage(service: ServiceView) -> str:
     return service.failure.reason if service.failure else service.stage
 
 
-def _way(service: ServiceView) -> str:
-    """Return the places on the way of a request, with the weights of several targets."""
+def _request_path(service: ServiceView) -> str:
+    """Return the places on the request path, with the weights of several targets."""
     steps: list[str] = []
-    for name in dict.fromkeys(hop.name for hop in service.way):
-        weights = [f"{hop.target} {hop.weight} %" for hop in service.way if hop.name == name and hop.weight is not None]
+    for name in dict.fromkeys(hop.name for hop in service.request_path):
+        weights = [
+            f"{hop.target} {hop.weight} %"
+            for hop in service.request_path
+            if hop.name == name and hop.weight is not None
+        ]
         steps.append(f"{name} ({', '.join(weights)})" if weights else name)
     return " → ".join(steps)
 

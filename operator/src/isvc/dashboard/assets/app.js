@@ -127,7 +127,7 @@ document.addEventListener("htmx:after:swap", (event) => {
   if (text && text !== announced) document.getElementById("announced").textContent = announced = text;
 });
 
-document.querySelector(".sides [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
 tick();
 setInterval(tick, 1000);
 showWanted();

@@ -16,6 +16,7 @@ from data_plane.errors import InvalidRequest, UpstreamBroken
 from data_plane.limits import ON_LOOP_BYTES
 from data_plane.protocol import json_text
 from data_plane.protocol.v2 import tensors
+from data_plane.protocol.v2.datatypes import COPIED
 from data_plane.protocol.v2.document import (
     JSON_LENGTH,
     Parameter,
@@ -31,7 +32,7 @@ from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, Tensor
 from data_plane.protocol.v2.tensors import Tensor
 
 # Binary data of these types is copied; with a backslash, the name of a type may be escaped.
-_COPIED = (b"BYTES", b"BF16", b"\\")
+_COPIED = (*map(str.encode, COPIED), b"\\")
 
 
 def weight(body: bytes, json_length: int | None = None) -> int:

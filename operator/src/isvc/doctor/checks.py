@@ -66,7 +66,7 @@ def minor_version(version: Mapping[str, Any]) -> int:
     return int(minor[0]) if minor else 0
 
 
-def judge_storage_secret(name: str, namespace: str, found: Manifest | None) -> Check:
+def check_storage_secret(name: str, namespace: str, found: Manifest | None) -> Check:
     """Judge the secret with the places that ``storage.key`` names; most services need none."""
     subject = "storage secret"
     if found is None:
@@ -77,7 +77,7 @@ def judge_storage_secret(name: str, namespace: str, found: Manifest | None) -> C
     return Check(subject, Verdict.OK, f"{name} has the keys {listed}" if keys else f"{name} is empty")
 
 
-def judge_version(version: Mapping[str, Any], server: str) -> Check:
+def check_version(version: Mapping[str, Any], server: str) -> Check:
     """Judge the version of the API server."""
     name = str(version.get("gitVersion", "of an unknown version"))
     if version.get("major") == "1" and minor_version(version) >= _OLDEST:
@@ -85,7 +85,7 @@ def judge_version(version: Mapping[str, Any], server: str) -> Check:
     return Check("cluster", Verdict.PROBLEM, f"Kubernetes {name} is older than 1.{_OLDEST}; upgrade the cluster")
 
 
-def judge_crd(resource: CustomResource, found: Manifest | None, version: str) -> Check:
+def check_crd(resource: CustomResource, found: Manifest | None, version: str) -> Check:
     """Judge an installed CRD beside the one of this version."""
     subject = f"crd {resource.name}"
     if found is None:
@@ -109,7 +109,7 @@ def judge_crd(resource: CustomResource, found: Manifest | None, version: str) ->
     return Check(subject, Verdict.OK, f"installed, as in {version}")
 
 
-def judge_operator(found: Sequence[Manifest], version: str) -> Check:
+def check_operator(found: Sequence[Manifest], version: str) -> Check:
     """Judge the Deployments of the operator."""
     if not found:
         return Check("operator", Verdict.PROBLEM, "no Deployment isvc-operator exists; install it (docs/install.md)")
@@ -139,7 +139,7 @@ def judge_operator(found: Sequence[Manifest], version: str) -> Check:
     return Check("operator", Verdict.OK, f"{name} is ready ({ready} of {wanted}): {images[0]}")
 
 
-def judge_rights(missing: Sequence[Right], namespace: str) -> Check:
+def check_rights(missing: Sequence[Right], namespace: str) -> Check:
     """Judge what the caller may do with services of a namespace."""
     if not missing:
         return Check("rights", Verdict.OK, f"you may use services and their pods in namespace {namespace}")
@@ -149,7 +149,7 @@ def judge_rights(missing: Sequence[Right], namespace: str) -> Check:
     )
 
 
-def judge_ingress_classes(config: IngressConfig, classes: Sequence[Manifest]) -> Check:
+def check_ingress_classes(config: IngressConfig, classes: Sequence[Manifest]) -> Check:
     """Judge whether a controller takes the Ingresses that are rendered."""
     names = {item["metadata"]["name"]: item.get("spec", {}).get("controller", "?") for item in classes}
     wanted = config.ingress_class_name
@@ -173,7 +173,7 @@ def judge_ingress_classes(config: IngressConfig, classes: Sequence[Manifest]) ->
     )
 
 
-def judge_gateway(config: IngressConfig, *, installed: bool, gateway: Manifest | None) -> Check:
+def check_gateway(config: IngressConfig, *, installed: bool, gateway: Manifest | None) -> Check:
     """Judge the Gateway that HTTPRoutes are attached to."""
     name = config.kserve_ingress_gateway
     if not installed:
@@ -190,7 +190,7 @@ def judge_gateway(config: IngressConfig, *, installed: bool, gateway: Manifest |
     return Check("ingress", Verdict.OK, f"Gateway {name} is programmed")
 
 
-def judge_runtimes(runtimes: Sequence[Manifest]) -> Check:
+def check_runtimes(runtimes: Sequence[Manifest]) -> Check:
     """Judge the runtimes that services of a namespace can have."""
     names = sorted(item["metadata"]["name"] for item in runtimes if not item.get("spec", {}).get("disabled"))
     if names:
@@ -198,7 +198,7 @@ def judge_runtimes(runtimes: Sequence[Manifest]) -> Check:
     return Check("runtimes", Verdict.PROBLEM, "no runtime is installed; apply manifests/runtimes (docs/install.md)")
 
 
-def judge_settings(ignored: Iterable[str]) -> Iterator[Check]:
+def check_settings(ignored: Iterable[str]) -> Iterator[Check]:
     """Judge the settings of ``inferenceservice-config``: one line for each that has no effect."""
     lines = [Check("configuration", Verdict.WARNING, one_line(f"no effect: {it}; remove it")) for it in ignored]
     yield from lines or [Check("configuration", Verdict.OK, "every setting of inferenceservice-config is used")]

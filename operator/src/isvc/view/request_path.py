@@ -1,4 +1,4 @@
-"""The way of a request: from the Ingress or the route to the components. Pure."""
+"""Request path: from the Ingress or the route to the components. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shares_of(service: str, children: Iterable[Manifest]) -> Mapping[str, int]:
     return {}
 
 
-def way_of(service: Manifest, children: Sequence[Manifest], components: Sequence[ComponentView]) -> list[Hop]:
+def request_path_of(service: Manifest, children: Sequence[Manifest], components: Sequence[ComponentView]) -> list[Hop]:
     """Return the steps of a request: one for each pair of a place and where requests go from there."""
     name, kinds = name_of(service), {item.name: item.kind for item in components}
     entry = _entry(service, children)

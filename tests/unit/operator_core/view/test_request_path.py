@@ -1,13 +1,13 @@
-"""The way of a request, from its host to the predictor."""
+"""Request path, from its host to the predictor."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from isvc.view.request_path import request_path_of, shares_of
 from isvc.view.shapes import well_formed
 from isvc.view.source import Related
 from isvc.view.values import ComponentView, HealthStatus, Hop
-from isvc.view.way import shares_of, way_of
 from tests.support.builders import a_service_body
 
 HOST = "torchserve.models.example.com"
@@ -39,7 +39,7 @@ def a_route(**weights: int) -> dict[str, Any]:
 
 def way(*components: ComponentView, children: tuple[dict[str, Any], ...], status: Any = None) -> list[Hop]:
     related = well_formed(Related(service=a_service_body(status=status), children=children))
-    return way_of(related.service, related.children, components)
+    return request_path_of(related.service, related.children, components)
 
 
 def test_a_request_goes_by_the_transformer_to_the_predictor() -> None:

@@ -64,7 +64,7 @@ _BY_EXIT_CODE: Final[Mapping[int, str]] = {
 }
 
 
-def cure_for(reason: str, exit_code: int | None = None) -> str:
+def fix_for(reason: str, exit_code: int | None = None) -> str:
     """Return what to do about a failure with this reason; empty if there is no advice for it."""
     by_code = _BY_EXIT_CODE.get(exit_code or 0) if reason == "StorageInitializerFailed" else None
     return by_code or _BY_REASON.get(reason, "")

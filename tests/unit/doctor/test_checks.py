@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from isvc.crds import RESOURCES, build_crd
-from isvc.doctor import judge
-from isvc.doctor.judge import Check, Verdict
+from isvc.doctor import checks
+from isvc.doctor.checks import Check, Verdict
 from isvc_operator.config import IngressConfig
 
 CRD = RESOURCES[0]
@@ -30,7 +30,7 @@ def said(check: Check) -> tuple[str, str]:
     ids=["the oldest", "a provider's", "too old", "unknown"],
 )
 def test_a_cluster_has_a_version(version: dict[str, str], verdict: Verdict) -> None:
-    assert judge.judge_version(version, "https://a").verdict is verdict
+    assert checks.check_version(version, "https://a").verdict is verdict
 
 
 def crd(**changes: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def test_a_crd_is_that_of_this_version_or_another() -> None:
     waiting = {"conditions": [{"type": "Established", "status": "False", "message": "names conflict"}]}
 
     assert [
-        said(judge.judge_crd(CRD, found, "0.2.0"))
+        said(checks.check_crd(CRD, found, "0.2.0"))
         for found in (crd(), None, other, crd(served=False), {**crd(), "status": waiting}, {**crd(), "status": {}})
     ] == [
         ("ok", "installed, as in 0.2.0"),
@@ -71,7 +71,7 @@ def test_the_operator_is_ready_or_not() -> None:
     unavailable = [{"type": "Available", "status": "False", "message": "no pod"}]
 
     assert [
-        said(judge.judge_operator(found, version))
+        said(checks.check_operator(found, version))
         for found, version in (
             ([deployment(readyReplicas=1)], "0.2.0"),
             ([deployment(readyReplicas=1)], "0.3.0"),
@@ -102,7 +102,7 @@ def test_an_ingress_class_is_the_configured_or_the_default_one() -> None:
     named, unnamed = IngressConfig(ingress_class_name="a"), IngressConfig()
 
     assert [
-        said(judge.judge_ingress_classes(config, classes))
+        said(checks.check_ingress_classes(config, classes))
         for config, classes in (
             (unnamed, [ingress_class("a"), ingress_class("b", default=True)]),
             (named, [ingress_class("a")]),
@@ -128,11 +128,11 @@ def test_a_gateway_has_to_be_programmed() -> None:
 
     def verdict(*conditions: dict[str, str]) -> Verdict:
         gateway = {"status": {"conditions": list(conditions)}}
-        return judge.judge_gateway(IngressConfig(), installed=True, gateway=gateway).verdict
+        return checks.check_gateway(IngressConfig(), installed=True, gateway=gateway).verdict
 
     assert verdict(accepted, programmed) is Verdict.OK
     assert verdict(accepted) is Verdict.PROBLEM
-    assert judge.judge_gateway(IngressConfig(), installed=True, gateway=None).message == (
+    assert checks.check_gateway(IngressConfig(), installed=True, gateway=None).message == (
         "there is no Gateway kserve/kserve-ingress-gateway; create it, or change kserveIngressGateway in "
         "inferenceservice-config"
     )
@@ -141,12 +141,12 @@ def test_a_gateway_has_to_be_programmed() -> None:
 def test_a_disabled_runtime_is_none() -> None:
     disabled = {"metadata": {"name": "a"}, "spec": {"disabled": True}}
 
-    assert judge.judge_runtimes([disabled]).verdict is Verdict.PROBLEM
-    assert said(judge.judge_runtimes([disabled, {"metadata": {"name": "b"}, "spec": {}}])) == ("ok", "b")
+    assert checks.check_runtimes([disabled]).verdict is Verdict.PROBLEM
+    assert said(checks.check_runtimes([disabled, {"metadata": {"name": "b"}, "spec": {}}])) == ("ok", "b")
 
 
 def test_the_worst_verdict_counts() -> None:
-    checks = [Check("a", verdict, "") for verdict in (Verdict.OK, Verdict.WARNING, Verdict.UNKNOWN)]
+    found = [Check("a", verdict, "") for verdict in (Verdict.OK, Verdict.WARNING, Verdict.UNKNOWN)]
 
-    assert judge.worst(checks) is Verdict.WARNING
-    assert judge.worst([]) is Verdict.OK
+    assert checks.worst(found) is Verdict.WARNING
+    assert checks.worst([]) is Verdict.OK
