@@ -31,7 +31,7 @@ from isvc_operator.api.kinds import GATEWAY_API, ResourceKind, Role, kind_named
 from isvc_operator.api.names import CONFIG_MAP, GROUP
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError, InvalidSpec
-from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi
 from isvc_operator.kube.discovery import Discovery
