@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from isvc_operator.api.components import FRAMEWORKS
-from isvc_operator.ignored_settings import DETAILS, ignored_settings
+from isvc_operator.ignored.table import DETAILS
+from isvc_operator.ignored.walker import ignored_settings
 from tests.support.outcomes import Manifest, Outcome, Path, dotted, outcome_of, paths_in, renamed, without
 
 _OLDER_KEYS = re.compile(rf"^spec\.predictor\.({'|'.join(FRAMEWORKS)})\.")

@@ -19,7 +19,7 @@ from data_plane.log_lines import OneLineFormatter
 from tests.hostile.slow_bodies.kinds import KINDS, Body, any_body, neighbour
 from tests.hostile.slow_bodies.serving import MAX_BODY, Served
 
-HELD_S = 0.05
+HELD_S = 0.3  # what a parser takes for a body of the largest size; a probe waits a second
 # This machine may be so many times slower than the one for which that was said.
 ROOM = 3
 # In turn: as much as is taken; less, which bounds of a number let pass; and what is read on the event loop itself.

@@ -15,7 +15,7 @@ from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runt
 from isvc_operator.api.storage_container import parse_storage_container
 from isvc_operator.config import parse_config
 from isvc_operator.errors import OperatorError
-from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.render.children import render
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.runtime import Runtimes

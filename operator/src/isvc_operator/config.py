@@ -1,7 +1,7 @@
 """The operator's configuration: the keys of KServe's ``inferenceservice-config``, with additional fields.
 
 Each key of the ConfigMap has a JSON value. KServe's ConfigMap can be kept: what this operator does not use is left out
-here, and named by ``ignored_settings``. Parsing is pure; ``handlers`` reads the files.
+here, and named by ``ignored``. Parsing is pure; ``handlers`` reads the files.
 """
 
 from __future__ import annotations

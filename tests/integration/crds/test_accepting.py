@@ -12,7 +12,7 @@ import yaml
 
 from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.serving_runtime import parse_serving_runtime
-from isvc_operator.api.unknown_fields import unknown_fields
+from isvc_operator.ignored.walker import unknown_fields
 from tests.support.apiserver import ApiServer
 from tests.support.written_services import ACCEPTED, OLD_FIELD_NAMES, model, service
 

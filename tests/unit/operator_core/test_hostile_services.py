@@ -16,9 +16,9 @@ from isvc_operator.api.components import PredictorSpec, TransformerSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceServiceSpec, parse_inference_service
-from isvc_operator.api.unknown_fields import unknown_fields
 from isvc_operator.config import CredentialsConfig, OperatorConfig
 from isvc_operator.errors import InvalidSpec, Problem, Unexpected
+from isvc_operator.ignored.walker import unknown_fields, unused_parts
 from isvc_operator.limits import EVENT_BYTES, FILLED_CHARACTERS, MESSAGE_BYTES, NAMED, URI_CHARACTERS, VALUES
 from isvc_operator.observe.events import events_for
 from isvc_operator.observe.pods import first_failure
@@ -31,7 +31,6 @@ from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.requests import storage_requests
-from isvc_operator.resolve.support import unsupported_parts
 from tests.support.builders import (
     NOW,
     a_crashed_pod,
@@ -164,7 +163,7 @@ def derived(body: dict[str, Any]) -> str:
         problem, text = None, json.dumps([change.manifest for change in changes])
     except InvalidSpec as error:
         resolved, problem, text = None, Problem.of(error), str(error)
-    ignored = [*unknown_fields(service), *unsupported_parts(service, CredentialsConfig())]
+    ignored = [*unknown_fields(service), *unused_parts(service, CredentialsConfig())]
     observation = Observation(service, resolved, [seen()], problem=problem, ignored=ignored)
     status = derive_status(observation, NOW)
     assert all(len((item.message or "").encode()) <= MESSAGE_BYTES for item in status.conditions)
@@ -192,7 +191,7 @@ def test_of_many_unknown_fields_only_the_reported_ones_are_compared(monkeypatch:
         compared += 1
         return matches(*arguments, **options)
 
-    monkeypatch.setattr("isvc_operator.api.unknown_fields.get_close_matches", counted)
+    monkeypatch.setattr("isvc_operator.ignored.walker.get_close_matches", counted)
     many = {f"minReplicas{number}": 1 for number in range(VALUES - 100)}
     found = unknown_fields(parse_inference_service(a_service_body(predictor=many)))
 
@@ -201,7 +200,7 @@ def test_of_many_unknown_fields_only_the_reported_ones_are_compared(monkeypatch:
 
 
 def test_a_long_name_is_compared_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("isvc_operator.api.unknown_fields.get_close_matches")
+    monkeypatch.delattr("isvc_operator.ignored.walker.get_close_matches")
 
     (found,) = unknown_fields(parse_inference_service(a_service_body(predictor={"x\n" * 500_000: 1})))
 

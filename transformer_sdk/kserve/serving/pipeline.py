@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from prometheus_client import Histogram
+
 from data_plane.client.responses import UpstreamResponse
 from data_plane.errors import Unsupported
-from data_plane.histogram import Series
 from data_plane.limits import ON_LOOP_BYTES
 from data_plane.off_loop import off_loop
 from data_plane.protocol import json_text
@@ -31,7 +32,7 @@ _EXPLAIN = "/v1/models/{}:explain"
 class Pipeline:
     """The hooks of one model."""
 
-    def __init__(self, model: Model, threads: HookThreads, stages: Mapping[str, Series]) -> None:
+    def __init__(self, model: Model, threads: HookThreads, stages: Mapping[str, Histogram]) -> None:
         self._model = model
         self._stages = stages
         self._whole = Hook(model, "__call__", threads)

@@ -32,7 +32,7 @@ from isvc_operator.api.names import CONFIG_MAP, GROUP
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.decide import decide
 from isvc_operator.errors import ConfigError
-from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused

@@ -22,7 +22,7 @@ from isvc_operator.api.kinds import ResourceKind, Role, with_role
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.api.size import excess
 from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
-from isvc_operator.api.unknown_fields import unknown_names
+from isvc_operator.ignored.walker import unknown_names
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest
 

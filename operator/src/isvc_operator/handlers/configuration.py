@@ -9,7 +9,7 @@ from pathlib import Path
 
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError
-from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.ignored.walker import ignored_settings
 
 log = logging.getLogger(__name__)
 

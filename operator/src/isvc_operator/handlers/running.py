@@ -21,7 +21,7 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.handlers.configuration import follow_config, read_data
 from isvc_operator.handlers.endpoints import serving
 from isvc_operator.handlers.replica import Replica
-from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.kube.calls import observing
 from isvc_operator.kube.client import WATCHES_AGENT, KubeApi, connect
 from isvc_operator.kube.ignored_settings import IgnoredSettings

@@ -6,9 +6,7 @@ from typing import Any
 
 from isvc_operator.api.kinds import HPA, SCALED_OBJECT, kind_named
 from isvc_operator.render.metadata import child_metadata, component_labels
-from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.scaling import Autoscaler, AutoscalerClass
-from isvc_operator.resolve.scaling_metrics import Metric, Query, ResourceTarget
+from isvc_operator.resolve.component import Autoscaler, AutoscalerClass, Component, Metric, Query, ResourceTarget
 from isvc_operator.resolve.service import Resolved
 
 

@@ -19,8 +19,7 @@ from isvc_operator.render.model_images import (
 )
 from isvc_operator.render.storage_initializer import build_initializer, build_volumes, server_mounts
 from isvc_operator.resolve.component import Component, first_port, http_port
-from isvc_operator.resolve.containers import merge_items
-from isvc_operator.resolve.flags import flag_value
+from isvc_operator.resolve.containers import flag_value, merge_items
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.tls import probe_scheme
 from isvc_operator.resolve.transformer import HEALTH_CHECK

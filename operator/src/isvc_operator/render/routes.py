@@ -12,10 +12,9 @@ from typing import Final
 
 from isvc_operator.api.names import PATH, route_name
 from isvc_operator.resolve.component import SERVICE_PORT, Component, service_port
-from isvc_operator.resolve.components import specified_components
-from isvc_operator.resolve.flags import flag_value
+from isvc_operator.resolve.components import is_usable, specified_components
+from isvc_operator.resolve.containers import flag_value
 from isvc_operator.resolve.service import Resolved
-from isvc_operator.resolve.settings import is_usable
 from isvc_operator.resolve.transformer import MODEL_NAME
 
 GRPC_PATH: Final = "/inference.GRPCInferenceService"  # of each call of the v2 protocol over gRPC

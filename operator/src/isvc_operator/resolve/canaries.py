@@ -8,7 +8,6 @@ from isvc_operator.api.inference_service import InferenceServiceSpec
 from isvc_operator.api.names import PREDICTOR
 from isvc_operator.resolve.components import specified_components
 
-HELD_BACK = "no canary is created: a new service is served as a whole, and later changes of its pods are held back"
 ROLL_OUT = "To roll a change out to all callers, remove spec.canary, and canaryTrafficPercent or set it to 100"
 _ALL = 100  # per cent of the traffic
 

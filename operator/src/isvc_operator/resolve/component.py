@@ -1,43 +1,81 @@
-"""A resolved component, which becomes a Deployment and a Service, and what all three kinds have in common."""
+"""A resolved component, which becomes a Deployment and a Service: the draft that the steps of ``pipeline`` complete."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
-from isvc_operator.api.base import ApiModel, ObjectMeta, field_names
-from isvc_operator.api.components import ComponentExtensionSpec
-from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
-from isvc_operator.api.core_shapes import without_nulls
-from isvc_operator.api.names import (
-    ANNOTATION_NETWORK_POLICY,
-    ANNOTATION_READONLY,
-    ANNOTATION_UPGRADE_POLICY,
-    CONTAINER_TRANSFORMER,
-)
+from isvc_operator.api.names import ANNOTATION_READONLY, CONTAINER_TRANSFORMER
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.containers import is_grpc, merge_items
-from isvc_operator.resolve.ingress_annotations import may_reach_others
-from isvc_operator.resolve.scaling import Scaling
+from isvc_operator.resolve.containers import is_grpc
 from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.termination import with_grace_period
 
 DEFAULT_PORT = 8080
 DEFAULT_GRPC_PORT = 8081  # of our runtimes and of KServe's SDK, where nothing else is asked for
 SERVICE_PORT = 80  # of every component; it leads to the first port of the server
 TLS_PORT = 443  # in its place, if the pods serve TLS
-_WORDS = frozenset({"args", "command"})  # of which a null item is an empty one
-_NEVER_COPIED = (
-    "autoscaling.knative.dev/min-scale",
-    "autoscaling.knative.dev/max-scale",
-    "internal.serving.kserve.io/storage-initializer-sourceuri",
-    "kubectl.kubernetes.io/last-applied-configuration",
-    "modelFormat",
-    ANNOTATION_NETWORK_POLICY,
-    ANNOTATION_UPGRADE_POLICY,
-)
+
+
+class AutoscalerClass(Enum):
+    """The values of the annotation ``autoscalerClass``."""
+
+    HPA = "hpa"
+    KEDA = "keda"
+    EXTERNAL = "external"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class ResourceTarget:
+    """How much of ``cpu`` or ``memory`` a pod should use: a percentage of its requests, or a quantity."""
+
+    resource: str
+    utilization: int | None = None
+    average: str | None = None
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query for KEDA: the type and the metadata of a trigger. ``authentication`` names a TriggerAuthentication."""
+
+    type: str
+    metadata: tuple[tuple[str, str], ...]
+    authentication: str | None = None
+
+
+Metric = ResourceTarget | Query
+
+
+@dataclass(frozen=True)
+class Autoscaler:
+    """An autoscaler to make; ``by`` is HPA or KEDA. ``behavior`` is that of a HorizontalPodAutoscaler, or empty."""
+
+    by: AutoscalerClass
+    minimum: int
+    maximum: int
+    metrics: tuple[Metric, ...]
+    behavior: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """``replicas`` is the number that is rendered; None leaves it to the autoscaler, or to ``kubectl scale``.
+
+    ``ignored`` names the fields that have no effect, each with what happens instead.
+    """
+
+    replicas: int | None = None
+    autoscaler: Autoscaler | None = None
+    ignored: tuple[str, ...] = ()
+    lacks_keda: bool = False
+
+    @property
+    def largest(self) -> int:
+        """The largest number of pods that the operator knows of."""
+        return self.autoscaler.maximum if self.autoscaler else self.replicas or 1
 
 
 @dataclass(frozen=True)
@@ -51,12 +89,12 @@ class Component:
 
     kind: str
     name: str
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    server: Container
-    pod: Mapping[str, Any]
-    storage: StoragePlan | None
-    strategy: Mapping[str, Any] | None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    server: Container = field(default_factory=dict)
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    storage: StoragePlan | None = None
+    strategy: Mapping[str, Any] | None = None
     scaling: Scaling = field(default_factory=Scaling)
     tls: bool = False
 
@@ -65,6 +103,14 @@ class Component:
         """The container that gets the requests: a transformer in the predictor's pod, or else the server."""
         containers = self.pod.get("containers", ())
         return next((item for item in containers if item.get("name") == CONTAINER_TRANSFORMER), self.server)
+
+    def with_front(self, front: Container, **pod: Any) -> Component:
+        """Return the component with another container that gets the requests, and with other fields of its pod."""
+        fields = {**self.pod, **pod}
+        if self.front is self.server:
+            return replace(self, server=front, pod=fields)
+        containers = [front if item is self.front else item for item in fields["containers"]]
+        return replace(self, pod={**fields, "containers": containers})
 
     @property
     def main_port(self) -> int:
@@ -109,72 +155,3 @@ def port_in_address(component: Component, config: OperatorConfig, *, grpc: bool 
         return ""
     port = first_port(component.front)["containerPort"] if grpc else http_port(component.front)
     return f":{port}"
-
-
-def annotations_for(
-    service: ObjectMeta,
-    component: ComponentExtensionSpec,
-    config: OperatorConfig,
-    *,
-    runtime: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """Merge the annotations of the runtime, the service and the component; the last one wins."""
-    disallowed = {*_NEVER_COPIED, *config.inference_service.service_annotation_disallowed_list}
-    merged = {**(runtime or {}), **service.annotations, **(component.annotations or {})}
-    return {
-        name: value
-        for name, value in merged.items()
-        if name not in disallowed and not may_reach_others(name, config.ingress)
-    }
-
-
-def with_pod_defaults(pod: Mapping[str, Any], config: OperatorConfig) -> dict[str, Any]:
-    """Return the pod's fields with defaults for those that are not set."""
-    return {
-        **pod,
-        "automountServiceAccountToken": pod.get(
-            "automountServiceAccountToken", config.security.auto_mount_service_account_token
-        ),
-        # A variable for every Service of the namespace would reach the server: one named "http" sets HTTP_PORT.
-        "enableServiceLinks": pod.get("enableServiceLinks", False),
-    }
-
-
-def with_service_name(container: Container, service: ObjectMeta) -> dict[str, Any]:
-    """Return the container with KServe's variable for the name of the service."""
-    return with_variable(container, "INFERENCE_SERVICE_NAME", service.name)
-
-
-def with_variable(container: Container, name: str, value: str) -> dict[str, Any]:
-    """Return the container with the variable, unless the user has set it."""
-    return {**container, "env": merge_items([{"name": name, "value": value}], container.get("env", ()), "name")}
-
-
-def strategy_of(component: ComponentExtensionSpec) -> dict[str, Any] | None:
-    """Return the Deployment's strategy, if the user has set one."""
-    return component.deployment_strategy.known_fields() if component.deployment_strategy else None
-
-
-def pod_of(component: ComponentExtensionSpec) -> dict[str, Any]:
-    """Return the component's fields that belong to a PodSpec, by their names in YAML, and its grace period.
-
-    Unknown fields of its containers are left out, too: the API server would refuse the Deployment.
-    """
-    pod = fields_of(component, PodSpecFields)
-    for name in ("containers", "initContainers"):
-        if name in pod:
-            pod[name] = [_container_fields(item) for item in pod[name]]
-    return with_grace_period(pod, component.timeout)
-
-
-def _container_fields(container: Container) -> dict[str, Any]:
-    known = field_names(ContainerFields)
-    fields = {name: value for name, value in container.items() if name in known}
-    words = {name: ["" if word is None else word for word in fields[name]] for name in _WORDS & fields.keys()}
-    return {**fields, **words}
-
-
-def fields_of(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:
-    """Return the fields of ``source`` that belong to ``kind`` (a core/v1 type), by their names in YAML."""
-    names = field_names(kind)
-    return {name: without_nulls(value) for name, value in source.as_dict().items() if name in names}

@@ -1,14 +1,26 @@
-"""The components that a service requests, and the names of their Deployments and Services."""
+"""What a service requests: its components, the names of their Deployments, which container serves, settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from isvc_operator.api.components import ExplainerSpec, PredictorSpec, TransformerSpec
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
-from isvc_operator.api.names import EXPLAINER, PREDICTOR, TRANSFORMER, predictor_name, wrapper_name
+from isvc_operator.api.names import (
+    ANNOTATION_SETTINGS,
+    CONTAINER_SERVER,
+    EXPLAINER,
+    PREDICTOR,
+    TRANSFORMER,
+    predictor_name,
+    wrapper_name,
+)
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.manifests import Container
 
+STORAGE_URI: Final = "STORAGE_URI"
 ComponentSpec = PredictorSpec | TransformerSpec | ExplainerSpec
 
 
@@ -60,3 +72,40 @@ def component_names(service: str, *, predictor: str | None, transformer: bool, e
     if explainer:
         names[EXPLAINER] = wrapper_name(service, EXPLAINER)
     return names
+
+
+def server_first(containers: Sequence[Container], field: str) -> list[dict[str, Any]]:
+    """Return the containers with the server first and under KServe's name.
+
+    The server is the container with that name, or else the only one; of a transformer or an explainer, the first one.
+    """
+    if not containers:
+        raise InvalidSpec(f"{field} has no containers; give it one with an image")
+    names = [item.get("name") for item in containers]
+    if CONTAINER_SERVER in names:
+        index = names.index(CONTAINER_SERVER)
+    elif field != "spec.predictor" or len(containers) == 1 or not names[0]:
+        index = 0
+    else:
+        raise InvalidSpec(
+            f"{field} has several containers, and none of them is named {CONTAINER_SERVER}; give that name to the "
+            "server"
+        )
+    server = {**containers[index], "name": CONTAINER_SERVER}
+    return [server, *(dict(item) for number, item in enumerate(containers) if number != index)]
+
+
+def is_usable(number: int) -> bool:
+    """Whether a number of a spec has an effect: as with KServe, zero or less keeps the default."""
+    return number > 0
+
+
+def settings_read(annotations: Mapping[str, str]) -> list[str]:
+    """Return the variables that a server reads, from the annotation of its runtime or component."""
+    return annotations.get(ANNOTATION_SETTINGS, "").replace(" ", "").split(",")
+
+
+def stored_uri(container: Container) -> str | None:
+    """Return the URI in the variable ``STORAGE_URI`` of the user's own container (docs/storage.md)."""
+    uri = next((item.get("value") for item in container.get("env", ()) if item["name"] == STORAGE_URI), None)
+    return uri if isinstance(uri, str) else None

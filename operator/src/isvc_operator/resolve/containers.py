@@ -1,10 +1,12 @@
-"""Merges the user's settings of a container over those of the runtime (docs/kserve.md)."""
+"""Containers as Kubernetes has them: merged (docs/kserve.md), looked up, and completed with what they lack."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from isvc_operator.api.base import ApiModel, field_names
+from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.manifests import Container
 
 # Lists whose items have a key. Other lists are replaced, except ``args``, which are appended.
@@ -83,3 +85,31 @@ def with_tag(image: str, tag: str) -> str:
 def is_grpc(port: str) -> bool:
     """Whether a port of this name is for gRPC, by KServe's convention (docs/kserve.md)."""
     return any(part in port.lower() for part in ("grpc", "h2c"))
+
+
+def fields_of(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:
+    """Return the fields of ``source`` that belong to ``kind`` (a core/v1 type), by their names in YAML."""
+    names = field_names(kind)
+    return {name: without_nulls(value) for name, value in source.as_dict().items() if name in names}
+
+
+def with_variable(container: Container, name: str, value: str) -> dict[str, Any]:
+    """Return the container with the variable, unless the user has set it."""
+    return {**container, "env": merge_items([{"name": name, "value": value}], container.get("env", ()), "name")}
+
+
+def flag_value(container: Container, flag: str) -> str | None:
+    """Return the value of the last ``--flag value`` or ``--flag=value``; None if the flag is missing."""
+    arguments = [str(item) for item in (*container.get("command", ()), *container.get("args", ()))]
+    values = [
+        item.partition("=")[2] if "=" in item else following
+        for item, following in zip(arguments, [*arguments[1:], ""], strict=False)
+        if item.partition("=")[0] == flag
+    ]
+    return values[-1] if values else None
+
+
+def with_flags(container: Container, flags: Mapping[str, str]) -> dict[str, Any]:
+    """Append the flags that are missing, each as two arguments, as KServe does."""
+    missing = [item for flag, value in flags.items() if flag_value(container, flag) is None for item in (flag, value)]
+    return {**container, "args": [*container.get("args", ()), *missing]}

@@ -1,19 +1,38 @@
-"""Everything of a service that has no effect, for the condition ``SpecSupported`` and for ``isvc validate``. Pure."""
+"""Everything of a service that has no effect, for the condition ``SpecSupported`` and for ``isvc validate``. Pure.
+
+To what has none in any service (``ignored.table``), this adds what has none beside its runtime and the configuration.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
 
+from isvc_operator.api.components import LoggerSpec, ModelSpec
+from isvc_operator.api.defaulting import model_field, model_of
 from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import (
+    ANNOTATION_LOGGER_FRACTION,
+    ANNOTATION_NETWORK_POLICY,
+    ANNOTATION_SETTINGS,
+    CONTAINER_TRANSFORMER,
+    MODELS_MOUNT,
+    PREDICTOR,
+)
 from isvc_operator.api.serving_runtime import ServingRuntime
-from isvc_operator.api.unknown_fields import unknown_fields
-from isvc_operator.config import OperatorConfig
+from isvc_operator.config import IngressConfig, LoggerConfig, NetworkAccess, NetworkPolicyConfig, OperatorConfig
+from isvc_operator.ignored.walker import unknown_fields, unused_fields, unused_parts
 from isvc_operator.limits import NAMED
-from isvc_operator.resolve.network_policy import unreached_parts
+from isvc_operator.manifests import Container
+from isvc_operator.resolve.components import ComponentSpec, settings_read, specified_components
+from isvc_operator.resolve.containers import is_grpc
+from isvc_operator.resolve.hosts import has_ingress
+from isvc_operator.resolve.image import has_fixed_image, has_own_image
+from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
+from isvc_operator.resolve.logger import LOGGER, url_problem
+from isvc_operator.resolve.own_fields import settings_of
+from isvc_operator.resolve.runtime import TRITON, ChosenRuntime, server_type_of
 from isvc_operator.resolve.service import Resolved
-from isvc_operator.resolve.support import refused_annotations, unread_settings, unsupported_parts, unused_fields
-from isvc_operator.resolve.unserved import unserved_parts
 
 
 def ignored_parts(service: InferenceService, resolved: Resolved | None, config: OperatorConfig) -> Iterator[str]:
@@ -22,7 +41,7 @@ def ignored_parts(service: InferenceService, resolved: Resolved | None, config: 
     ``resolved`` is None if the service cannot be served: what depends on its runtime is not known.
     """
     yield from unknown_fields(service)
-    yield from unsupported_parts(service, config.credentials)
+    yield from unused_parts(service, config.credentials)
     if resolved:
         yield from unread_settings(service, resolved.chosen, config.logger)
         yield from unserved_parts(resolved)
@@ -41,3 +60,132 @@ def all_ignored_parts(service: InferenceService, resolved: Resolved | None, conf
     yield from ignored_parts(service, resolved, config)
     if resolved and resolved.chosen:
         yield from ignored_parts_of_runtime(resolved.chosen.runtime)
+
+
+def unread_settings(service: InferenceService, chosen: ChosenRuntime | None, config: LoggerConfig) -> Iterator[str]:
+    """Yield the settings that a server may not read; without ``chosen``, the predictor is the user's own container."""
+    annotations = chosen.runtime.metadata.annotations if chosen else service.spec.predictor.annotations or {}
+    for setting in settings_of(service.spec.predictor):
+        if setting.variable not in settings_read(annotations):
+            own = f"the container gets {setting.variable}, and has to read it"
+            yield f"{setting.field} ({_unlisted(chosen, setting.variable) if chosen else own})"
+    yield from unlogged_parts(service, chosen, config)
+
+
+def unlogged_parts(service: InferenceService, chosen: ChosenRuntime | None, config: LoggerConfig) -> Iterator[str]:
+    """Yield the parts of all loggers that have no effect; ``chosen`` is None with the user's own containers."""
+    for kind, component in specified_components(service.spec):
+        annotations = {**service.metadata.annotations, **(component.annotations or {})}
+        runtime = chosen if kind == PREDICTOR else None
+        if runtime:
+            annotations = {**(runtime.runtime.spec.annotations or {}), **annotations}
+        if component.logger:
+            field = f"spec.{kind}.logger"
+            yield from _unread(field, component, runtime)
+            yield from _unsent(field, component.logger, config)
+            for name in component.logger.metadata_annotations or ():
+                if name not in annotations:
+                    yield f"{field}.metadataAnnotations: {name} (the pods have no such annotation)"
+        elif ANNOTATION_LOGGER_FRACTION in (component.annotations or {}):
+            yield f"annotation {ANNOTATION_LOGGER_FRACTION} of spec.{kind} (it has no logger)"
+    if ANNOTATION_LOGGER_FRACTION in service.metadata.annotations and not any(
+        component.logger for _, component in specified_components(service.spec)
+    ):
+        yield f"annotation {ANNOTATION_LOGGER_FRACTION} (the service has no logger)"
+
+
+def _unread(field: str, component: ComponentSpec, chosen: ChosenRuntime | None) -> Iterator[str]:
+    is_transformed = any(item.get("name") == CONTAINER_TRANSFORMER for item in component.containers or ())
+    if chosen is None or is_transformed:
+        if LOGGER not in settings_read(component.annotations or {}):
+            yield (
+                f"{field} (the container gets {LOGGER}, and has to read it; if it does, as with our SDK, write "
+                f"annotations: {{{ANNOTATION_SETTINGS}: {LOGGER}}} beside it)"
+            )
+    elif LOGGER not in settings_read(chosen.runtime.metadata.annotations):
+        yield f"{field} ({_unlisted(chosen, LOGGER)})"
+
+
+def _unlisted(chosen: ChosenRuntime, variable: str) -> str:
+    name = chosen.runtime.metadata.name
+    return f"the server of runtime {name} gets {variable}, which its annotation {ANNOTATION_SETTINGS} does not list"
+
+
+def _unsent(field: str, logger: LoggerSpec, config: LoggerConfig) -> Iterator[str]:
+    if problem := url_problem(logger.url or config.default_url):
+        where = f"{field}.url" if logger.url else f"{field} without a url, and logger.defaultUrl of the ConfigMap"
+        yield f"{where} (nothing is logged: {problem})"
+
+
+def unserved_parts(resolved: Resolved) -> Iterator[str]:
+    """Yield settings of storage and autoscalers, a version that the image lacks, a port without a server, no model."""
+    plans = (component.storage for component in resolved.components)
+    yield from dict.fromkeys(text for plan in plans if plan for text in plan.ignored)
+    for component in resolved.components:
+        yield from component.scaling.ignored
+    model, chosen = model_of(resolved.service.spec.predictor), resolved.chosen
+    if model is None or chosen is None:
+        return
+    field, server = model_field(resolved.service.spec.predictor), resolved.predictor.server
+    yield from _unused_version(model, chosen, server, field)
+    yield from _other_grpc_ports(model, chosen, field)
+    if resolved.predictor.storage is None and not has_own_image(model) and _expects_a_model(server, chosen):
+        yield (
+            f"{field}.storageUri (missing: the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
+            "where nothing puts a model; write it, or an image that contains the model)"
+        )
+
+
+def _unused_version(model: ModelSpec, chosen: ChosenRuntime, server: Container, field: str) -> Iterator[str]:
+    image, version = str(server.get("image", "")), model.runtime_version
+    if not version or image.endswith(f":{version}"):
+        return
+    why = "has only one version" if has_fixed_image(model, chosen) else "is pinned by its digest"
+    yield f"{field}.runtimeVersion: {version} ({image} {why}; write another image as {field}.image)"
+
+
+def _other_grpc_ports(model: ModelSpec, chosen: ChosenRuntime, field: str) -> Iterator[str]:
+    """Yield the model's ports for gRPC at which a server that lists its ports, one for gRPC among them, has none."""
+    listed = [port for item in chosen.runtime.spec.containers for port in item.get("ports") or ()]
+    numbers = [port.get("containerPort") for port in listed if is_grpc(port.get("name") or "")]
+    for port in model.as_dict().get("ports", ()):
+        if numbers and is_grpc(port.get("name", "")) and port["containerPort"] not in numbers:
+            yield (
+                f"{field}.ports: {port['name']} {port['containerPort']} (the server of runtime "
+                f"{chosen.runtime.metadata.name} has gRPC at port {numbers[0]}; protocolVersion: grpc-v2 makes port 80 "
+                "of the Service lead there)"
+            )
+
+
+def _expects_a_model(server: Container, chosen: ChosenRuntime) -> bool:
+    """Whether the command line names the folder of models, which no volume of the runtime or the user is mounted at."""
+    mounts = [item.get("mountPath", "") for item in server.get("volumeMounts", ())]
+    named = any(MODELS_MOUNT in str(word) for word in (*server.get("command", ()), *server.get("args", ())))
+    # Triton is told to start without models.
+    return (
+        named and server_type_of(chosen.runtime) != TRITON and not any(path.startswith(MODELS_MOUNT) for path in mounts)
+    )
+
+
+def unreached_parts(
+    service: InferenceService, access: NetworkAccess, config: NetworkPolicyConfig, *, published: bool
+) -> Iterator[str]:
+    """Yield what of the NetworkPolicies has another effect than expected; ``published``: the service has hosts."""
+    if access is not NetworkAccess.NONE and published and not config.names_ingress:
+        yield (
+            f"networkPolicy {access} (requests through an Ingress or a Gateway are refused as well: networkPolicy of "
+            "the ConfigMap names neither ingressNamespaces nor ingressCidrs)"
+        )
+    for kind, component in specified_components(service.spec):
+        if ANNOTATION_NETWORK_POLICY in (component.annotations or {}):
+            yield f"annotation {ANNOTATION_NETWORK_POLICY} of spec.{kind} (write it in the metadata of the service)"
+
+
+def refused_annotations(service: InferenceService, config: IngressConfig) -> Iterator[str]:
+    """Yield annotations that are left out of the Ingress or the Services: they could affect others' requests."""
+    own = service.metadata.annotations
+    names = list(ingress_annotations(own, config).left_out if has_ingress(service.metadata, config) else ())
+    for _, component in specified_components(service.spec):
+        names += [name for name in component.annotations or () if may_reach_others(name, config)]
+    for name in dict.fromkeys([*names, *(name for name in own if may_reach_others(name, config))]):
+        yield f"annotation {name} (left out: the administrator has not allowed it in allowedServiceAnnotations)"

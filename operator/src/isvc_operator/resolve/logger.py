@@ -1,11 +1,10 @@
-"""The payload logger of a component: one variable of the container that gets the requests, which our servers read.
+"""Step: the payload logger, as one variable of the container that gets the requests, which our servers read.
 
 KServe adds a container to the pod instead, its agent. The variable has what the agent gets as arguments.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,11 +13,10 @@ from urllib.parse import urlsplit
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.components import LoggerSpec
 from isvc_operator.api.names import ANNOTATION_LOGGER_FRACTION
-from isvc_operator.config import LoggerConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component, with_variable
-from isvc_operator.resolve.containers import merge_items
+from isvc_operator.resolve.component import Component
+from isvc_operator.resolve.containers import merge_items, with_variable
+from isvc_operator.resolve.context import Context
 
 LOGGER: Final = "PAYLOAD_LOGGER"
 # KServe's names of the volume and its folder.
@@ -46,15 +44,14 @@ def url_problem(url: str) -> str | None:
     return None
 
 
-def with_logger(
-    component: Component, logger: LoggerSpec | None, service: ObjectMeta, config: LoggerConfig
-) -> Component:
+def payload_logger(component: Component, context: Context) -> Component:
     """Return the component with its logger, if it has one that can be served."""
+    logger, config = context.requested.spec.logger, context.config.logger
     url = (logger and logger.url) or config.default_url
     if logger is None or url_problem(url):
         return component
     ca_bundle = config.ca_bundle if urlsplit(url).scheme == "https" else ""
-    settings = _settings(component, logger, url, service)
+    settings = _settings(component, logger, url, context.service.metadata)
     if ca_bundle:
         settings["caFile"] = f"{_CA_FOLDER}/{config.ca_cert_file}"
     if config.tls_skip_verify:
@@ -62,11 +59,12 @@ def with_logger(
     # Kubernetes would replace $(NAME) by another variable.
     value = json.dumps(settings, ensure_ascii=False).replace("$(", "$$(")
     front = with_variable(component.front, LOGGER, value)
-    pod = dict(component.pod)
-    if ca_bundle:
-        front["volumeMounts"] = [*front.get("volumeMounts", ()), _CA_MOUNT]
-        pod["volumes"] = merge_items(pod.get("volumes", ()), [_volume(ca_bundle)], "name")
-    return _with_front(component, front, pod)
+    if not ca_bundle:
+        return component.with_front(front)
+    front["volumeMounts"] = [*front.get("volumeMounts", ()), _CA_MOUNT]
+    # As with KServe, pods start without the ConfigMap, and the system's certificates are used.
+    volume = {"name": _CA_VOLUME, "configMap": {"name": ca_bundle, "optional": True}}
+    return component.with_front(front, volumes=merge_items(component.pod.get("volumes", ()), [volume], "name"))
 
 
 def fraction_of(annotations: Mapping[str, str]) -> float | None:
@@ -101,16 +99,3 @@ def _settings(component: Component, logger: LoggerSpec, url: str, service: Objec
     if (fraction := fraction_of(component.annotations)) is not None:
         settings["fraction"] = fraction
     return settings
-
-
-def _volume(config_map: str) -> dict[str, Any]:
-    """Return the volume; as with KServe, pods start without the ConfigMap, and the system's certificates are used."""
-    return {"name": _CA_VOLUME, "configMap": {"name": config_map, "optional": True}}
-
-
-def _with_front(component: Component, front: Container, pod: dict[str, Any]) -> Component:
-    """Return the component with another container that gets the requests."""
-    if component.front is component.server:
-        return dataclasses.replace(component, server=front, pod=pod)
-    pod["containers"] = [front if item is component.front else item for item in pod["containers"]]
-    return dataclasses.replace(component, pod=pod)

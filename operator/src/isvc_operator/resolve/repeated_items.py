@@ -1,4 +1,4 @@
-"""Refuses lists in which an item occurs twice, such as two ports of one name. Pure.
+"""Step: refuses lists in which an item occurs twice, such as two ports of one name.
 
 The API server refuses such a list in a Deployment. A merge with the runtime's list would drop one of the two items.
 """
@@ -15,6 +15,7 @@ from isvc_operator.api.components import FRAMEWORKS
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.containers import identity
+from isvc_operator.resolve.context import Context
 from isvc_operator.text import one_line
 
 Item = Mapping[str, Any]
@@ -32,8 +33,18 @@ _KEYS = {
 _CONTAINER_LISTS = ("containers", "initContainers")
 
 
-def check_lists(spec: ApiModel, field: str) -> None:
-    """Raise InvalidSpec if a list of a component or a runtime has an item twice; ``field`` is the path of ``spec``."""
+def check_repeated_items(component: Component, context: Context) -> Component:
+    """Return the component as it is; raises InvalidSpec if one of its lists, or of its runtime's, has an item twice."""
+    _check_spec(context.requested.spec, context.requested.field)
+    if context.served:
+        runtime = context.served.chosen.runtime
+        _check_spec(runtime.spec, f"{runtime.kind} {runtime.metadata.name}: spec")
+    _check_ports(component)
+    return component
+
+
+def _check_spec(spec: ApiModel, field: str) -> None:
+    """Check the lists of a component or a runtime; ``field`` is the path of ``spec``."""
     document = spec.as_dict()
     _check_lists(document, field)
     for name in _CONTAINER_LISTS:
@@ -44,19 +55,21 @@ def check_lists(spec: ApiModel, field: str) -> None:
             _check_lists(server, f"{field}.{name}")
 
 
-def check_ports(component: Component) -> None:
+def _check_ports(component: Component) -> None:
     """Raise InvalidSpec if two ports of a container have one name, or two ports of the Service one number."""
     for container in (component.server, *component.pod.get("containers", ())):
         named = [port for port in container.get("ports") or () if port.get("name")]
         if repeated := _repeated(named, lambda port: port["name"]):
-            numbers = ", ".join(str(port["containerPort"]) for port in repeated)
+            listed = ", ".join(str(port["containerPort"]) for port in repeated)
             raise InvalidSpec(
                 f"container {container.get('name')} of the {component.kind} has several ports named "
-                f"{one_line(repeated[0]['name'])}: {numbers}; give each a name of its own, the runtime's included"
+                f"{one_line(repeated[0]['name'])}: {listed}; give each a name of its own, the runtime's included"
             )
     main, *others = component.front.get("ports") or [{}]
     mapped = component.main_port
-    if main.get("containerPort") != mapped and any(_is_service_port(port, main, mapped) for port in others):
+    protocol = main.get("protocol", "TCP")
+    numbers = [port["containerPort"] for port in others if port.get("protocol", "TCP") == protocol]
+    if main.get("containerPort") != mapped and mapped in numbers:
         raise InvalidSpec(
             f"port {mapped} of the {component.kind} is not its first one, but the Service maps its own port "
             f"{mapped} to the first one; list {mapped} first, or use another port"
@@ -80,8 +93,3 @@ def _repeated(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
     for item in items:
         groups[key(item)].append(item)
     return next((group for group in groups.values() if len(group) > 1), [])
-
-
-def _is_service_port(port: Item, main: Item, mapped: int) -> bool:
-    same_protocol = port.get("protocol", "TCP") == main.get("protocol", "TCP")
-    return bool(port["containerPort"] == mapped and same_protocol)

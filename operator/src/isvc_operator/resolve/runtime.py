@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from isvc_operator.api.components import ModelFormat, ModelSpec
-from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_YIELDS
+from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_SERVER_TYPE, ANNOTATION_YIELDS
 from isvc_operator.api.serving_runtime import ServingRuntime, SupportedModelFormat
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.server_types import default_protocol_of, server_type_of
 
+MLSERVER: Final = "mlserver"
+TORCHSERVE: Final = "torchserve"
+TRITON: Final = "tritonserver"
+TENSORFLOW_SERVING: Final = "tensorflow-serving"
+HUGGING_FACE: Final = "huggingfaceserver"
+VLLM: Final = "vllmserver"
+
+# KServe's names of runtimes that have no annotation for their server's type.
+_BY_NAME = {
+    "kserve-mlserver": MLSERVER,
+    "kserve-torchserve": TORCHSERVE,
+    "kserve-tritonserver": TRITON,
+    "kserve-tensorflow-serving": TENSORFLOW_SERVING,
+    "kserve-huggingfaceserver": HUGGING_FACE,
+    "kserve-vllmserver": VLLM,
+}
+_DEFAULT_PROTOCOLS = {TORCHSERVE: "v1", MLSERVER: "v2", TRITON: "v2"}
 # KServe's order of preference.
 _PROTOCOLS = ("v1", "v2", "grpc-v1", "grpc-v2")
 
@@ -52,6 +69,12 @@ def choose_runtime(model: ModelSpec, runtimes: Runtimes, annotated: str | None =
             best = _preferred(fitting, model)
             return ChosenRuntime(best, cluster_wide, _protocol_for(model, best))
     raise InvalidSpec(_nothing_fits(model, protocol, runtimes), "NoSupportingRuntime")
+
+
+def server_type_of(runtime: ServingRuntime) -> str | None:
+    """Return the type of the runtime's server: that of its annotation, or else of KServe's name for it."""
+    named = _BY_NAME.get(runtime.metadata.name)
+    return runtime.metadata.annotations.get(ANNOTATION_SERVER_TYPE) or named
 
 
 def why_preferred(chosen: ChosenRuntime, model: ModelSpec, runtimes: Runtimes) -> str:
@@ -158,7 +181,7 @@ def _priority(runtime: ServingRuntime, model: ModelSpec) -> int:
 
 
 def _protocol_for(model: ModelSpec, runtime: ServingRuntime) -> str:
-    default = default_protocol_of(server_type_of(runtime))
+    default = _DEFAULT_PROTOCOLS.get(server_type_of(runtime) or "")
     return model.protocol_version or default or _lowest_protocol(runtime) or "v1"
 
 

@@ -1,4 +1,4 @@
-"""Decides who sets the number of a component's pods, and by what: the user, or an autoscaler. Pure.
+"""Step: who sets the number of a component's pods, and by what: the user, or an autoscaler.
 
 As with KServe, the annotation ``autoscalerClass`` names the autoscaler: ``hpa`` (the default), ``keda``, ``external``
 for one of the user's own, or ``none``. An autoscaler is made where ``maxReplicas`` gives it room.
@@ -7,80 +7,33 @@ for one of the user's own, or ``none``. An autoscaler is made where ``maxReplica
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import replace
 from typing import Any
 
 from isvc_operator.api.components import ComponentExtensionSpec
 from isvc_operator.api.names import ANNOTATION_AUTOSCALER
 from isvc_operator.config import OperatorConfig
-from isvc_operator.resolve.scaling_metrics import (
-    ComponentPlace,
-    Metric,
-    ResourceTarget,
-    metrics_for_hpa,
-    metrics_for_keda,
-)
+from isvc_operator.resolve.component import Autoscaler, AutoscalerClass, Component, ResourceTarget, Scaling
+from isvc_operator.resolve.context import Context
+from isvc_operator.resolve.scaling_metrics import ComponentPlace, metrics_for_hpa, metrics_for_keda
 
 
-class AutoscalerClass(Enum):
-    """The values of the annotation ``autoscalerClass``."""
-
-    HPA = "hpa"
-    KEDA = "keda"
-    EXTERNAL = "external"
-    NONE = "none"
-
-
-@dataclass(frozen=True)
-class Autoscaler:
-    """An autoscaler to make; ``by`` is HPA or KEDA. ``behavior`` is that of a HorizontalPodAutoscaler, or empty."""
-
-    by: AutoscalerClass
-    minimum: int
-    maximum: int
-    metrics: tuple[Metric, ...]
-    behavior: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """``replicas`` is the number that is rendered; None leaves it to the autoscaler, or to ``kubectl scale``.
-
-    ``ignored`` names the fields that have no effect, each with what happens instead.
-    """
-
-    replicas: int | None = None
-    autoscaler: Autoscaler | None = None
-    ignored: tuple[str, ...] = ()
-    lacks_keda: bool = False
-
-    @property
-    def largest(self) -> int:
-        """The largest number of pods that the operator knows of."""
-        return self.autoscaler.maximum if self.autoscaler else self.replicas or 1
-
-
-def resolve_scaling(
-    component: ComponentExtensionSpec,
-    scaler: AutoscalerClass,
-    place: ComponentPlace,
-    config: OperatorConfig,
-    *,
-    keda: bool,
-) -> Scaling:
-    """Return how a component is scaled; raises InvalidSpec. ``keda``: the cluster has KEDA."""
-    match scaler:
+def scaling(component: Component, context: Context) -> Component:
+    """Return the component with its number of pods, or its autoscaler; raises InvalidSpec."""
+    metadata, spec = context.service.metadata, context.requested.spec
+    place = ComponentPlace(context.requested.field, metadata.namespace or "", component.name)
+    match class_of({**metadata.annotations, **(spec.annotations or {})}):
         case AutoscalerClass.EXTERNAL:
-            return Scaling(ignored=_unused(component, place, _LEFT_TO_OTHERS, "min_replicas", "max_replicas"))
+            decided = Scaling(ignored=_unused(spec, place, _LEFT_TO_OTHERS, "min_replicas", "max_replicas"))
         case AutoscalerClass.NONE:
-            return _fixed(component, place, "autoscalerClass none: no autoscaler is made")
-        case AutoscalerClass.KEDA if not keda:
-            return Scaling(_replicas(component), ignored=(_NO_KEDA,), lacks_keda=True)
+            decided = _fixed(spec, place, "autoscalerClass none: no autoscaler is made")
+        case AutoscalerClass.KEDA if not context.keda:
+            decided = Scaling(_replicas(spec), ignored=(_NO_KEDA,), lacks_keda=True)
         case AutoscalerClass.KEDA:
-            return _by_keda(component, place, config)
+            decided = _by_keda(spec, place, context.config)
         case AutoscalerClass.HPA:
-            return _by_hpa(component, place, config)
+            decided = _by_hpa(spec, place, context.config)
+    return replace(component, scaling=decided)
 
 
 def class_of(annotations: Mapping[str, str]) -> AutoscalerClass:

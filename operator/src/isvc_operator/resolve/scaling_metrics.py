@@ -13,6 +13,7 @@ from isvc_operator.api.autoscaling import ResourceMetric as ResourceMetricSpec
 from isvc_operator.api.components import ComponentExtensionSpec
 from isvc_operator.api.quantity import quantity
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.component import Metric, Query, ResourceTarget
 
 DEFAULT_CPU = 80  # percent; KServe's, and Kubernetes' own
 _RESOURCES = ("cpu", "memory")
@@ -31,27 +32,6 @@ class ComponentPlace:
     field: str
     namespace: str
     deployment: str
-
-
-@dataclass(frozen=True)
-class ResourceTarget:
-    """How much of ``cpu`` or ``memory`` a pod should use: a percentage of its requests, or a quantity."""
-
-    resource: str
-    utilization: int | None = None
-    average: str | None = None
-
-
-@dataclass(frozen=True)
-class Query:
-    """A query for KEDA: the type and the metadata of a trigger. ``authentication`` names a TriggerAuthentication."""
-
-    type: str
-    metadata: tuple[tuple[str, str], ...]
-    authentication: str | None = None
-
-
-Metric = ResourceTarget | Query
 
 
 @dataclass(frozen=True)

@@ -1,41 +1,23 @@
-"""What KServe does for each type of server: labels, variables, arguments and image tags (docs/kserve.md)."""
+"""What KServe does for each type of server: labels, variables and arguments (docs/kserve.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.names import (
-    ANNOTATION_SERVER_TYPE,
     LABEL_MODEL_CLASS,
     LABEL_SERVICE_ENVELOPE,
     MODELS_MOUNT,
+    PREDICTOR,
 )
-from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import http_port
-from isvc_operator.resolve.containers import merge_items, with_tag
-from isvc_operator.resolve.flags import flag_value
+from isvc_operator.resolve.containers import flag_value, merge_items
+from isvc_operator.resolve.context import Context, ModelOnRuntime
+from isvc_operator.resolve.runtime import MLSERVER, TORCHSERVE, TRITON, server_type_of
 
-MLSERVER: Final = "mlserver"
-TORCHSERVE: Final = "torchserve"
-TRITON: Final = "tritonserver"
-TENSORFLOW_SERVING: Final = "tensorflow-serving"
-HUGGING_FACE: Final = "huggingfaceserver"
-VLLM: Final = "vllmserver"
-
-# KServe's names of runtimes that have no annotation for their server's type.
-_BY_NAME = {
-    "kserve-mlserver": MLSERVER,
-    "kserve-torchserve": TORCHSERVE,
-    "kserve-tritonserver": TRITON,
-    "kserve-tensorflow-serving": TENSORFLOW_SERVING,
-    "kserve-huggingfaceserver": HUGGING_FACE,
-    "kserve-vllmserver": VLLM,
-}
-_PROTOCOLS = {TORCHSERVE: "v1", MLSERVER: "v2", TRITON: "v2"}
 _ENVELOPES = {"v1": "kserve", "v2": "kservev2", "grpc-v2": "kservev2"}
 _MODEL_CLASSES = {
     "xgboost": "mlserver_xgboost.XGBoostModel",
@@ -44,14 +26,7 @@ _MODEL_CLASSES = {
 }
 _OTHER_MODEL_CLASS = "mlserver_sklearn.SKLearnModel"
 _MODEL_CONTROL = "--model-control-mode"
-
-# Servers whose image for GPUs has the same tag with a suffix.
-_WITH_GPU_TAG = (TENSORFLOW_SERVING, TORCHSERVE, HUGGING_FACE)
-_GPU_TAG = "-gpu"
-# vLLM's image without GPUs is another repository.
-_CPU_REPOSITORY = "-cpu"
 _READY = {"periodSeconds": 5, "timeoutSeconds": 2, "failureThreshold": 3}
-_GPU, _GPU_PARTITION = "nvidia.com/gpu", "nvidia.com/mig"
 
 
 @dataclass(frozen=True)
@@ -67,28 +42,18 @@ class ServerDefaults:
     ready_path: str | None = None
 
 
-def server_type_of(runtime: ServingRuntime) -> str | None:
-    """Return the type of the runtime's server: that of its annotation, or else of KServe's name for it."""
-    named = _BY_NAME.get(runtime.metadata.name)
-    return runtime.metadata.annotations.get(ANNOTATION_SERVER_TYPE) or named
-
-
-def default_protocol_of(server_type: str | None) -> str | None:
-    """Return the protocol of a model that names none, whichever protocols the runtime lists."""
-    return _PROTOCOLS.get(server_type or "")
-
-
-def defaults_of(
-    server_type: str | None, service: ObjectMeta, *, model_format: str, protocol: str, stored: bool
-) -> ServerDefaults:
-    """Return the defaults for a server; ``stored`` is whether the pod gets a model in the folder of models."""
+def defaults_of(served: ModelOnRuntime, context: Context) -> ServerDefaults:
+    """Return the defaults for a predictor's server."""
+    service, protocol = context.service.metadata, served.chosen.protocol
+    server_type, request = server_type_of(served.chosen.runtime), context.storage.requests[PREDICTOR]
+    stored = request.spec is not None or bool(request.sources)  # the pod gets a model in the folder of models
     if server_type == TORCHSERVE:
         envelope = service.labels.get(LABEL_SERVICE_ENVELOPE, _ENVELOPES.get(protocol, _ENVELOPES["v1"]))
         return ServerDefaults(labels={LABEL_SERVICE_ENVELOPE: envelope}, env={"PROTOCOL_VERSION": protocol})
     if server_type == MLSERVER:
         model = {"MLSERVER_MODEL_NAME": service.name, "MLSERVER_MODEL_URI": MODELS_MOUNT}
         return ServerDefaults(
-            labels={LABEL_MODEL_CLASS: _MODEL_CLASSES.get(model_format, _OTHER_MODEL_CLASS)},
+            labels={LABEL_MODEL_CLASS: _MODEL_CLASSES.get(served.model.model_format.name, _OTHER_MODEL_CLASS)},
             env=model if stored else {"MLSERVER_LOAD_MODELS_AT_STARTUP": "false"},
             # It opens its port before it has loaded the model: KServe's probe of the port would send it requests.
             ready_path="/v2/health/ready",
@@ -98,7 +63,7 @@ def defaults_of(
     return ServerDefaults()
 
 
-def with_defaults(container: Container, own: Container, defaults: ServerDefaults) -> dict[str, Any]:
+def with_defaults_of_type(container: Container, own: Container, defaults: ServerDefaults) -> dict[str, Any]:
     """Return the container with the defaults, which replace the runtime's values; ``own`` is what the service sets.
 
     The variables come first, so that others can refer to them.
@@ -115,30 +80,6 @@ def with_defaults(container: Container, own: Container, defaults: ServerDefaults
     if flags:
         completed["args"] = [*container.get("args", ()), *flags]
     if defaults.ready_path:
-        action = {"httpGet": {"path": defaults.ready_path, "port": http_port(container)}}
+        action: Mapping[str, Any] = {"httpGet": {"path": defaults.ready_path, "port": http_port(container)}}
         completed.setdefault("readinessProbe", {**action, **_READY})
     return completed
-
-
-def image_for(container: Container, server_type: str | None, version: str | None) -> str:
-    """Return the container's image with the tag that the service asks for, by its version or by its GPUs.
-
-    An image that is pinned by digest is returned unchanged.
-    """
-    image: str = container.get("image", "")
-    if version and image:
-        return with_tag(image, version)
-    repository, separator, tag = image.rpartition(":")
-    if "@" in image or not separator or "/" in tag:
-        return image
-    if server_type in _WITH_GPU_TAG and has_gpu(container) and not tag.endswith(_GPU_TAG):
-        return f"{image}{_GPU_TAG}"
-    if server_type == VLLM and not has_gpu(container) and not repository.endswith(_CPU_REPOSITORY):
-        return f"{repository}{_CPU_REPOSITORY}:{tag}"
-    return image
-
-
-def has_gpu(container: Container) -> bool:
-    """Whether the container may use a GPU of NVIDIA, or a part of one."""
-    limits = container.get("resources", {}).get("limits", {})
-    return any(name == _GPU or name.startswith(_GPU_PARTITION) for name in limits)

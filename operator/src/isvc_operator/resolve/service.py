@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.defaulting import model_of
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
+    ANNOTATION_AUTOSCALER,
+    ANNOTATION_NETWORK_POLICY,
     ANNOTATION_RUNTIME,
     ANNOTATION_STOP,
     CA_BUNDLE_CONFIG_MAP,
@@ -17,25 +18,19 @@ from isvc_operator.api.names import (
     PREDICTOR,
     TRANSFORMER,
 )
-from isvc_operator.config import NetworkAccess, OperatorConfig, UpgradePolicy
+from isvc_operator.config import NetworkAccess, NetworkPolicyConfig, OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
-from isvc_operator.resolve.component import Component, port_in_address, service_port
-from isvc_operator.resolve.components import ComponentSpec, RequestedComponent, components_of, specified_components
+from isvc_operator.resolve.component import AutoscalerClass, Component, port_in_address, service_port
+from isvc_operator.resolve.components import components_of, specified_components
+from isvc_operator.resolve.context import Context, ModelOnRuntime, Predictor
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
-from isvc_operator.resolve.logger import with_logger
-from isvc_operator.resolve.network_policy import network_access
-from isvc_operator.resolve.predictor import protocol_of, resolve_own, resolve_with_runtime
-from isvc_operator.resolve.repeated_items import check_lists, check_ports
+from isvc_operator.resolve.pipeline import build
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
-from isvc_operator.resolve.scaling import AutoscalerClass, class_of, resolve_scaling
-from isvc_operator.resolve.scaling_metrics import ComponentPlace
-from isvc_operator.resolve.storage.objects import ObjectReference
 from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.tls import ServingTls, read_tls, tls_secret, with_tls
-from isvc_operator.resolve.transformer import backend_of, resolve_wrapper
-from isvc_operator.resolve.upgrades import inputs_of, own_inputs_of, upgrade_policy
+from isvc_operator.resolve.tls import ServingTls, read_tls, tls_secret
+from isvc_operator.resolve.upgrades import inputs_of, upgrade_policy
 
 
 @dataclass(frozen=True)
@@ -90,6 +85,7 @@ class Resolved:
 
 
 _NONE: Mapping[str, str] = {}
+_PROTOCOLS = ("v1", "v2")  # of the user's own containers
 
 
 def resolve(
@@ -109,122 +105,97 @@ def resolve(
     others in its namespace. ``keda``: the cluster has KEDA. ``tls``: pods serve TLS if that is asked for.
     """
     requested = components_of(service)
-    for item in requested:
-        check_lists(item.spec, item.field)
-    made = _components(service, requested, runtimes, config=config, storage=storage, tls=tls)
-    scaled = {
-        item.kind: _scaled(made.components[item.kind], item, service.metadata, config, keda=keda) for item in requested
-    }
-    entry = scaled.get(TRANSFORMER, scaled[PREDICTOR])
-    address = _address(service.metadata, entry, config)
+    secret = tls_secret(service, config) if tls else None
+    served = _served(service, runtimes)
+    context = Context(service, requested[0], config, storage, served=served, secret=secret, keda=keda)
+    component = build(context)
+    predictor = Predictor(component, served.chosen.protocol if served else _own_protocol(component))
+    others = (replace(context, requested=item, served=None, predictor=predictor) for item in requested[1:])
+    components = {PREDICTOR: component, **{item.requested.kind: build(item) for item in others}}
     own_annotations = _own_annotations(service, config)
-    access = network_access(own_annotations, config.network_policy)
-    closed = {PREDICTOR} if access is NetworkAccess.SERVICE and TRANSFORMER in scaled else set()
-    hosts = resolve_hosts(
-        service.metadata,
-        {item.kind: item.name for item in requested if item.kind not in closed},
-        address=address,
-        config=config.ingress,
-        taken=taken,
-        only_grpc=service_port(entry, grpc=False) is None,
-    )
-    serving_tls = _serving_tls(made, address, storage)
-    resolved = Resolved(
+    access = _network_access(own_annotations, config.network_policy)
+    hosts = _hosts(service, components, config, taken=taken, access=access)
+    called = [f"{component.name}.{service.metadata.namespace or ''}"] if len(components) > 1 else []
+    names = [*called, urlsplit(hosts.address).hostname or ""]
+    chosen = served.chosen if served else None
+    annotations = ingress_annotations(own_annotations if hosts.external else {}, config.ingress)
+    policy, inputs = upgrade_policy(service.metadata, config), inputs_of(service, chosen, config, storage)
+    return Resolved(
         service=service,
-        chosen=made.chosen,
-        predictor=scaled[PREDICTOR],
-        transformer=scaled.get(TRANSFORMER),
-        explainer=scaled.get(EXPLAINER),
+        chosen=chosen,
+        predictor=component,
+        transformer=components.get(TRANSFORMER),
+        explainer=components.get(EXPLAINER),
         hosts=hosts,
-        ingress_annotations=ingress_annotations(own_annotations if hosts.external else {}, config.ingress),
-        upgrade_policy=upgrade_policy(service.metadata, config),
-        inputs=inputs_of(service, made.chosen, config, storage),
-        own_inputs=own_inputs_of(service),
+        ingress_annotations=annotations,
+        upgrade_policy=policy,
+        inputs=inputs.every,
+        own_inputs=inputs.own,
         budgets=budgets,
         access=access,
-        tls=serving_tls,
+        tls=read_tls(secret, storage.objects, names, calls=bool(called)) if secret else None,
     )
-    for component in resolved.components:
-        check_ports(component)
-    return resolved
 
 
-@dataclass(frozen=True)
-class _Made:
-    """The components of a service without their scaling; ``called``: the host that those beside the predictor call.
-
-    ``secret`` is that of their TLS.
-    """
-
-    chosen: ChosenRuntime | None
-    components: Mapping[str, Component]
-    called: str | None
-    secret: ObjectReference | None
-
-
-def _components(
-    service: InferenceService,
-    requested: Sequence[RequestedComponent],
-    runtimes: Runtimes,
-    *,
-    config: OperatorConfig,
-    storage: StorageContext,
-    tls: bool,
-) -> _Made:
-    chosen, predictor = _predictor(service, runtimes, config, storage)
-    secret = tls_secret(service, config) if tls else None
-
-    def completed(component: Component, item: RequestedComponent) -> Component:
-        secured = with_tls(component, item, secret, chosen) if secret else component
-        return with_logger(secured, item.spec.logger, service.metadata, config.logger)
-
-    predictor = completed(predictor, requested[0])
-    protocol = chosen.protocol if chosen else protocol_of(predictor)
-    backend = backend_of(predictor, protocol, namespace=service.metadata.namespace or "", config=config)
-    wrappers = {
-        item.kind: completed(
-            resolve_wrapper(service.metadata, item, backend=backend, config=config, storage=storage), item
-        )
-        for item in requested[1:]
-    }
-    called = backend.host.partition(":")[0] if wrappers else None
-    return _Made(chosen, {PREDICTOR: predictor, **wrappers}, called, secret)
-
-
-def _predictor(
-    service: InferenceService, runtimes: Runtimes, config: OperatorConfig, storage: StorageContext
-) -> tuple[ChosenRuntime | None, Component]:
-    if service.spec.predictor.worker_spec is not None:
+def _served(service: InferenceService, runtimes: Runtimes) -> ModelOnRuntime | None:
+    """Return the model and its runtime; None for the user's own containers."""
+    predictor = service.spec.predictor
+    if predictor.worker_spec is not None:
         raise InvalidSpec(
             "spec.predictor.workerSpec requests one model on several nodes, which is not supported: the pods of a "
             "service do not work together; remove it, and choose a runtime without workerSpec"
         )
-    model = model_of(service.spec.predictor)
-    if model is not None:
-        chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
-        check_lists(chosen.runtime.spec, f"{chosen.runtime.kind} {chosen.runtime.metadata.name}: spec")
-        return chosen, resolve_with_runtime(service, model, chosen, config=config, storage=storage)
-    if service.spec.predictor.containers:
-        return None, resolve_own(service, config, storage)
-    raise InvalidSpec(
-        "spec.predictor names nothing to serve; set spec.predictor.model.modelFormat.name (for example pytorch) and "
-        "storageUri, or give it containers"
+    if model := model_of(predictor):
+        annotated = service.metadata.annotations.get(ANNOTATION_RUNTIME)
+        return ModelOnRuntime(model, choose_runtime(model, runtimes, annotated))
+    if not predictor.containers:
+        raise InvalidSpec(
+            "spec.predictor names nothing to serve; set spec.predictor.model.modelFormat.name (for example pytorch) "
+            "and storageUri, or give it containers"
+        )
+    return None
+
+
+def _own_protocol(predictor: Component) -> str:
+    """Return the protocol of the user's own containers, from KServe's variable ``PROTOCOL``."""
+    env = predictor.server.get("env", ())
+    protocol = next((str(item.get("value", "")) for item in env if item["name"] == "PROTOCOL"), _PROTOCOLS[0])
+    if protocol not in _PROTOCOLS:
+        raise InvalidSpec(f"variable PROTOCOL of spec.predictor is {protocol!r}; write one of {', '.join(_PROTOCOLS)}")
+    return protocol
+
+
+def _hosts(
+    service: InferenceService,
+    components: Mapping[str, Component],
+    config: OperatorConfig,
+    *,
+    taken: Mapping[str, str],
+    access: NetworkAccess,
+) -> Hosts:
+    """Return the hosts; a predictor that only its transformer may reach has none of its own."""
+    entry = components.get(TRANSFORMER, components[PREDICTOR])
+    closed = PREDICTOR if access is NetworkAccess.SERVICE and TRANSFORMER in components else None
+    scheme, port = "https" if entry.tls else "http", port_in_address(entry, config)
+    return resolve_hosts(
+        service.metadata,
+        {kind: component.name for kind, component in components.items() if kind != closed},
+        address=f"{scheme}://{entry.name}.{service.metadata.namespace}.svc.cluster.local{port}",
+        config=config.ingress,
+        taken=taken,
+        only_grpc=service_port(entry, grpc=False) is None,
     )
 
 
-def _scaled(
-    component: Component, requested: RequestedComponent, service: ObjectMeta, config: OperatorConfig, *, keda: bool
-) -> Component:
-    place = ComponentPlace(requested.field, service.namespace or "", component.name)
-    scaler = _autoscaler_class(service, requested.spec)
-    scaling = resolve_scaling(requested.spec, scaler, place, config, keda=keda)
-    return replace(component, scaling=scaling)
-
-
-def _address(metadata: ObjectMeta, entry: Component, config: OperatorConfig) -> str:
-    """Return the service's URL inside the cluster."""
-    scheme = "https" if entry.tls else "http"
-    return f"{scheme}://{entry.name}.{metadata.namespace}.svc.cluster.local{port_in_address(entry, config)}"
+def _network_access(annotations: Mapping[str, str], config: NetworkPolicyConfig) -> NetworkAccess:
+    """Return who may connect to the pods; raises InvalidSpec if the annotation has another value."""
+    given = annotations.get(ANNOTATION_NETWORK_POLICY, config.default)
+    try:
+        return NetworkAccess(given)
+    except ValueError as error:
+        raise InvalidSpec(
+            f"annotation {ANNOTATION_NETWORK_POLICY} is {given!r}; write one of {', '.join(NetworkAccess)}"
+        ) from error
 
 
 def _own_annotations(service: InferenceService, config: OperatorConfig) -> dict[str, str]:
@@ -233,21 +204,11 @@ def _own_annotations(service: InferenceService, config: OperatorConfig) -> dict[
     return {name: value for name, value in service.metadata.annotations.items() if name not in excluded}
 
 
-def _serving_tls(made: _Made, address: str, storage: StorageContext) -> ServingTls | None:
-    if made.secret is None:
-        return None
-    hosts = [*([made.called] if made.called else []), urlsplit(address).hostname or ""]
-    return read_tls(made.secret, storage.objects, hosts, calls=made.called is not None)
-
-
 def asks_for_keda(service: InferenceService) -> bool:
     """Whether a component is to be scaled by KEDA."""
-    found = (_autoscaler_class(service.metadata, component) for _, component in specified_components(service.spec))
-    return AutoscalerClass.KEDA in found
-
-
-def _autoscaler_class(service: ObjectMeta, component: ComponentSpec) -> AutoscalerClass:
-    return class_of({**service.annotations, **(component.annotations or {})})
+    annotations = (component.annotations or {} for _, component in specified_components(service.spec))
+    given = ({**service.metadata.annotations, **own}.get(ANNOTATION_AUTOSCALER) for own in annotations)
+    return AutoscalerClass.KEDA.value in given
 
 
 def is_stopped(service: InferenceService) -> bool:

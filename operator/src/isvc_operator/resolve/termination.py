@@ -1,4 +1,4 @@
-"""How a pod ends: proxies notice it, the server finishes its requests, and only then the pod is killed.
+"""Step: how a pod ends. Proxies notice it, the server finishes its requests, and only then the pod is killed.
 
 Every server runs on for some seconds before it gets SIGTERM (preStop). Its requests then have as long as ``timeout``
 allows one of them. Both fit into the pod's grace period, after which the kubelet kills what still runs.
@@ -7,13 +7,16 @@ allows one of them. Both fit into the pod's grace period, after which the kubele
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER
+from isvc_operator.api.names import CONTAINER_TRANSFORMER, PREDICTOR
 from isvc_operator.limits import GRACE_SECONDS
 from isvc_operator.manifests import Container
+from isvc_operator.resolve.component import Component
+from isvc_operator.resolve.components import is_usable
 from isvc_operator.resolve.containers import merge_items
-from isvc_operator.resolve.settings import is_usable
+from isvc_operator.resolve.context import Context
 
 # The seconds that both runtimes, and servers on our SDK, give requests under way after SIGTERM.
 _DRAIN: Final = "GRACE_PERIOD"
@@ -24,35 +27,55 @@ _DRAINED = 20  # seconds that requests have with that default
 _FIELD = "terminationGracePeriodSeconds"
 
 
-def with_grace_period(pod: Mapping[str, Any], timeout: int | None) -> dict[str, Any]:
+def termination(component: Component, context: Context) -> Component:
+    """Return the component with a grace period, and with servers that run on in it."""
+    # A server behind a transformer in its pod runs longer, because the transformer's last requests need it.
+    behind = any(item.get("name") == CONTAINER_TRANSFORMER for item in context.requested.spec.containers or ())
+    notice = 2 * _NOTICED if behind else _NOTICED
+    pod = with_grace_period(component.pod, context.requested.spec.timeout, notice)
+    server = with_pre_stop(component.server, pod, notice)
+    if context.served is None:
+        server = with_drain_seconds(server, pod)
+    elif _is_read(server) and not _is_read(context.served.model.as_dict()):
+        server = with_drain_seconds(server, pod, hook=_NOTICED, over=True)
+    pod["containers"] = [_beside(item, pod, context) for item in pod["containers"]]
+    return replace(component, server=server, pod=pod)
+
+
+def _beside(container: Container, pod: Mapping[str, Any], context: Context) -> Container:
+    """Return a container beside the server: in the predictor's pod, a transformer serves as well."""
+    if context.requested.kind == PREDICTOR and container.get("name") == CONTAINER_TRANSFORMER:
+        return with_drain_seconds(with_pre_stop(container, pod, _NOTICED), pod)
+    names = [item.get("name") for item in context.served.chosen.runtime.spec.containers] if context.served else []
+    return within_grace_period(container, pod) if container.get("name") in names else container
+
+
+def with_grace_period(pod: Mapping[str, Any], timeout: int | None, notice: int = _NOTICED) -> dict[str, Any]:
     """Return the pod with a grace period in which a request of ``timeout`` seconds is finished, unless it has one."""
     drained = max(_DRAINED, timeout if timeout is not None and is_usable(timeout) else 0)
-    grace = min(_before_stop(CONTAINER_SERVER, pod) + drained + _STOPPED, GRACE_SECONDS)
+    grace = min(notice + drained + _STOPPED, GRACE_SECONDS)
     return {_FIELD: grace, **pod} if grace > _DEFAULT else dict(pod)
 
 
-def with_pre_stop(container: Container, pod: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the server or transformer with our preStop hook, unless it has another; ``pod`` has all containers."""
+def with_pre_stop(container: Container, pod: Mapping[str, Any], notice: int = _NOTICED) -> dict[str, Any]:
+    """Return a server that runs on for so many seconds, unless it has another preStop hook."""
     hooks = container.get("lifecycle", {})
-    sleep = {"sleep": {"seconds": _before_stop(container.get("name"), pod)}}
-    return within_grace_period({**container, "lifecycle": {"preStop": sleep, **hooks}}, pod)
+    return within_grace_period({**container, "lifecycle": {"preStop": {"sleep": {"seconds": notice}}, **hooks}}, pod)
 
 
-def with_drain_seconds(container: Container, pod: Mapping[str, Any], *, over: bool = False) -> dict[str, Any]:
+def with_drain_seconds(
+    container: Container, pod: Mapping[str, Any], *, hook: int = 0, over: bool = False
+) -> dict[str, Any]:
     """Tell the server how long its requests have after SIGTERM, if the pod has a grace period of its own.
 
-    A variable that the container has already is kept, or replaced with ``over``.
+    A preStop hook that does not sleep counts as ``hook`` seconds. A variable that the container has already is kept, or
+    replaced with ``over``.
     """
     if _FIELD not in pod:
         return dict(container)
-    seconds = max(1, pod[_FIELD] - _sleep(container) - _STOPPED)
+    seconds = max(1, pod[_FIELD] - (_sleep(container) or hook) - _STOPPED)
     ours, own = [{"name": _DRAIN, "value": str(seconds)}], container.get("env", ())
     return {**container, "env": merge_items(own, ours, "name") if over else merge_items(ours, own, "name")}
-
-
-def reads_drain_seconds(container: Container) -> bool:
-    """Whether a runtime's server reads that time, which its own setting shows."""
-    return any(item.get("name") == _DRAIN for item in container.get("env", ()))
 
 
 def within_grace_period(container: Container, pod: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,12 +87,9 @@ def within_grace_period(container: Container, pod: Mapping[str, Any]) -> dict[st
     return {**container, "lifecycle": {**others, **({"preStop": {"sleep": {"seconds": grace}}} if grace > 0 else {})}}
 
 
-def _before_stop(name: str | None, pod: Mapping[str, Any]) -> int:
-    """A server behind a transformer in its pod runs longer, because the transformer's last requests need it."""
-    behind = name != CONTAINER_TRANSFORMER and any(
-        item.get("name") == CONTAINER_TRANSFORMER for item in pod.get("containers", ())
-    )
-    return 2 * _NOTICED if behind else _NOTICED
+def _is_read(container: Container) -> bool:
+    """Whether a server reads that time, which its own setting shows."""
+    return any(item.get("name") == _DRAIN for item in container.get("env", ()))
 
 
 def _sleep(container: Container) -> int:

@@ -1,4 +1,4 @@
-"""TLS between servers: the Secret whose certificate a service's pods serve with, where its owner or the ConfigMap asks.
+"""Step: TLS between servers, by a Secret whose certificate pods serve with, where its owner or the ConfigMap asks.
 
 Both shipped runtimes and our SDK read the folder in which the Secret is mounted, from the variable ``TLS_DIR``. A
 transformer checks its predictor by the authority in the same Secret.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import ANNOTATION_SETTINGS, ANNOTATION_TLS_SECRET, CONTAINER_TRANSFORMER, PREDICTOR
+from isvc_operator.api.names import ANNOTATION_SETTINGS, ANNOTATION_TLS_SECRET, CONTAINER_TRANSFORMER
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidCertificate, InvalidSpec
 from isvc_operator.manifests import Container
@@ -23,13 +23,12 @@ from isvc_operator.resolve.certificate import (
     check_authorities,
     read_certificate,
 )
-from isvc_operator.resolve.component import Component, with_variable
-from isvc_operator.resolve.components import RequestedComponent
-from isvc_operator.resolve.containers import merge_items
+from isvc_operator.resolve.component import Component
+from isvc_operator.resolve.components import settings_read
+from isvc_operator.resolve.containers import merge_items, with_variable
+from isvc_operator.resolve.context import Context
 from isvc_operator.resolve.placeholders import fill, values_of
-from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects, read_key
-from isvc_operator.resolve.unlogged import settings_read
 
 TLS_DIR: Final = "TLS_DIR"
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
@@ -58,7 +57,10 @@ def tls_secret(service: InferenceService, config: OperatorConfig) -> ObjectRefer
     annotations = service.metadata.annotations
     if ANNOTATION_TLS_SECRET in config.inference_service.service_annotation_disallowed_list:
         annotations = {}
-    name = fill(annotations.get(ANNOTATION_TLS_SECRET, config.service.tls_secret_name), values_of(service.metadata))
+    template = annotations.get(ANNOTATION_TLS_SECRET, config.service.tls_secret_name)
+    if not template:
+        return None
+    name = fill(template, values_of(service.metadata))
     if name and not _NAME.fullmatch(name):
         raise InvalidSpec(f"annotation {ANNOTATION_TLS_SECRET}: {name!r} is not the name of a Secret")
     return ObjectReference("Secret", name) if name else None
@@ -87,35 +89,31 @@ def read_tls(reference: ObjectReference, objects: Objects, hosts: Iterable[str],
     return ServingTls(reference.name, certificate, certificate.missing(hosts))
 
 
-def with_tls(
-    component: Component, requested: RequestedComponent, secret: ObjectReference, chosen: ChosenRuntime | None
-) -> Component:
+def serving_tls(component: Component, context: Context) -> Component:
     """Return the component with the Secret, and with probes by HTTPS; raises InvalidSpec if its server reads none."""
-    _check_reads(component, requested, chosen)
+    if context.secret is None:
+        return component
+    _check_reads(component, context)
     front = with_variable(component.front, TLS_DIR, _FOLDER)
     front["volumeMounts"] = merge_items(front.get("volumeMounts", ()), [_MOUNT], "mountPath")
-    front |= {name: _by_https(front[name], f"{requested.field}: {name}") for name in _PROBES if front.get(name)}
-    volume = {"name": _VOLUME, "secret": {"secretName": secret.name, "defaultMode": _MODE}}
-    pod = {**component.pod, "volumes": merge_items(component.pod.get("volumes", ()), [volume], "name")}
+    front |= {name: _by_https(front[name], f"{context.requested.field}: {name}") for name in _PROBES if front.get(name)}
+    volume = {"name": _VOLUME, "secret": {"secretName": context.secret.name, "defaultMode": _MODE}}
     scraped = {_SCHEME: "https"} if _SCRAPE in component.annotations else {}
-    changed = dataclasses.replace(component, tls=True, annotations={**scraped, **component.annotations})
-    if component.front is component.server:
-        return dataclasses.replace(changed, server=front, pod=pod)
-    pod["containers"] = [front if item is component.front else item for item in pod["containers"]]
-    return dataclasses.replace(changed, pod=pod)
+    secured = component.with_front(front, volumes=merge_items(component.pod.get("volumes", ()), [volume], "name"))
+    return dataclasses.replace(secured, tls=True, annotations={**scraped, **component.annotations})
 
 
-def _check_reads(component: Component, requested: RequestedComponent, chosen: ChosenRuntime | None) -> None:
+def _check_reads(component: Component, context: Context) -> None:
     """Raise InvalidSpec unless the server says that it reads the variable: it would serve in the open."""
-    is_ours = chosen is not None and requested.kind == PREDICTOR and component.front is component.server
-    if is_ours and chosen:
-        reads = settings_read(chosen.runtime.metadata.annotations)
-        who = f"the server of runtime {chosen.runtime.metadata.name}"
+    if context.served and component.front is component.server:
+        runtime = context.served.chosen.runtime.metadata
+        reads = settings_read(runtime.annotations)
+        who = f"the server of runtime {runtime.name}"
         remedy = "choose another runtime"
     else:
-        reads = settings_read(requested.spec.annotations or {})
+        reads = settings_read(context.requested.spec.annotations or {})
         name = component.front.get("name") or CONTAINER_TRANSFORMER
-        who = f"container {name} of {requested.field}"
+        who = f"container {name} of {context.requested.field}"
         remedy = f"if it does, as with our SDK, write annotations: {{{ANNOTATION_SETTINGS}: {TLS_DIR}}} beside it"
     if TLS_DIR not in reads:
         raise InvalidSpec(

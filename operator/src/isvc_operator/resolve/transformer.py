@@ -1,4 +1,4 @@
-"""The transformer and the explainer: the user's own containers, with the predictor's address (docs/transformers.md).
+"""Steps of the transformer and the explainer, whose servers get the predictor's address (docs/transformers.md).
 
 As with KServe, flags of its model server are appended to their arguments, unless the user has given them. In addition
 the predictor's protocol is passed on if it is not v1, the default of a transformer.
@@ -7,31 +7,15 @@ the predictor's protocol is passed on if it is not v1, the default of a transfor
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
-from isvc_operator.api.base import ObjectMeta
-from isvc_operator.api.names import EXPLAINER
-from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import (
-    Component,
-    annotations_for,
-    http_port,
-    pod_of,
-    port_in_address,
-    strategy_of,
-    with_pod_defaults,
-    with_service_name,
-    with_variable,
-)
-from isvc_operator.resolve.components import ComponentSpec, RequestedComponent
-from isvc_operator.resolve.flags import flag_value, with_flags
-from isvc_operator.resolve.own_containers import completed, server_first
-from isvc_operator.resolve.settings import is_usable
-from isvc_operator.resolve.storage.plan import StorageContext, plan_storage
-from isvc_operator.resolve.storage.sources import with_stored_path
+from isvc_operator.resolve.component import Component, http_port, port_in_address
+from isvc_operator.resolve.components import is_usable
+from isvc_operator.resolve.containers import flag_value, with_flags, with_variable
+from isvc_operator.resolve.context import Context, Predictor
 from isvc_operator.text import one_line
 
 MODEL_NAME: Final = "--model_name"
@@ -47,69 +31,43 @@ _ASSUMED_PROTOCOL = "v1"
 _IN_PATH: Final = re.compile(r"(?:[-A-Za-z0-9._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})+")
 
 
-@dataclass(frozen=True)
-class Backend:
-    """The predictor's address and protocol for the components that call it; ``tls``: it serves nothing but TLS."""
-
-    host: str
-    protocol: str
-    tls: bool = False
+def predictor_flags(component: Component, context: Context) -> Component:
+    """Return a transformer or an explainer that knows the predictor."""
+    server = with_variable(component.server, WAIT_FOR_PREDICTOR, "true")
+    return replace(component, server=with_flags(server, _flags(server, context)))
 
 
-def backend_of(predictor: Component, protocol: str, *, namespace: str, config: OperatorConfig) -> Backend:
-    """Return the address of the predictor's Service, in KServe's form."""
-    port = port_in_address(predictor, config, grpc=protocol.startswith("grpc"))
-    return Backend(f"{predictor.name}.{namespace}{port}", protocol, predictor.tls)
-
-
-def resolve_wrapper(
-    service: ObjectMeta,
-    requested: RequestedComponent,
-    *,
-    backend: Backend,
-    config: OperatorConfig,
-    storage: StorageContext,
-) -> Component:
-    """Return the transformer or the explainer of a service."""
-    spec = requested.spec
-    pod = pod_of(spec)
-    server, *others = server_first(pod.get("containers", ()), requested.field)
-    server = with_service_name(with_stored_path(server), service)
-    server = with_variable(server, WAIT_FOR_PREDICTOR, "true")
-    server = with_flags(server, _flags(server, service.name, spec, backend))
-    if requested.kind == EXPLAINER:
-        _check_model_name(flag_value(server, MODEL_NAME) or "", requested.field)
-    annotations = annotations_for(service, spec, config)
-    return Component(
-        kind=requested.kind,
-        name=requested.name,
-        labels={**service.labels, **(spec.labels or {})},
-        annotations=annotations,
-        server=completed(server, pod, config.inference_service.resource),
-        pod=with_pod_defaults({**pod, "containers": others}, config),
-        storage=plan_storage(requested.kind, annotations, config=config, context=storage),
-        strategy=strategy_of(spec),
-    )
-
-
-def _check_model_name(name: str, field: str) -> None:
-    """Raise InvalidSpec for a name that the path of the explainer's route cannot have."""
+def model_name_in_path(component: Component, context: Context) -> Component:
+    """Return the explainer as it is; raises InvalidSpec for a name that the path of its route cannot have."""
+    name = flag_value(component.server, MODEL_NAME) or ""
     if not _IN_PATH.fullmatch(name):
         raise InvalidSpec(
-            f"{field}: {MODEL_NAME} {one_line(name, 100)!r} is a part of the path /v1/models/NAME:explain; write "
-            "letters, digits, '-', '_', '.' or '~'"
+            f"{context.requested.field}: {MODEL_NAME} {one_line(name, 100)!r} is a part of the path "
+            "/v1/models/NAME:explain; write letters, digits, '-', '_', '.' or '~'"
         )
+    return component
 
 
-def _flags(server: Container, service: str, spec: ComponentSpec, backend: Backend) -> dict[str, str]:
-    flags = {MODEL_NAME: service, PREDICTOR_HOST: backend.host, "--http_port": str(http_port(server))}
-    given = any(flag_value(server, flag) is not None for flag in _PROTOCOL_FLAGS)
-    if backend.protocol != _ASSUMED_PROTOCOL and not given:
-        flags[_PROTOCOL_FLAGS[0]] = backend.protocol
-    if backend.tls:
-        flags[USE_TLS] = "true"
+def _flags(server: Container, context: Context) -> dict[str, str]:
+    spec, flags = context.requested.spec, {MODEL_NAME: context.service.metadata.name}
+    if context.predictor:
+        flags |= _address(server, context.predictor, context)
     if spec.container_concurrency:
         flags["--workers"] = str(spec.container_concurrency)
     if spec.timeout is not None and is_usable(spec.timeout):
         flags[TIMEOUT] = str(spec.timeout)
+    return flags
+
+
+def _address(server: Container, predictor: Predictor, context: Context) -> dict[str, str]:
+    """Return the flags for the address of the predictor's Service, in KServe's form."""
+    component, protocol = predictor.component, predictor.protocol
+    port = port_in_address(component, context.config, grpc=protocol.startswith("grpc"))
+    flags = {PREDICTOR_HOST: f"{component.name}.{context.service.metadata.namespace or ''}{port}"}
+    flags["--http_port"] = str(http_port(server))
+    given = any(flag_value(server, flag) is not None for flag in _PROTOCOL_FLAGS)
+    if protocol != _ASSUMED_PROTOCOL and not given:
+        flags[_PROTOCOL_FLAGS[0]] = protocol
+    if component.tls:
+        flags[USE_TLS] = "true"
     return flags

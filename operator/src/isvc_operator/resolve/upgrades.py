@@ -7,6 +7,7 @@ version makes of it: without defaults, and without settings that do not reach po
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -52,9 +53,17 @@ def upgrade_policy(service: ObjectMeta, config: OperatorConfig) -> UpgradePolicy
         raise InvalidSpec(f"annotation {ANNOTATION_UPGRADE_POLICY} is {own!r}; write {known}") from None
 
 
+@dataclass(frozen=True)
+class InputDigests:
+    """Digests of what pods are rendered from, by the kind of the component: of all, and of the service's own part."""
+
+    every: Mapping[str, str]
+    own: Mapping[str, str]
+
+
 def inputs_of(
     service: InferenceService, chosen: ChosenRuntime | None, config: OperatorConfig, storage: StorageContext
-) -> Mapping[str, str]:
+) -> InputDigests:
     """Return the digests of what the pods of each kind of component are rendered from.
 
     A transformer and an explainer are rendered for their predictor, too. Of a secret, a digest has the names of the
@@ -67,12 +76,11 @@ def inputs_of(
         "containers": sorted([item.metadata.name, digest_of(_given(item.spec))] for item in storage.containers),
         "objects": _objects(storage.objects),
     }
-    return {kind: _digest({**shared, **own}) for kind, own in _own(service).items()}
-
-
-def own_inputs_of(service: InferenceService) -> Mapping[str, str]:
-    """Return the digests of that part of the above which the service shares with no other."""
-    return {kind: _digest(own) for kind, own in _own(service).items()}
+    own = _own(service)
+    return InputDigests(
+        {kind: _digest({**shared, **parts}) for kind, parts in own.items()},
+        {kind: _digest(parts) for kind, parts in own.items()},
+    )
 
 
 def _own(service: InferenceService) -> Mapping[str, Mapping[str, Any]]:

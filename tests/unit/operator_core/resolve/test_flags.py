@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.resolve.flags import flag_value, with_flags
+from isvc_operator.resolve.containers import flag_value, with_flags
 
 GIVEN: dict[str, tuple[dict[str, Any], str | None]] = {
     "two words": ({"args": ["--name", "x"]}, "x"),

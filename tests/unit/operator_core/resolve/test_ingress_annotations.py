@@ -7,8 +7,8 @@ import json
 import pytest
 
 from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
+from isvc_operator.resolve.ignored import refused_annotations
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
-from isvc_operator.resolve.support import refused_annotations
 from tests.support.builders import a_service, the_children
 
 NGINX = "nginx.ingress.kubernetes.io/"

@@ -12,9 +12,10 @@ from data_plane.payload_logger.settings import VARIABLE, LoggerSettings, Mode, s
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.ignored.walker import unused_fields
 from isvc_operator.manifests import Container
+from isvc_operator.resolve.ignored import unread_settings
 from isvc_operator.resolve.logger import LOGGER
-from isvc_operator.resolve.support import unread_settings
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 URL = "http://sink"
@@ -149,7 +150,7 @@ def test_a_fraction_that_is_none_is_refused(fraction: str) -> None:
 
 def named(service: InferenceService, runtime: Any = OURS, given: OperatorConfig | None = None) -> list[str]:
     chosen = a_resolved(service, runtime).chosen if service.spec.predictor.model else None
-    return list(unread_settings(service, chosen, (given or OperatorConfig()).logger))
+    return [*unused_fields(service), *unread_settings(service, chosen, (given or OperatorConfig()).logger)]
 
 
 def test_our_runtimes_read_all_of_a_logger() -> None:

@@ -14,9 +14,9 @@ from isvc_operator.resolve.termination import (
     with_pre_stop,
     within_grace_period,
 )
+from tests.support.builders import a_resolved, a_runtime, a_service
 
 GRACE = "terminationGracePeriodSeconds"
-BEHIND = {"containers": [{"name": "kserve-container"}, {"name": "transformer-container"}]}
 
 PERIODS: dict[str, tuple[dict[str, Any], int | None, int | None]] = {
     "no timeout: Kubernetes' 30 s": ({}, None, None),
@@ -25,8 +25,6 @@ PERIODS: dict[str, tuple[dict[str, Any], int | None, int | None]] = {
     "a long timeout": ({}, 300, 310),
     "a timeout beyond the limit": ({}, 1_000_000, GRACE_SECONDS),
     "the user's own": ({GRACE: 60}, 300, 60),
-    "a transformer in the pod": (BEHIND, None, 35),
-    "a transformer in the pod, and a long timeout": (BEHIND, 300, 315),
 }
 
 
@@ -46,8 +44,14 @@ def test_a_server_runs_on_while_proxies_notice_its_end() -> None:
     assert slept(with_pre_stop({"name": "kserve-container"}, {})) == 5
 
 
-def test_a_server_runs_on_while_the_transformer_in_its_pod_finishes() -> None:
-    assert [slept(with_pre_stop(item, BEHIND)) for item in BEHIND["containers"]] == [10, 5]
+@pytest.mark.parametrize(("timeout", "grace"), [({}, 35), ({"timeout": 300}, 315)])
+def test_a_server_runs_on_while_the_transformer_in_its_pod_finishes(timeout: dict[str, int], grace: int) -> None:
+    transformer = {"name": "transformer-container", "image": "t"}
+
+    predictor = a_resolved(a_service(predictor={"containers": [transformer], **timeout})).predictor
+
+    assert [slept(item) for item in (predictor.server, *predictor.pod["containers"])] == [10, 5]
+    assert predictor.pod[GRACE] == grace
 
 
 def test_a_hook_of_the_container_stays() -> None:
@@ -94,3 +98,13 @@ def test_another_action_before_the_end_may_take_the_whole_grace_period() -> None
     container = {"name": "c", "lifecycle": {"preStop": {"exec": {"command": ["drain"]}}}}
 
     assert within_grace_period(container, {"terminationGracePeriodSeconds": 3}) == container
+
+
+def test_a_server_is_told_what_the_hook_of_its_user_leaves_of_the_grace_period() -> None:
+    runtime = a_runtime(container={"env": [{"name": "GRACE_PERIOD", "value": "20"}]})
+    hook = {"preStop": {"sleep": {"seconds": 15}}}
+
+    server = a_resolved(a_service(model={"lifecycle": hook}, predictor={GRACE: 60}), runtime).predictor.server
+
+    assert server["lifecycle"] == hook
+    assert {"name": "GRACE_PERIOD", "value": "40"} in server["env"]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.api.storage_container import INIT_CONTAINER, ClusterStorageContainer
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.storage.images import is_image
 from isvc_operator.resolve.storage.sources import SCHEMES, StorageSource
 
 
@@ -62,7 +61,7 @@ def _check(
     if chosen:
         return
     formats = ", ".join(item.metadata.name for item in usable) or "there is none"
-    if is_image(source):
+    if source.is_image:
         raise InvalidSpec(
             f"storageUri {source.shown} is an image, and the administrator has turned these off; set enableModelcar of "
             f"storageInitializer in the ConfigMap {CONFIG_MAP}, or copy the model to a bucket or a claim"

@@ -12,8 +12,7 @@ from isvc_operator.config import CredentialsConfig
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.resolve.storage import s3
-from isvc_operator.resolve.storage.json_text import json_object
-from isvc_operator.resolve.storage.objects import read_key
+from isvc_operator.resolve.storage.objects import json_object, read_key
 from isvc_operator.resolve.storage.provision import Provision, read_only, secret_variable, variable
 
 _MOUNT = "/var/secrets"

@@ -9,10 +9,8 @@ from posixpath import dirname
 
 from isvc_operator.config import OciMode, StorageInitializerConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.resolve.storage.sources import IMAGE_SCHEME, StorageSource
 
-_SCHEME = "oci"
-_PREFIX = "oci+"
 _NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
 # As the kubelet reads it; what it does not accept would make a pod that never starts.
 _REFERENCE = re.compile(
@@ -38,16 +36,11 @@ class ModelImage:
         return dirname(self.destination)
 
 
-def is_image(source: StorageSource) -> bool:
-    """Whether the URI names an image."""
-    return source.scheme == _SCHEME or source.scheme.startswith(_PREFIX)
-
-
 def model_images(sources: Sequence[StorageSource], config: StorageInitializerConfig) -> tuple[ModelImage, ...]:
     """Return the images among the sources, none if they are turned off; raises InvalidSpec for one without a use."""
     if not config.serves_images:
         return ()
-    images = tuple(_image(source, config) for source in sources if is_image(source))
+    images = tuple(_image(source, config) for source in sources if source.is_image)
     for image in images:
         if image.modelcar and image.folder == "/":
             raise InvalidSpec(f"the mountPath {image.destination} is at the root; put the image's model below a folder")
@@ -62,7 +55,7 @@ def _image(source: StorageSource, config: StorageInitializerConfig) -> ModelImag
 
 
 def _mode(source: StorageSource, config: StorageInitializerConfig) -> OciMode:
-    text = source.scheme.removeprefix(_PREFIX) if source.scheme != _SCHEME else config.image_mode
+    text = source.scheme.removeprefix(f"{IMAGE_SCHEME}+") if source.scheme != IMAGE_SCHEME else config.image_mode
     if text in (OciMode.MODELCAR, OciMode.NATIVE):
         return OciMode(text)
     raise InvalidSpec(

@@ -1,12 +1,14 @@
-"""Service accounts and secrets that a service's storage refers to by name, and the values in them."""
+"""Service accounts and secrets that a service's storage refers to by name, and what their texts say."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from isvc_operator.api.size import excess
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.manifests import Manifest, name_of
 
@@ -31,3 +33,12 @@ def read_key(secret: Manifest, key: str) -> str | None:
         raise InvalidCredentials(
             f"key {key} of secret {name_of(secret)} is not text; store it again as it was issued"
         ) from None
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the object, or None if the text is not a JSON object, is nested too deeply or has too many values."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and excess(value) is None else None

@@ -7,22 +7,23 @@ objects and calls again until there is no new name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from isvc_operator.api.base import ObjectMeta
-from isvc_operator.api.components import ModelSpec, PredictorSpec, StorageSpec
+from isvc_operator.api.components import PredictorSpec, StorageSpec, StorageUri
 from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.api.defaulting import model_of
 from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import MODELS_MOUNT, PREDICTOR
 from isvc_operator.config import CredentialsConfig
-from isvc_operator.errors import InvalidCredentials
+from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.limits import SECRETS
 from isvc_operator.manifests import annotations_of
-from isvc_operator.resolve.components import ComponentSpec, RequestedComponent, components_of
-from isvc_operator.resolve.own_containers import server_first
+from isvc_operator.resolve.components import ComponentSpec, components_of, server_first, stored_uri
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
-from isvc_operator.resolve.storage.sources import StorageSource, given_sources, stored_uri
+from isvc_operator.resolve.storage.sources import StorageSource, checked
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,19 @@ StorageRequests = Mapping[str, StorageRequest]
 
 
 def storage_requests(service: InferenceService) -> StorageRequests:
-    """Return the request of each component; raises InvalidSpec for fields that contradict each other."""
-    requests = ((item.kind, _request_of(service.metadata, item)) for item in components_of(service))
-    return {kind: request for kind, request in requests if request}
+    """Return the request of each component; raises InvalidSpec for fields that contradict each other.
+
+    A predictor with nothing to serve has none, as ``resolve`` reports.
+    """
+    found: dict[str, StorageRequest] = {}
+    for item in components_of(service):
+        model = model_of(item.spec) if isinstance(item.spec, PredictorSpec) else None
+        if model:
+            found[item.kind] = _request(service.metadata, item.spec, model.storage_uri, model.storage)
+        elif item.spec.containers or item.kind != PREDICTOR:
+            server, *_ = server_first(without_nulls(item.spec.containers or []), item.field)
+            found[item.kind] = _request(service.metadata, item.spec, stored_uri(server))
+    return found
 
 
 def references(requests: StorageRequests, config: CredentialsConfig, known: Objects) -> frozenset[ObjectReference]:
@@ -89,40 +100,14 @@ def references(requests: StorageRequests, config: CredentialsConfig, known: Obje
     return frozenset(found)
 
 
-def _request_of(service: ObjectMeta, component: RequestedComponent) -> StorageRequest | None:
-    spec = component.spec
-    if isinstance(spec, PredictorSpec):
-        if model := model_of(spec):
-            return _of_model(service, spec, model)
-        if not spec.containers:
-            return None  # there is nothing to serve, as resolve reports
-    return _of_containers(service, component)
-
-
-def _of_model(service: ObjectMeta, predictor: PredictorSpec, model: ModelSpec) -> StorageRequest:
-    path_in_secret = model.storage is not None and model.storage.path is not None
-    sources = given_sources(model.storage_uri, predictor.storage_uris, path_in_secret=path_in_secret)
-    return _request(service, predictor, sources=sources, spec=model.storage)
-
-
-def _of_containers(service: ObjectMeta, component: RequestedComponent) -> StorageRequest:
-    """Return the request of the user's own containers: ``storageUris``, or the variable ``STORAGE_URI``."""
-    spec = component.spec
-    server, *_ = server_first(without_nulls(spec.containers or []), component.field)
-    return _request(service, spec, sources=given_sources(stored_uri(server), spec.storage_uris))
-
-
 def _request(
-    service: ObjectMeta,
-    component: ComponentSpec,
-    *,
-    sources: tuple[StorageSource, ...],
-    spec: StorageSpec | None = None,
+    service: ObjectMeta, component: ComponentSpec, uri: str | None, storage: StorageSpec | None = None
 ) -> StorageRequest:
+    path_in_secret = storage is not None and storage.path is not None
     account = component.service_account_name or component.service_account or "default"
     return StorageRequest(
-        sources=sources,
-        spec=spec,
+        sources=_given_sources(uri, component.storage_uris, path_in_secret=path_in_secret),
+        spec=storage,
         container=component.storage_container_name if isinstance(component, PredictorSpec) else None,
         account=ObjectReference("ServiceAccount", account),
         annotations=(component.annotations or {}, service.annotations),
@@ -133,3 +118,16 @@ def _secrets(request: StorageRequest, config: CredentialsConfig, known: Objects)
     by_name = request.spec is not None
     names = (request.spec_secret(config, known),) if by_name else request.account_secrets(config, known)
     return (ObjectReference("Secret", name) for name in names)
+
+
+def _given_sources(
+    uri: str | None, several: Sequence[StorageUri] | None, *, path_in_secret: bool = False
+) -> tuple[StorageSource, ...]:
+    """Return the URIs in the spec; none if it names a path in the storage secret, or no storage at all."""
+    if several and uri:
+        raise InvalidSpec("storageUri and storageUris are both given; move storageUri into storageUris")
+    if uri and path_in_secret:
+        raise InvalidSpec("storageUri and storage.path are both given; remove one of them")
+    if uri:
+        return (checked(StorageSource(uri, MODELS_MOUNT)),)
+    return tuple(checked(StorageSource(item.uri, str(PurePosixPath(item.mount_path)))) for item in several or ())

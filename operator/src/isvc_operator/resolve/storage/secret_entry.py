@@ -10,8 +10,7 @@ from typing import Any
 from isvc_operator.api.components import StorageSpec
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.manifests import Manifest, NamedItem, name_of
-from isvc_operator.resolve.storage.json_text import json_object
-from isvc_operator.resolve.storage.objects import read_key
+from isvc_operator.resolve.storage.objects import json_object, read_key
 from isvc_operator.resolve.storage.provision import Provision, secret_variable, variable
 
 _BY_BUCKET = ("s3",)

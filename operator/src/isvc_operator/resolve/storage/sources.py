@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from posixpath import commonpath
-from typing import Any, Final
+from typing import Final
 
-from isvc_operator.api.components import StorageUri
-from isvc_operator.api.names import ANNOTATION_PVC_MODE, MODELS_MOUNT
-from isvc_operator.config import StorageInitializerConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import URI_CHARACTERS
-from isvc_operator.manifests import Container
 from isvc_operator.text import one_line
 
-STORAGE_URI = "STORAGE_URI"
+IMAGE_SCHEME: Final = "oci"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -81,6 +74,11 @@ class StorageSource:
         return self.scheme not in SCHEMES or SCHEMES[self.scheme].remote
 
     @property
+    def is_image(self) -> bool:
+        """Whether the URI names an image, whose prefix may have the way to use it."""
+        return self.scheme == IMAGE_SCHEME or self.scheme.startswith(f"{IMAGE_SCHEME}+")
+
+    @property
     def foreign_service(self) -> str | None:
         """The service behind an https URI that only a ClusterStorageContainer can read."""
         return next((name for pattern, name in _SERVICES if pattern.fullmatch(self.uri)), None)
@@ -100,33 +98,6 @@ class StorageSource:
         return self.uri.partition("://")[2].partition("/")
 
 
-def given_sources(
-    uri: str | None, several: Sequence[StorageUri] | None, *, path_in_secret: bool = False
-) -> tuple[StorageSource, ...]:
-    """Return the URIs in the spec; none if it names a path in the storage secret, or no storage at all."""
-    if several and uri:
-        raise InvalidSpec("storageUri and storageUris are both given; move storageUri into storageUris")
-    if uri and path_in_secret:
-        raise InvalidSpec("storageUri and storage.path are both given; remove one of them")
-    if uri:
-        return (checked(StorageSource(uri, MODELS_MOUNT)),)
-    return tuple(checked(StorageSource(item.uri, str(PurePosixPath(item.mount_path)))) for item in several or ())
-
-
-def stored_uri(container: Container) -> str | None:
-    """Return the URI in the variable ``STORAGE_URI`` of the user's own container (docs/storage.md)."""
-    uri = next((item.get("value") for item in container.get("env", ()) if item["name"] == STORAGE_URI), None)
-    return uri if isinstance(uri, str) else None
-
-
-def with_stored_path(container: Container) -> dict[str, Any]:
-    """Replace the URI in that variable by the path of the downloaded model."""
-    if not stored_uri(container):
-        return dict(container)
-    env = [{**item, "value": MODELS_MOUNT} if item["name"] == STORAGE_URI else item for item in container["env"]]
-    return {**container, "env": env}
-
-
 def checked(source: StorageSource) -> StorageSource:
     """Return the source if its URI is well-formed; raises InvalidSpec otherwise."""
     if len(source.uri) > URI_CHARACTERS:
@@ -136,21 +107,3 @@ def checked(source: StorageSource) -> StorageSource:
     if source.claim and ".." in source.path.split("/"):
         raise InvalidSpec(f"storageUri {source.shown} has '..' in its path; name the folder of the claim itself")
     return source
-
-
-def common_folder(sources: Sequence[StorageSource]) -> str:
-    """Return the folder above all destinations, where the volume that the sources share is mounted."""
-    folder = commonpath([source.destination for source in sources])
-    if folder == "/":
-        raise InvalidSpec(
-            "the mountPaths of storageUris have no folder in common; put them under one, such as /mnt/models"
-        )
-    return folder
-
-
-def mounts_claims(annotations: Mapping[str, str], config: StorageInitializerConfig) -> bool:
-    """Whether claims are mounted instead of copied; the annotation wins over the configuration."""
-    mode = annotations.get(ANNOTATION_PVC_MODE)
-    if mode not in (None, "copy", "direct"):
-        raise InvalidSpec(f"annotation {ANNOTATION_PVC_MODE} is {mode!r}; write copy or direct")
-    return mode == "direct" if mode else config.enable_direct_pvc_volume_mount

@@ -174,9 +174,9 @@ def _write_tensors(tensors_and_binary: Iterable[tuple[Tensor, bool]]) -> tuple[l
 def _to_json(tensor: Tensor) -> Any:
     flat = tensors.to_flat(tensor)
     if tensor.datatype != "BYTES":
-        return json_text.writable(flat)
+        return flat
     try:
-        return json_text.writable([element.decode() for element in flat])
+        return [element.decode() for element in flat]
     except UnicodeDecodeError as error:
         raise InvalidRequest(
             f'Tensor "{tensor.name}" holds bytes that are not UTF-8, which JSON cannot carry; '

@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator import __version__
 from isvc_operator.config import OperatorConfig
-from isvc_operator.resolve.unserved import unserved_parts
+from isvc_operator.resolve.ignored import unserved_parts
 from tests.support.builders import a_resolved, a_runtime, a_service, the_shipped_runtime
 from tests.support.credentials import a_context, a_storage_container
 from tests.support.kserve_runtimes import kserve_runtime

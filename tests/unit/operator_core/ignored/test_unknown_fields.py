@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.serving_runtime import parse_serving_runtime
-from isvc_operator.api.unknown_fields import unknown_fields, unknown_names
+from isvc_operator.ignored.walker import unknown_fields, unknown_names
 
 
 def in_predictor(**fields: Any) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from isvc_operator.config import OperatorConfig
-from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.ignored.walker import ignored_settings
 
 # As KServe 0.20 ships them.
 SHIPPED: dict[str, dict[str, Any]] = {

@@ -9,13 +9,9 @@ import yaml
 
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 from isvc_operator.config import CredentialsConfig, LoggerConfig
+from isvc_operator.ignored.walker import unused_annotations, unused_fields, unused_parts
+from isvc_operator.resolve.ignored import unread_settings
 from isvc_operator.resolve.runtime import ChosenRuntime
-from isvc_operator.resolve.support import (
-    unread_settings,
-    unsupported_annotations,
-    unsupported_fields,
-    unsupported_parts,
-)
 from tests.support.builders import a_runtime, a_service
 from tests.support.tree import ROOT
 
@@ -23,7 +19,7 @@ CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
 
 
 def told(**fields: Any) -> tuple[str, ...]:
-    return unsupported_fields(a_service(**fields).spec)
+    return tuple(unused_fields(a_service(**fields)))
 
 
 def test_the_story_uses_only_supported_fields() -> None:
@@ -109,7 +105,7 @@ def test_an_unusable_batch_setting_is_reported_with_what_happens_instead(field: 
 
 
 def told_annotations(**fields: Any) -> tuple[str, ...]:
-    return tuple(unsupported_annotations(a_service(**fields), CredentialsConfig()))
+    return tuple(unused_annotations(a_service(**fields), CredentialsConfig()))
 
 
 ANNOTATIONS = {
@@ -176,7 +172,7 @@ def test_an_annotation_for_the_default_behaviour_is_not_reported(name: str, valu
 
 
 def told_labels(**labels: str) -> list[str]:
-    return list(unsupported_parts(a_service(labels=labels), CredentialsConfig()))
+    return list(unused_parts(a_service(labels=labels), CredentialsConfig()))
 
 
 def test_a_service_that_only_knative_would_hide_is_reported() -> None:
@@ -213,7 +209,7 @@ def test_the_annotation_of_secrets_has_the_name_that_the_administrator_chose() -
     name = "serving.kserve.io/mySecret"
     config = CredentialsConfig(storage_secret_name_annotation=name)
 
-    assert list(unsupported_annotations(a_service(annotations={name: "minio"}), config)) == []
+    assert list(unused_annotations(a_service(annotations={name: "minio"}), config)) == []
 
 
 SETTINGS = {"batcher": {"maxBatchSize": 8, "maxLatency": 50, "timeout": 60}, "timeout": 5}

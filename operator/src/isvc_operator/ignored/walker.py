@@ -1,0 +1,215 @@
+"""Finds what has no effect in a service, a runtime, a storage container or the ConfigMap."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from itertools import islice
+from typing import Any, NamedTuple, get_args
+
+from pydantic import BaseModel
+
+from isvc_operator.api.base import ApiModel, field_names
+from isvc_operator.api.core_fields import ContainerFields
+from isvc_operator.api.inference_service import KIND, InferenceService, InferenceServiceSpec
+from isvc_operator.api.names import LABEL_VISIBILITY
+from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.api.storage_container import ClusterStorageContainer
+from isvc_operator.config import CredentialsConfig, IngressConfig, OperatorConfig
+from isvc_operator.ignored.table import (
+    ANNOTATIONS,
+    DETAILS,
+    KNATIVE,
+    READ_ANNOTATIONS,
+    RUNTIME,
+    SERVICE,
+    SETTINGS,
+    NoEffect,
+)
+from isvc_operator.limits import LINE_BYTES, NAMED
+from isvc_operator.text import one_line, shortened
+
+_LONGEST = 63  # characters; no known name is longer
+_CONTAINERS = frozenset({"container", "containers", "initContainers"})
+_DOMAINS = frozenset(name.partition("/")[0] for name in (*READ_ANNOTATIONS, *ANNOTATIONS))
+_KNATIVES_VISIBILITY, _CLUSTER_LOCAL = "networking.knative.dev/visibility", "cluster-local"
+_NAMES_BESIDE = [path.rpartition(".") for path in (*SETTINGS, *DETAILS)]
+_EXAMPLE = "_example"  # the key in which KServe documents the others
+_NO_CERTIFICATE = "with enableGatewayApi, the listeners of the Gateway have the certificates"
+_NO_REWRITING = "an Ingress does not rewrite paths by itself: write enableGatewayApi or pathIngress as well"
+
+
+class _Field(NamedTuple):
+    path: str
+    name: str
+    value: Any
+    known: Collection[str]  # the names that are known in its place
+
+
+def unknown_fields(resource: InferenceService | ServingRuntime | ClusterStorageContainer) -> list[str]:
+    """Return the first unknown fields of the spec, such as `spec.predictr (did you mean predictor?)`.
+
+    They are usually misspelled. As with KServe, they are accepted and kept.
+    """
+    unknown = (field for field in _in_model(resource.spec, "spec") if field.name not in field.known)
+    return _first(f"{field.path}{suggestion(field.name, field.known)}" for field in unknown)
+
+
+def unknown_names(body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the unknown fields of a service's spec and of its components, of a body that may not be valid.
+
+    A component or a model whose name is misspelt is missing, which is all that the API server says.
+    """
+    spec, known = body.get("spec"), _fields(InferenceServiceSpec)
+    if body.get("kind") != KIND or not isinstance(spec, Mapping):
+        return
+    components = {f"spec.{name}": (spec.get(name), _fields(model)) for name, model in known.items() if model}
+    for path, (given, names) in {"spec": (spec, known), **components}.items():
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in names:
+                yield f"{path}.{one_line(name)}{suggestion(name, names)}"
+
+
+def unused_fields(resource: InferenceService | ServingRuntime) -> Iterator[str]:
+    """Yield the fields that are known and not used, each with what happens instead."""
+    rows = SERVICE if isinstance(resource, InferenceService) else RUNTIME
+    given = {field.path: field.value for field in _in_model(resource.spec, "spec") if field.path in rows}
+    for path, row in rows.items():
+        if path in given and not row.unless(given[path]):
+            yield _said(path, row, str(given[path]) if row.shown else None)
+
+
+def unused_annotations(service: InferenceService, config: CredentialsConfig) -> Iterator[str]:
+    """Yield annotations of KServe, of Knative and of this operator that are not used, or not known."""
+    known = {*ANNOTATIONS, *READ_ANNOTATIONS, config.storage_secret_name_annotation}
+    spec = service.spec
+    components = (item.annotations or {} for item in (spec.predictor, spec.transformer, spec.explainer) if item)
+    given = [(name, own[name]) for own in (service.metadata.annotations, *components) for name in own]
+    for name, value in dict.fromkeys(given):
+        domain, row = name.partition("/")[0], ANNOTATIONS.get(name)
+        if row and not row.unless(value):
+            yield _said(f"annotation {name}", row, value)
+        elif name not in known and domain in _DOMAINS:
+            beside = {one.removeprefix(f"{domain}/") for one in known if one.startswith(f"{domain}/")}
+            yield f"annotation {name}{suggestion(name.partition('/')[2], beside) or ' (it is not known)'}"
+        elif domain in KNATIVE:
+            yield f"annotation {name}: {value} (only Knative reads it)"
+
+
+def unused_parts(service: InferenceService, config: CredentialsConfig) -> Iterator[str]:
+    """Yield the fields, annotations and labels that have no effect in any service."""
+    yield from unused_fields(service)
+    yield from map(one_line, islice(unused_annotations(service, config), NAMED))
+    labels = service.metadata.labels
+    if labels.get(_KNATIVES_VISIBILITY) == _CLUSTER_LOCAL and LABEL_VISIBILITY not in labels:
+        yield f"label {_KNATIVES_VISIBILITY}: {_CLUSTER_LOCAL} (only Knative reads it; write {LABEL_VISIBILITY})"
+
+
+def ignored_settings(data: Mapping[str, str]) -> list[str]:
+    """Return the first settings of ``inferenceservice-config`` that have no effect, each with what happens instead."""
+    return _first(_in_config_map(data))
+
+
+def _in_config_map(data: Mapping[str, str]) -> Iterator[str]:
+    sections = _fields(OperatorConfig)
+    keys = {*sections, *(path.partition(".")[0] for path in SETTINGS)}
+    for key in sorted(data.keys() - {_EXAMPLE}):
+        if row := SETTINGS.get(key):
+            yield _said(key, row)
+        elif key not in keys:
+            yield f"{one_line(key)}{suggestion(key, keys)}"
+        else:
+            yield from _in_key(key, data[key], sections.get(key))
+
+
+def _in_key(key: str, text: str, section: type[BaseModel] | None) -> Iterator[str]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        yield f"{key} (it is no JSON object)"
+        return
+    for field in _walk(document, _fields(section) if section else {}, key):
+        parent = field.path.removesuffix(field.name)
+        known = {
+            *field.known,
+            *(path.removeprefix(parent) for path in (*SETTINGS, *DETAILS) if path.startswith(parent)),
+        }
+        if row := SETTINGS.get(field.path):
+            if not row.unless(field.value):
+                yield _said(field.path, row, shortened(one_line(json.dumps(field.value)), LINE_BYTES))
+        elif field.name not in known:
+            yield f"{field.path}{suggestion(field.name, known)}"
+    if section is IngressConfig:
+        yield from _of_other_routes(document)
+
+
+def _of_other_routes(ingress: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the settings of key ``ingress`` that have no effect on the kind of routes that is created."""
+    if ingress.get("enableGatewayApi") is True:
+        if ingress.get("tlsSecretName"):
+            yield f"ingress.tlsSecretName ({_NO_CERTIFICATE})"
+        if ingress.get("pathIngress"):
+            yield "ingress.pathIngress (an HTTPRoute rewrites the path by itself)"
+    elif ingress.get("pathTemplate") and not ingress.get("pathIngress"):
+        yield f"ingress.pathTemplate ({_NO_REWRITING})"
+
+
+def _in_model(model: ApiModel, path: str) -> Iterator[_Field]:
+    """Yield each given field of a part of a resource and of what is in it; at every level the unknown ones first."""
+    names = {name: getattr(model, attribute) for name, attribute in field_names(type(model)).items()}
+    given = {name: value for name, value in names.items() if value is not None}
+    return _walk({**(model.model_extra or {}), **given}, _fields(type(model)), path)
+
+
+def _walk(given: Mapping[str, Any], known: Mapping[str, type[BaseModel] | None], path: str) -> Iterator[_Field]:
+    for name, value in given.items():
+        place = f"{path}.{name if name in known else one_line(name)}"
+        yield _Field(place, name, value, known)
+        if name in known:
+            yield from _inside(value, known[name], place)
+
+
+def _inside(value: Any, model: type[BaseModel] | None, path: str) -> Iterator[_Field]:
+    if isinstance(value, ApiModel):
+        yield from _in_model(value, path)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _inside(item, model, f"{path}[{index}]")
+    elif isinstance(value, Mapping) and model:
+        yield from _walk(value, _fields(model), path)
+
+
+@cache
+def _fields(model: type[BaseModel]) -> Mapping[str, type[BaseModel] | None]:
+    """Return the fields of a model by their names in YAML, each with its own model if it is an object."""
+    fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    return {name: ContainerFields if name in _CONTAINERS else _model_in(kind) for name, kind in fields.items()}
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model that a field holds; ``CacheConfig | None`` holds one, too."""
+    candidates = (annotation, *get_args(annotation))
+    return next((one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel)), None)
+
+
+def suggestion(name: str, known: Collection[str]) -> str:
+    """Return `` (did you mean x?)`` for a name that is nearly a known one, else an empty text."""
+    if len(name) > _LONGEST:
+        return ""
+    spelling = {candidate.lower(): candidate for candidate in known}
+    near = get_close_matches(name.lower(), spelling, n=1)
+    return f" (did you mean {spelling[near[0]]}?)" if near else ""
+
+
+def _said(place: str, row: NoEffect, value: str | None = None) -> str:
+    instead = f" ({row.instead})" if row.instead else ""
+    return f"{place}{instead}" if value is None else f"{place}: {value}{instead}"
+
+
+def _first(found: Iterator[str]) -> list[str]:
+    named = list(islice(found, NAMED + 1))
+    return named if len(named) <= NAMED else [*named[:NAMED], "and others"]

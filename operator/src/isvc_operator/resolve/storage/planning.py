@@ -1,0 +1,250 @@
+"""Step: the plan of a component's storage, from its annotations, its request and the objects that were read for it."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from posixpath import commonpath
+from typing import Any
+
+from pydantic_core import SchemaValidator, ValidationError
+
+from isvc_operator.api.base import field_names
+from isvc_operator.api.core_fields import ContainerFields
+from isvc_operator.api.core_shapes import RESOURCES
+from isvc_operator.api.errors import path_of
+from isvc_operator.api.names import (
+    ANNOTATION_ALLOW_PATTERNS,
+    ANNOTATION_IGNORE_PATTERNS,
+    ANNOTATION_PVC_MODE,
+    ANNOTATION_READONLY,
+    ANNOTATION_SHA256,
+    ANNOTATION_STORAGE_RESOURCES,
+    CA_BUNDLE_CONFIG_MAP,
+    CACHE_MOUNT,
+    CONTAINER_TRANSFORMER,
+    MODELS_MOUNT,
+    PREDICTOR,
+)
+from isvc_operator.api.storage_container import ClusterStorageContainer
+from isvc_operator.config import CacheConfig, OperatorConfig, StorageInitializerConfig
+from isvc_operator.errors import InvalidCredentials, InvalidSpec
+from isvc_operator.ignored.walker import unknown_fields
+from isvc_operator.resolve.component import Component
+from isvc_operator.resolve.components import STORAGE_URI, stored_uri
+from isvc_operator.resolve.context import Context
+from isvc_operator.resolve.runtime import server_type_of
+from isvc_operator.resolve.storage import secret_entry
+from isvc_operator.resolve.storage.containers import choose_container
+from isvc_operator.resolve.storage.credentials import credentials_of
+from isvc_operator.resolve.storage.images import ModelImage, model_images
+from isvc_operator.resolve.storage.objects import ObjectReference, Objects, json_object
+from isvc_operator.resolve.storage.plan import StoragePlan
+from isvc_operator.resolve.storage.provision import Provision, read_only, variable
+from isvc_operator.resolve.storage.requests import StorageRequest
+from isvc_operator.resolve.storage.sources import StorageSource, checked
+from isvc_operator.text import one_line
+
+# The folder layout that a server expects, by its type; other servers have none. ``auto`` checks a folder that looks
+# like TorchServe's, and nothing else, such as a bare model.onnx.
+_LAYOUTS = {"torchserve": "torchserve", "mar": "auto"}
+# They are for the storage-initializer.
+_FOR_DOWNLOADS = (
+    ANNOTATION_SHA256,
+    ANNOTATION_ALLOW_PATTERNS,
+    ANNOTATION_IGNORE_PATTERNS,
+    ANNOTATION_STORAGE_RESOURCES,
+)
+_PATTERNS = {ANNOTATION_ALLOW_PATTERNS: "STORAGE_ALLOW_PATTERNS", ANNOTATION_IGNORE_PATTERNS: "STORAGE_IGNORE_PATTERNS"}
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+
+
+def model_storage(component: Component, context: Context) -> Component:
+    """Return the component with the plan of its storage, which is None if an image may contain its model."""
+    for container in component.pod["containers"]:
+        if container.get("name") == CONTAINER_TRANSFORMER and component.kind == PREDICTOR and stored_uri(container):
+            raise InvalidSpec(
+                f"variable STORAGE_URI is set for {CONTAINER_TRANSFORMER}, which shares the predictor's pod and its "
+                "models; remove it, or set storageUri of the predictor"
+            )
+    server = dict(component.server)
+    if context.served is None and stored_uri(server):
+        # The server reads the path of the downloaded model where the URI was.
+        ours = {"name": STORAGE_URI, "value": MODELS_MOUNT}
+        server["env"] = [{**item, **ours} if item["name"] == STORAGE_URI else item for item in server["env"]]
+    return replace(component, server=server, storage=_plan(component.annotations, context))
+
+
+def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | None:
+    request, config = context.storage.requests[context.requested.kind], context.config
+    sources = _sources(request, config, context.storage.objects)
+    if not sources:
+        return None
+    directly = _mounts_claims(annotations, config.storage_initializer)
+    mounted = tuple(source for source in sources if directly and source.claim)
+    images = model_images(sources, config.storage_initializer) if any(source.is_image for source in sources) else ()
+    folders = [*(source.destination for source in mounted), *(image.destination for image in images)]
+    if len(set(folders)) < len(folders):
+        raise InvalidSpec("two claims or images of storageUris have the same mountPath; give each one of its own")
+    copied = tuple(source for source in sources if source not in mounted and not (images and source.is_image))
+    container = choose_container(copied, request.container, context.storage.containers) if copied else None
+    ignored = (*_without_effect(annotations, copied, images), *(_unknown_fields(container) if container else ()))
+    if not copied:
+        return StoragePlan(copied=(), mounted=mounted, images=images, ignored=ignored)
+    # Each of several sources contains only a part of the layout.
+    server_type = server_type_of(context.served.chosen.runtime) if context.served and len(sources) == 1 else None
+    return StoragePlan(
+        copied=copied,
+        mounted=mounted,
+        images=images,
+        folder=_common_folder(copied),
+        layout=_LAYOUTS.get(server_type or "", "none"),
+        resources=_resources(annotations),
+        provision=_provision(request, copied, annotations, context),
+        container=_fields_of(container) if container else {},
+        ignored=ignored,
+    )
+
+
+def _without_effect(
+    annotations: Mapping[str, str], copied: Sequence[StorageSource], images: Sequence[ModelImage]
+) -> Iterator[str]:
+    """Yield annotations for a download where there is none, and the one for a writable model that is an image."""
+    for name in _FOR_DOWNLOADS if not copied else ():
+        if name in annotations:
+            yield f"annotation {name} (nothing is downloaded: the server reads the model where it is)"
+    if images and annotations.get(ANNOTATION_READONLY, "true").lower() == "false":
+        yield f"annotation {ANNOTATION_READONLY}: false (the files of an image cannot be changed)"
+
+
+def _fields_of(container: ClusterStorageContainer) -> dict[str, Any]:
+    """Return the container's fields without unknown ones: the API server would refuse the Deployment."""
+    known = field_names(ContainerFields)
+    return {name: value for name, value in container.spec.container.items() if name in known}
+
+
+def _unknown_fields(container: ClusterStorageContainer) -> Iterator[str]:
+    return (f"{container.kind} {container.metadata.name}: {field}" for field in unknown_fields(container))
+
+
+def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) -> tuple[StorageSource, ...]:
+    if request.sources or request.spec is None:
+        return request.sources
+    if request.spec.path is None:
+        raise InvalidSpec("spec.predictor.model.storage has no path; give one, or a storageUri beside it")
+    name = request.spec_secret(config.credentials, objects)
+    uri = secret_entry.uri_of(request.spec, name, objects.get(ObjectReference("Secret", name)))
+    return (checked(StorageSource(uri, MODELS_MOUNT)),)
+
+
+def _provision(
+    request: StorageRequest, copied: Sequence[StorageSource], annotations: Mapping[str, str], context: Context
+) -> Provision:
+    """Return what annotations say; also credentials, certificates and the cache for downloads over the network."""
+    config, annotated = context.config, _annotated(annotations)
+    if not any(source.remote for source in copied):
+        return annotated
+    credentials = _credentials(request, config, context.storage.objects)
+    certificates = _ca_bundle(credentials, config.storage_initializer)
+    return annotated + credentials + certificates + _cache(config.storage_initializer.cache)
+
+
+def _credentials(request: StorageRequest, config: OperatorConfig, objects: Objects) -> Provision:
+    """Return those of the storage secret if the model names one, or else those of the service account."""
+    if request.spec is not None:
+        name = request.spec_secret(config.credentials, objects)
+        return secret_entry.provision_of(request.spec, name, objects.get(ObjectReference("Secret", name)))
+    secrets = []
+    for name in request.account_secrets(config.credentials, objects):
+        if (secret := objects.get(ObjectReference("Secret", name))) is None:
+            raise InvalidCredentials(
+                f"secret {name}, which service account {request.account.name} or an annotation names, does not exist; "
+                "create it, or remove its name there"
+            )
+        secrets.append(secret)
+    return credentials_of(objects.get(request.account), secrets, config.credentials)
+
+
+def _ca_bundle(credentials: Provision, config: StorageInitializerConfig) -> Provision:
+    """Return the certificates to trust: of the ConfigMap that the credentials name, or else the administrator's."""
+    own = credentials.value("AWS_CA_BUNDLE_CONFIGMAP")
+    if not own and not config.ca_bundle_config_map_name:
+        return Provision()
+    name = own or CA_BUNDLE_CONFIG_MAP
+    folder = posixpath.dirname(credentials.value("AWS_CA_BUNDLE")) or config.ca_bundle_volume_mount_path
+    env = (variable("CA_BUNDLE_CONFIGMAP_NAME", name), variable("CA_BUNDLE_VOLUME_MOUNT_POINT", folder))
+    return Provision(env=env) + read_only({"name": "cabundle-cert", "configMap": {"name": name}}, folder)
+
+
+def _cache(config: CacheConfig | None) -> Provision:
+    if config is None:
+        return Provision()
+    place = (
+        {"persistentVolumeClaim": {"claimName": config.claim_name}}
+        if config.claim_name
+        else {"hostPath": {"path": config.host_path, "type": "DirectoryOrCreate"}}
+    )
+    return Provision(
+        env=(variable("STORAGE_CACHE", CACHE_MOUNT), variable("STORAGE_CACHE_SIZE", str(config.max_bytes))),
+        volumes=({"name": "storage-cache", **place},),
+        mounts=({"name": "storage-cache", "mountPath": CACHE_MOUNT},),
+    )
+
+
+def _annotated(annotations: Mapping[str, str]) -> Provision:
+    """Return what annotations say of a download: the digests of its files, and which files it is of."""
+    sums = _json_object(annotations, ANNOTATION_SHA256)
+    for path, digest in sums.items():
+        if not _SHA256.fullmatch(str(digest)):
+            raise InvalidSpec(f"annotation {ANNOTATION_SHA256} has {digest!r} for {path}; write 64 hexadecimal digits")
+    env = [variable("STORAGE_SHA256", json.dumps(sums, sort_keys=True))] if sums else []
+    env += [variable(_PATTERNS[name], annotations[name]) for name in _PATTERNS if annotations.get(name)]
+    return Provision(env=tuple(env))
+
+
+def _resources(annotations: Mapping[str, str]) -> Mapping[str, Any]:
+    name = ANNOTATION_STORAGE_RESOURCES
+    resources = _json_object(annotations, name)
+    try:
+        _RESOURCES.validate_python(resources)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        raise InvalidSpec(one_line(f"annotation {name}: {path_of(wrong['loc'])}: {wrong['msg']}")) from error
+    return resources
+
+
+def _json_object(annotations: Mapping[str, str], name: str) -> Mapping[str, Any]:
+    if name not in annotations:
+        return {}
+    value = json_object(annotations[name])
+    if value is None:
+        raise InvalidSpec(f"annotation {name} is not a JSON object; write for example {_EXAMPLES[name]}")
+    return value
+
+
+def _common_folder(sources: Sequence[StorageSource]) -> str:
+    """Return the folder above all destinations, where the volume that the sources share is mounted."""
+    folder = commonpath([source.destination for source in sources])
+    if folder == "/":
+        raise InvalidSpec(
+            "the mountPaths of storageUris have no folder in common; put them under one, such as /mnt/models"
+        )
+    return folder
+
+
+def _mounts_claims(annotations: Mapping[str, str], config: StorageInitializerConfig) -> bool:
+    """Whether claims are mounted instead of copied; the annotation wins over the configuration."""
+    mode = annotations.get(ANNOTATION_PVC_MODE)
+    if mode not in (None, "copy", "direct"):
+        raise InvalidSpec(f"annotation {ANNOTATION_PVC_MODE} is {mode!r}; write copy or direct")
+    return mode == "direct" if mode else config.enable_direct_pvc_volume_mount
+
+
+_RESOURCES = SchemaValidator(RESOURCES)
+_EXAMPLES = {
+    ANNOTATION_SHA256: '{"model-store/bert.mar": "<sha256>"}',
+    ANNOTATION_STORAGE_RESOURCES: '{"limits": {"memory": "2Gi"}}',
+}
