@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock, Thread
+from time import monotonic
 
 from model_archive.text import format_size
 from storage_initializer.checksums import Sum, checksum_of
@@ -27,7 +28,7 @@ _BUFFER_BYTES = 1 << 20
 _WORKERS = 8
 # Fast, and against accidents only.
 _READ_BACK = "crc32"
-# How long a stopped worker may take to end: closing wakes it from a read, not from a connect.
+# How long stopped workers may take to end: closing wakes them from most reads, and from no connect.
 _GRACE_S = 2.0
 
 
@@ -93,8 +94,9 @@ class _Download:
         finally:
             if not self._stop.is_set() and any(worker.is_alive() for worker in workers):
                 self._halt()
+            end = monotonic() + _GRACE_S
             for worker in workers:
-                worker.join(_GRACE_S)
+                worker.join(max(0.0, end - monotonic()))
         if self._errors:
             raise self._errors[0]
 

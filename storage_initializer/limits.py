@@ -34,8 +34,10 @@ MAX_FILES = 250_000
 """Files of one source."""
 MAX_DEPTH = 100
 """Folders that lie in one another, of a claim or a folder."""
-MAX_PAGES = 10_000
-"""Pages of one listing."""
+MAX_LISTING_S = 600.0
+"""Seconds for the listing of a bucket."""
+MAX_REQUEST_S = 3600.0
+"""Seconds for one response of an object store: a page of a listing, or a part of an object."""
 MAX_UNSIZED = 64 << 30
 """Bytes of a file whose server does not report its length."""
 MAX_MD5 = 64 << 20

@@ -58,7 +58,7 @@ def test_a_backend_is_imported_on_first_use_only() -> None:
     code = (
         "import sys, storage_initializer.cli\n"
         "print(sorted(m for m in sys.modules if m.startswith('storage_initializer.backends.')))\n"
-        "print({'javaproperties', 'google_crc32c', 'google.auth', 'huggingface_hub'} & set(sys.modules))"
+        "print({'javaproperties', 'obstore', 'urllib3', 'google.auth', 'huggingface_hub'} & set(sys.modules))"
     )
 
     output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.storage.conftest import Initialize
 from tests.integration.storage.stores.conftest import Store, environment_of
 from tests.support.model_folder import read_tree
-from tests.support.object_stores import identities
+from tests.support.object_stores import identities, tls
 from tests.support.object_stores.proxy import Proxy, proxy
 from tests.support.object_stores.versitygw import OWNER, REGION, STRANGER, Keys, S3Server
 from tests.support.ports import free_port
@@ -43,7 +43,7 @@ def guarded(s3: S3Server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def token_file(tmp_path: Path) -> Path:
-    (tmp_path / "token").write_text("who-i-am\n")
+    (tmp_path / "token").write_text("who-i-am")
     return tmp_path / "token"
 
 
@@ -175,14 +175,20 @@ def test_temporary_keys_that_are_wrong_are_refused(
 
 
 def test_a_role_is_assumed_with_the_token_of_the_service_account(
-    initialize: Initialize, guarded: Proxy, public_uri: str, models: Path, token_file: Path
+    initialize: Initialize,
+    guarded: Proxy,
+    certificate: tls.Certificate,
+    public_uri: str,
+    models: Path,
+    token_file: Path,
 ) -> None:
-    with proxy(None, identities.security_token_service(ROLE, "who-i-am", TEMPORARY)) as service:
+    with proxy(None, identities.security_token_service(ROLE, "who-i-am", TEMPORARY), certificate) as service:
         environment = {
             **without_keys(guarded.url),
             "AWS_ROLE_ARN": ROLE,
             "AWS_WEB_IDENTITY_TOKEN_FILE": str(token_file),
             "AWS_ENDPOINT_URL_STS": service.url,
+            "AWS_CA_BUNDLE": str(certificate.authority),
         }
         outcome = initialize(public_uri, models, **environment)
 
@@ -192,14 +198,20 @@ def test_a_role_is_assumed_with_the_token_of_the_service_account(
 
 
 def test_a_role_that_may_not_be_assumed_is_named(
-    initialize: Initialize, guarded: Proxy, public_uri: str, models: Path, token_file: Path
+    initialize: Initialize,
+    guarded: Proxy,
+    certificate: tls.Certificate,
+    public_uri: str,
+    models: Path,
+    token_file: Path,
 ) -> None:
-    with proxy(None, identities.security_token_service(ROLE, "somebody-else", TEMPORARY)) as service:
+    with proxy(None, identities.security_token_service(ROLE, "somebody-else", TEMPORARY), certificate) as service:
         environment = {
             **without_keys(guarded.url),
             "AWS_ROLE_ARN": ROLE,
             "AWS_WEB_IDENTITY_TOKEN_FILE": str(token_file),
             "AWS_ENDPOINT_URL_STS": service.url,
+            "AWS_CA_BUNDLE": str(certificate.authority),
         }
         outcome = initialize(public_uri, models, **environment)
 
