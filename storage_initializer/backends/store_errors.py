@@ -26,7 +26,7 @@ _URL = re.compile(r"Error performing [A-Z]+ (\S+) in ")
 _STATUS = re.compile(r"non-2xx status code: (?P<status>\d{3}) ?(?P<reason>[^:\n]{0,60}): (?P<body>.*)", re.DOTALL)
 _WHY = re.compile(r"(?:invalid list response|HTTP error): (.*)", re.IGNORECASE)
 _CAUSE = re.compile(r'(?:message|error): "(?:failed to lookup address information: )?([^"]*)"')
-_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
+_CERTIFICATE = re.compile(r"InvalidCertificate\((?:\s*Other\(\s*OtherError\()?\s*(\w+)")
 # Overloaded, restarting, or rate-limited.
 _MAY_PASS = (408, 429, 500, 502, 503, 504)
 # Some stores send these with status 400.
@@ -71,7 +71,7 @@ def explained(error: Exception, place: StorePlace, *, identity: str, key: str = 
         status, reason, body = int(response["status"]), response["reason"].strip(), response["body"]
         if urlsplit(asked).netloc != place.host:
             return AccessDeniedError(
-                f"no keys for {identity}: {status} {_code_and_message(body)[1]}; correct the role and its trust policy"
+                f"no keys for {identity}: {status} {_code_and_message(body)[1]}; correct the credentials"
             )
         return _refused(status, reason, body, place=place, what=what, identity=identity)
     if isinstance(error, InvalidPathError):
@@ -144,6 +144,10 @@ def _disconnected(source: str, host: str, *, why: str) -> InitializerError:
 def _untrusted(host: str, why: str) -> CertificateError:
     if why.startswith("NotValidForName"):
         return CertificateError(f"the certificate of {host} is another host's; use the name it was made for")
+    if why == "CaUsedAsEndEntity":
+        return CertificateError(
+            f"the certificate of {host} is an authority's own, which no server may have; sign one for it (CA:FALSE)"
+        )
     return CertificateError(
         f"the certificate of {host} is not trusted ({why}); "
         "give its CA in a bundle (annotation serving.kserve.io/s3-cabundle, or caBundleConfigMapName)"
@@ -153,7 +157,9 @@ def _untrusted(host: str, why: str) -> CertificateError:
 def _code_and_message(body: str) -> tuple[str, str]:
     """Return what an XML document says, or the beginning of another text."""
     code = _element(body, "Code")
-    return code, _short(_element(body, "Message") if code else body).rstrip(".")
+    # Azure adds lines with numbers and times.
+    message = _element(body, "Message").strip().partition("\nRequestId:")[0] if code else body
+    return code, _short(message).rstrip(".")
 
 
 def _element(body: str, name: str) -> str:

@@ -9,7 +9,8 @@ from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.api.storage_container import INIT_CONTAINER, ClusterStorageContainer
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.storage.images import is_image
-from isvc_operator.resolve.storage.sources import SCHEMES, StorageSource
+from isvc_operator.resolve.storage.sources import StorageSource
+from storage_initializer.schemes import SCHEMES
 
 
 def choose_container(
