@@ -155,24 +155,24 @@ class StoreSource:
         yield from (item["path"] for item in found["objects"])
 
     def _listed(self, item: ObjectMeta) -> Listed:
-        return Listed(item["path"], item["size"], item["e_tag"] or item["last_modified"].isoformat(), self._md5(item))
-
-    def _md5(self, item: ObjectMeta) -> Checksum | None:
-        """Return the etag where it is an MD5 and has a use.
-
-        Over TLS no byte changes on the way; and an object that the store has encrypted has an etag that looks like one.
-        """
-        if self._place.url.startswith("https:") or item["size"] > MAX_MD5:
-            return None
-        etag = (item["e_tag"] or "").strip('"')
-        if len(etag) == 24 and etag.endswith("=="):
-            # In base64, as emulators of Google's store have it.
-            etag = base64.b64decode(etag).hex()
-        return Checksum("md5", etag) if len(etag) == 32 and not set(etag) - set("0123456789abcdef") else None
+        etag, size = item["e_tag"] or "", item["size"]
+        # Over TLS no byte changes on the way; and what a store has encrypted has an etag that only looks like an MD5.
+        checksum = None if self._place.url.startswith("https:") else md5_of(etag, size)
+        return Listed(item["path"], size, etag or item["last_modified"].isoformat(), checksum)
 
     def _explained(self, error: Exception, key: str = "") -> InitializerError:
         client = self._client
         return client.failure() or explained(error, self._place, identity=str(client.identity), key=key)
+
+
+def md5_of(etag: str, size: int) -> Checksum | None:
+    """Return the MD5 of an object that an etag is; None for another etag, and for a large object."""
+    digest = etag.strip('"')
+    if len(digest) == 24 and digest.endswith("=="):
+        # In base64, as Google's emulators have it.
+        digest = base64.b64decode(digest).hex()
+    is_md5 = len(digest) == 32 and not set(digest) - set("0123456789abcdef")
+    return Checksum("md5", digest) if is_md5 and size <= MAX_MD5 else None
 
 
 class _Arriving:

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 
-from tests.hostile.storage.stores import MIB, ONCE, listing, s3_environment, store, visible
+from tests.hostile.storage.stores import MIB, ONCE, listing, s3_environment, visible
 from tests.integration.storage.conftest import Initialize
 from tests.support.object_stores.proxy import Endless, proxy
 
 
+@pytest.mark.parametrize("pages", [0, 5], ids=["in its first page", "after some pages"])
 def test_a_listing_without_an_end_is_given_up(
-    initialize: Initialize, models: Path, monkeypatch: pytest.MonkeyPatch
+    initialize: Initialize, models: Path, monkeypatch: pytest.MonkeyPatch, pages: int
 ) -> None:
-    monkeypatch.setattr("storage_initializer.backends.store.MAX_LISTING_S", 1)
-    with proxy(None, store(listing(more="again"))) as server:
+    monkeypatch.setattr("storage_initializer.backends.store.MAX_LISTING_S", 0.5)
+    page = Endless(b"HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", b"<Contents/>", every_s=0.1)
+    answers = itertools.chain([listing(more="again")] * pages, itertools.repeat(page))
+    with proxy(None, lambda _: next(answers)) as server:
         outcome = initialize("s3://models/m/", models, **s3_environment(server.url))
 
-    assert (outcome.exit_code, len(server.requests) > 1) == (17, True)
-    assert "lists without an end; see its log" in outcome.reason
-
-
-def test_a_page_of_a_listing_without_an_end_is_given_up(
-    initialize: Initialize, models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("storage_initializer.backends.store.MAX_LISTING_S", 1)
-    endless = Endless(b"HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", b"<Contents/>" * 1000, every_s=0.1)
-    with proxy(None, lambda _: endless) as server:
-        outcome = initialize("s3://models/m", models, **s3_environment(server.url))
-
-    assert outcome.exit_code == 17
+    assert (outcome.exit_code, len(server.requests)) == (17, pages + 1)
     assert "lists without an end; see its log" in outcome.reason
 
 
