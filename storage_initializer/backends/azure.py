@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from obstore.store import AzureStore
 
@@ -94,6 +95,7 @@ def open_source(transfer: Transfer, plan: Plan) -> StoreSource:
         bucket=access.container,
         service=access.endpoint,
         url=f"{access.endpoint}/{access.container}",
+        proxy=proxies.proxy_for(urlsplit(access.endpoint)),
         grant="give it the role Storage Blob Data Reader there, or use other credentials",
     )
     config: AzureConfig = {

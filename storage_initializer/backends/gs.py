@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from obstore.store import GCSStore
 
@@ -56,6 +57,7 @@ def open_source(transfer: Transfer, plan: Plan) -> StoreSource:
         bucket=bucket,
         service=access.endpoint,
         url=f"{access.endpoint}/{bucket}",
+        proxy=proxies.proxy_for(urlsplit(access.endpoint)),
         grant="give it the role roles/storage.objectViewer there, or use other credentials",
         setting="STORAGE_EMULATOR_HOST",
     )

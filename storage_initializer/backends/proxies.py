@@ -46,6 +46,7 @@ class Proxies:
     exempt: tuple[str, ...]
 
     def proxy_for(self, url: SplitResult) -> Proxy | None:
+        """Return the proxy to this URL; None for a direct connection."""
         proxy = self.by_scheme.get(url.scheme)
         if proxy is None:
             return None

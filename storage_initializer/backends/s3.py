@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
 
 from obstore.store import S3Store
 
@@ -37,6 +38,7 @@ def open_source(transfer: Transfer, plan: Plan) -> StoreSource:
         service=access.service,
         url=access.bucket_url,
         region=access.region,
+        proxy=proxies.proxy_for(urlsplit(access.bucket_url)),
         grant="allow it s3:GetObject and s3:ListBucket there, or use other credentials",
     )
     return StoreSource(

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from obstore.exceptions import InvalidPathError
 
+from storage_initializer.backends.proxies import Proxy
 from storage_initializer.errors import (
     AccessDeniedError,
     CertificateError,
@@ -44,7 +45,7 @@ _HINTS = {
 class StorePlace:
     """Where the objects are, for messages: a bucket, or a ``noun``, at ``service``; requests are sent below ``url``.
 
-    ``grant`` is what the reader has to be allowed; ``setting`` is what names the service.
+    ``grant`` is what the reader has to be allowed; ``setting`` names the service; ``proxy`` is on the way to it.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class StorePlace:
     noun: str = "bucket"
     setting: str = "the endpoint"
     region: str = ""
+    proxy: Proxy | None = None
 
     @property
     def host(self) -> str:
@@ -66,14 +68,19 @@ def explained(error: Exception, place: StorePlace, *, identity: str, key: str = 
     text, _, source = str(error).partition("\n\nDebug source:")
     asked = url[1] if (url := _URL.search(text)) else place.url
     what = f"object {key}" if key else f"{place.noun} {place.bucket}"
-    why = _short(found[1]) if (found := _WHY.search(text)) else ""
+    why = _short(found[1].partition(" for url")[0]) if (found := _WHY.search(text)) else ""
     if response := _STATUS.search(text):
         status, reason, body = int(response["status"]), response["reason"].strip(), response["body"]
+        if status in _MAY_PASS:
+            host = urlsplit(asked).netloc or "the service for credentials"
+            return ServerError(f"{host} responds with {status} {reason}; see its log, or send fewer requests")
+        if status == 407 and place.proxy:
+            return place.proxy.refusal(place.host, f"{status} {reason}")
         if urlsplit(asked).netloc != place.host:
             return AccessDeniedError(
                 f"no keys for {identity}: {status} {_code_and_message(body)[1]}; correct the credentials"
             )
-        return _refused(status, reason, body, place=place, what=what, identity=identity)
+        return _refused(status, body, place, what=what, identity=identity)
     if isinstance(error, InvalidPathError):
         return UnsafeSourceError(f"the name of the {what}, or of one in it, cannot be a file's; rename it")
     if "kind: Decode" in source:
@@ -81,13 +88,16 @@ def explained(error: Exception, place: StorePlace, *, identity: str, key: str = 
             f"the response of the credentials' agent is malformed ({why}); correct AWS_CONTAINER_CREDENTIALS_FULL_URI"
         )
     if "without LOCATION" in text:
-        return _in_region("another one", place)
+        return RegionError(
+            f"the bucket {place.bucket} is in another region than {place.region}, which was requested; "
+            "set its region (annotation serving.kserve.io/s3-region)"
+        )
     if "token file" in text:
         return AccessDeniedError(
             f"the token of {identity} cannot be read; see that the service account's token is mounted"
         )
     if "HttpError" in source:
-        return _disconnected(source, urlsplit(asked).netloc or place.host, why=why)
+        return _disconnected(source, urlsplit(asked).netloc or place.host, place.proxy, why=why)
     # A listing that is none, or another part than the requested one.
     why = why or ("" if url else _short(text.partition(" error: ")[2]))
     return UnexpectedResponseError(
@@ -95,14 +105,13 @@ def explained(error: Exception, place: StorePlace, *, identity: str, key: str = 
     )
 
 
-def _refused(status: int, reason: str, body: str, *, place: StorePlace, what: str, identity: str) -> InitializerError:
+def _refused(status: int, body: str, place: StorePlace, *, what: str, identity: str) -> InitializerError:
     code, message = _code_and_message(body)
-    if status in _MAY_PASS:
-        return ServerError(f"{place.host} responds with {status} {reason}; see its log, or send fewer requests")
-    if status == 407:
-        return AccessDeniedError(f"the proxy does not connect to {place.host} ({status} {reason}); correct its address")
     if status in (301, 307, 400) and (region := _element(body, "Region")) and region != place.region:
-        return _in_region(region, place)
+        return RegionError(
+            f"the bucket {place.bucket} is in the region {region}, but {place.region} was requested; "
+            f"set the region {region} (annotation serving.kserve.io/s3-region)"
+        )
     if status == 412:
         return CopyError(f"the {what} was replaced while it was copied; start again when it is complete")
     if code in _NO_BUCKET:
@@ -118,16 +127,13 @@ def _refused(status: int, reason: str, body: str, *, place: StorePlace, what: st
     return UnexpectedResponseError(f"{place.service} responds with {why} for the {what}; check {place.setting}")
 
 
-def _in_region(region: str, place: StorePlace) -> RegionError:
-    return RegionError(
-        f"the bucket {place.bucket} is in the region {region}, but {place.region} was requested; "
-        f"set the region {region} (annotation serving.kserve.io/s3-region)"
-    )
-
-
-def _disconnected(source: str, host: str, *, why: str) -> InitializerError:
+def _disconnected(source: str, host: str, proxy: Proxy | None, *, why: str) -> InitializerError:
     """Return the error for a request without a response; ``source`` is Rust's own account of it."""
     cause = found[1] if (found := _CAUSE.search(source)) else why
+    if proxy and "ProxyAuthRequired" in source:
+        return proxy.refusal(host, "407 Proxy Authentication Required")
+    if proxy and ('"tcp connect error"' in source or "TunnelUnsuccessful" in source):
+        return proxy.refusal(host, cause)
     if certificate := _CERTIFICATE.search(source):
         return _untrusted(host, certificate[1])
     if '"dns error"' in source:
