@@ -28,7 +28,7 @@ _BUFFER_BYTES = 1 << 20
 _WORKERS = 8
 # Fast, and against accidents only.
 _READ_BACK = "crc32"
-# How long stopped workers may take to end: closing wakes them from most reads, and from no connect.
+# How long stopped workers may take to end. A read is not interrupted, and ends by its timeout or with the process.
 _GRACE_S = 2.0
 
 
@@ -92,8 +92,7 @@ class _Download:
             for worker in workers:
                 worker.join()
         finally:
-            if not self._stop.is_set() and any(worker.is_alive() for worker in workers):
-                self._halt()
+            self._stop.set()
             end = monotonic() + _GRACE_S
             for worker in workers:
                 worker.join(max(0.0, end - monotonic()))
@@ -116,11 +115,7 @@ class _Download:
                 if first:
                     self._errors.append(error)
             if first:
-                self._halt()
-
-    def _halt(self) -> None:
-        self._stop.set()
-        self._source.close()
+                self._stop.set()
 
     def _next_part(self) -> Part | None:
         with self._lock:

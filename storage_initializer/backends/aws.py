@@ -6,124 +6,74 @@ The order is that of AWS's own tools, without the files of a home directory (``A
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from storage_initializer.backends.client import Client
 from storage_initializer.errors import AccessDeniedError, InitializerError
+
+if TYPE_CHECKING:
+    from obstore.store import S3Credential
 
 _METADATA_SERVICE = "http://169.254.169.254"
 _NODE_ROLE = "/latest/meta-data/iam/security-credentials/"
 
 
 @dataclass(frozen=True)
-class AnonymousAws:
-    why: str = ""
+class AwsIdentity:
+    """Who reads, ``text`` for the log, and how obstore is told: by its settings, or the keys that are given.
+
+    ``node`` is the metadata service that is to be asked first.
+    """
+
+    text: str
+    settings: Mapping[str, str | bool] = field(default_factory=dict)
+    keys: S3Credential | None = field(default=None, repr=False)
+    node: str = ""
 
     def __str__(self) -> str:
-        return f"anonymous ({self.why})" if self.why else "anonymous"
+        return self.text
 
 
-@dataclass(frozen=True)
-class AccessKey:
-    access_key: str
-    secret_key: str = field(repr=False)
-    session_token: str = field(default="", repr=False)
-
-    def __str__(self) -> str:
-        return f"access key {self.access_key}"
-
-
-@dataclass(frozen=True)
-class WebIdentity:
-    """IAM roles for service accounts: the pod's token for keys of the role."""
-
-    role: str
-    token_file: str
-    session: str
-    endpoint: str
-
-    def __str__(self) -> str:
-        return f"role {self.role} (web identity, {self.endpoint})"
-
-
-@dataclass(frozen=True)
-class PodIdentity:
-    """EKS pod identity: an agent on the node provides the keys of the pod's role."""
-
-    url: str
-    token_file: str
-
-    def __str__(self) -> str:
-        return f"pod identity ({self.url})"
-
-
-@dataclass(frozen=True)
-class NodeRole:
-    """The role of the EC2 instance, if this is one and its metadata service is open to pods (IMDSv2)."""
-
-    url: str
-    name: str = ""
-
-    def __str__(self) -> str:
-        return f"the node's role {self.name}".rstrip()
-
-
-AwsIdentity = AnonymousAws | AccessKey | WebIdentity | PodIdentity | NodeRole
+ANONYMOUS = AwsIdentity("anonymous", {"skip_signature": True})
 
 
 def aws_identity(environment: Mapping[str, str], region: str) -> AwsIdentity:
     """Return the first that is complete: anonymous, keys, a role, an agent; else the node's role. Pure."""
-    if is_true(environment.get("awsAnonymousCredential", "")):
-        return AnonymousAws()
     access_key, secret_key = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
-    if access_key and secret_key:
-        return AccessKey(access_key, secret_key, environment.get("AWS_SESSION_TOKEN", ""))
-    role, token_file = environment.get("AWS_ROLE_ARN"), environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
-    if role and token_file:
-        session = environment.get("AWS_ROLE_SESSION_NAME") or "storage-initializer"
-        endpoint = environment.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.{domain_of(region)}"
-        return WebIdentity(role, token_file, session, endpoint.rstrip("/"))
+    role, role_token = environment.get("AWS_ROLE_ARN"), environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
     agent = environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-    agent_token_file = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
-    if agent and agent_token_file:
-        return PodIdentity(agent, agent_token_file)
+    agent_token = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+    if is_true(environment.get("awsAnonymousCredential", "")):
+        return ANONYMOUS
+    if access_key and secret_key:
+        return _given(access_key, secret_key, environment.get("AWS_SESSION_TOKEN"))
+    if role and role_token:
+        session = environment.get("AWS_ROLE_SESSION_NAME") or "storage-initializer"
+        service = environment.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.{domain_of(region)}"
+        return _web_identity(role, role_token, session, service.rstrip("/"))
+    if agent and agent_token:
+        settings = {
+            "container_credentials_full_uri": agent,
+            "container_authorization_token_file": agent_token,
+        }
+        return AwsIdentity(f"pod identity ({agent})", settings)
     if is_true(environment.get("AWS_EC2_METADATA_DISABLED", "")):
-        return AnonymousAws()
-    return NodeRole((environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or _METADATA_SERVICE).rstrip("/"))
+        return ANONYMOUS
+    node = (environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or _METADATA_SERVICE).rstrip("/")
+    return AwsIdentity("the node's role", {"metadata_endpoint": node}, node=node)
 
 
-def found_on_node(node: NodeRole, client: Client) -> NodeRole | AnonymousAws:
+def found_on_node(identity: AwsIdentity, client: Client) -> AwsIdentity:
     """Ask the node for the name of its role. Without one, requests are anonymous, as many buckets are public."""
     try:
         lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-        token = _fetch_from_node(client, "PUT", f"{node.url}/latest/api/token", lifetime)
-        name = _fetch_from_node(client, "GET", f"{node.url}{_NODE_ROLE}", {"X-aws-ec2-metadata-token": token})
+        token = _fetch_from_node(client, "PUT", f"{identity.node}/latest/api/token", lifetime)
+        name = _fetch_from_node(client, "GET", f"{identity.node}{_NODE_ROLE}", {"X-aws-ec2-metadata-token": token})
     except InitializerError as error:
-        return AnonymousAws(f"no keys are given, nor by the node: {str(error).partition(';')[0]}")
-    return replace(node, name=name)
-
-
-def identity_config(identity: AwsIdentity) -> Mapping[str, str | bool]:
-    """Return how obstore is told the identity; keys that are given are not among it."""
-    match identity:
-        case AnonymousAws():
-            return {"skip_signature": True}
-        case WebIdentity():
-            return {
-                "role_arn": identity.role,
-                "web_identity_token_file": identity.token_file,
-                "role_session_name": identity.session,
-                # obstore's own types have another name, which it does not know.
-                "aws_endpoint_url_sts": identity.endpoint,
-            }
-        case PodIdentity():
-            return {
-                "container_credentials_full_uri": identity.url,
-                "container_authorization_token_file": identity.token_file,
-            }
-        case NodeRole():
-            return {"metadata_endpoint": identity.url}
-    return {}
+        why = str(error).partition(";")[0]
+        return AwsIdentity(f"anonymous (no keys are given, nor by the node: {why})", ANONYMOUS.settings)
+    return AwsIdentity(f"{identity.text} {name}", identity.settings)
 
 
 def domain_of(region: str) -> str:
@@ -133,6 +83,28 @@ def domain_of(region: str) -> str:
 
 def is_true(text: str) -> bool:
     return text.strip().lower() in ("1", "true", "yes")
+
+
+def _given(access_key: str, secret_key: str, token: str | None) -> AwsIdentity:
+    keys: S3Credential = {
+        "access_key_id": access_key,
+        "secret_access_key": secret_key,
+        "token": token or None,
+        "expires_at": None,
+    }
+    return AwsIdentity(f"access key {access_key}", keys=keys)
+
+
+def _web_identity(role: str, token_file: str, session: str, service: str) -> AwsIdentity:
+    """IAM roles for service accounts: the pod's token for keys of the role."""
+    settings = {
+        "role_arn": role,
+        "web_identity_token_file": token_file,
+        "role_session_name": session,
+        # obstore's own types have another name, which it does not know.
+        "aws_endpoint_url_sts": service,
+    }
+    return AwsIdentity(f"role {role} (web identity, {service})", settings)
 
 
 def _fetch_from_node(client: Client, method: str, url: str, headers: Mapping[str, str]) -> str:

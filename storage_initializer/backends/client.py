@@ -103,8 +103,7 @@ class OpenResponse:
                 f"{self._host} sends {sent[:40] or 'a part'} where the bytes from {start} were requested; see its log"
             )
 
-    def cut(self) -> None:
-        """Make reads in other threads fail at once."""
+    def _cut(self) -> None:
         with suppress(OSError, RuntimeError, ValueError):
             self._response.shutdown()
 
@@ -113,7 +112,7 @@ class OpenResponse:
         return urlsplit(self.url).netloc
 
     def _in_time(self) -> AbstractContextManager[None]:
-        return _in_time(self.window_s, self.cut)
+        return _in_time(self.window_s, self._cut)
 
 
 class _BoundedConnection(HTTPConnection):
@@ -162,9 +161,7 @@ class Client:
         self._policy = policy
         self._proxies = proxies
         self._managers: dict[tuple[str, Proxy | None], urllib3.PoolManager] = {}
-        self._open: list[OpenResponse] = []
         self._lock = Lock()
-        self._closed = False
 
     def describe_route(self, url: str) -> str:
         return self._proxies.describe(url)
@@ -182,15 +179,10 @@ class Client:
         """Send a request. Statuses that may pass raise ServerError; the body need not be read to its end."""
         host, proxy = urlsplit(url).netloc, self._proxies.proxy_for(urlsplit(url))
         with _connection_errors(host, proxy):
-            if self._closed:
-                raise ConnectionAbortedError("stopped")
             # Who calls follows redirects (``redirects``), and ``retry`` tries again.
             response = self._manager(urlsplit(url).scheme, proxy).request(
                 method, url, body=content, headers=headers, redirect=False, retries=False, preload_content=False
             )
-        body = OpenResponse(url, TRICKLE_WINDOW * self._policy.read_s, response)
-        with self._lock:
-            self._open.append(body)
         try:
             if response.status == 407 and proxy:
                 raise proxy.refusal(host, "407 Proxy Authentication Required")
@@ -199,25 +191,11 @@ class Client:
                     f"{host}{self.describe_route(url)} responds with {response.status} {response.reason}; "
                     "see its log, or send fewer requests"
                 )
-            yield body
+            yield OpenResponse(url, TRICKLE_WINDOW * self._policy.read_s, response)
         finally:
-            with self._lock:
-                self._open.remove(body)
             # A connection whose response is not at its end cannot be used again.
             response.close()
             response.release_conn()
-
-    def reopen(self) -> None:
-        self._closed = False
-
-    def close(self) -> None:
-        """Close all connections: reads in other threads fail at once."""
-        with self._lock:
-            self._closed = True
-            for body in self._open:
-                body.cut()
-            for manager in self._managers.values():
-                manager.clear()
 
     def _manager(self, scheme: str, proxy: Proxy | None) -> urllib3.PoolManager:
         with self._lock:

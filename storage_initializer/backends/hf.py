@@ -132,12 +132,6 @@ class HubSource:
     def checksum(self, file: SourceFile) -> Checksum | None:
         return file.checksum
 
-    def reopen(self) -> None:
-        self._client.reopen()
-
-    def close(self) -> None:
-        self._client.close()
-
     @contextmanager
     def _get(self, file: SourceFile, headers: Mapping[str, str]) -> Iterator[OpenResponse]:
         """GET the file from where the hub has sent its last request, else from the hub.

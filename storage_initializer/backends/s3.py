@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from obstore.store import S3Store
 
-from storage_initializer.backends.aws import AccessKey, NodeRole, found_on_node, identity_config
+from storage_initializer.backends.aws import found_on_node
 from storage_initializer.backends.client import Client
 from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.s3_access import S3Access, s3_access
@@ -18,7 +18,7 @@ from storage_initializer.errors import UsageError
 from storage_initializer.plan import Plan, Transfer
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, S3Config, S3Credential
+    from obstore.store import ClientConfig, S3Config
 
 # A service on the node responds at once, or not at all.
 _NEAR_S = 1.0
@@ -50,18 +50,16 @@ def open_source(transfer: Transfer, plan: Plan) -> StoreSource:
 
 
 def _connect(access: S3Access, options: ClientConfig, node: Client) -> StoreClient:
-    identity = access.identity
-    if isinstance(identity, NodeRole):
-        identity = found_on_node(identity, node)
+    identity = found_on_node(access.identity, node) if access.identity.node else access.identity
     config = {
         "bucket": access.bucket,
         "region": access.region,
         # This name wins over what obstore finds in the environment.
         "aws_endpoint_url_s3": access.bucket_url if access.virtual else access.service,
         "virtual_hosted_style_request": access.virtual,
-        **identity_config(identity),
+        **identity.settings,
     }
-    keys = _given(identity) if isinstance(identity, AccessKey) else None
+    keys = identity.keys
     store = S3Store(
         config=cast("S3Config", config),
         client_options=options,
@@ -70,12 +68,3 @@ def _connect(access: S3Access, options: ClientConfig, node: Client) -> StoreClie
         credential_provider=None if keys is None else lambda: keys,
     )
     return StoreClient(store, identity)
-
-
-def _given(identity: AccessKey) -> S3Credential:
-    return {
-        "access_key_id": identity.access_key,
-        "secret_access_key": identity.secret_key,
-        "token": identity.session_token or None,
-        "expires_at": None,
-    }

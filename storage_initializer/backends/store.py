@@ -109,12 +109,6 @@ class StoreSource:
     def checksum(self, file: SourceFile) -> Checksum | None:
         return file.checksum
 
-    def reopen(self) -> None:
-        """Do nothing: there is nothing to close."""
-
-    def close(self) -> None:
-        """Do nothing: a request cannot be interrupted, and ends by its timeouts."""
-
     @cached_property
     def _client(self) -> StoreClient:
         return self._connect()

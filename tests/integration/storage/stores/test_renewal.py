@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -23,10 +22,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
-    client = Client(Trust(), RequestPolicy(connect_s=5, read_s=5, attempts=1), proxies_of({}))
-    yield client
-    client.close()
+def client() -> Client:
+    return Client(Trust(), RequestPolicy(connect_s=5, read_s=5, attempts=1), proxies_of({}))
 
 
 @dataclass
