@@ -30,6 +30,8 @@ _WORKERS = 8
 _READ_BACK = "crc32"
 # How long stopped workers may take to end. A read is not interrupted, and ends by its timeout or with the process.
 _GRACE_S = 2.0
+# How soon the error of one worker is noticed while another one waits for its server.
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ class _Download:
             worker.start()
         try:
             for worker in workers:
-                worker.join()
+                while worker.is_alive() and not self._stop.is_set():
+                    worker.join(_POLL_S)
         finally:
             self._stop.set()
             end = monotonic() + _GRACE_S
@@ -110,12 +113,8 @@ class _Download:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
             with self._lock:
-                # Errors of the other workers are consequences of being stopped.
-                first = not self._stop.is_set()
-                if first:
-                    self._errors.append(error)
-            if first:
-                self._stop.set()
+                self._errors.append(error)
+            self._stop.set()
 
     def _next_part(self) -> Part | None:
         with self._lock:
