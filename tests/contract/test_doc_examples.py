@@ -126,6 +126,7 @@ RUN_BY: dict[str, str] = {
     'docs/see-inside.md: $ isvc diagnose torchserve': _SEEN,
     'docs/see-inside.md: isvc logs torchserve                            # th': _LOGS,
     'docs/storage.md: $ kubectl logs deploy/bert-predictor -c storage-init': Reason.CLUSTER,
+    'docs/storage.md: kubectl create secret generic azure --from-literal=A': _BLOCK,
     'docs/storage.md: kubectl create secret generic google --from-file=gcl': _BLOCK,
     'docs/storage.md: kubectl create secret generic hub --from-literal=HF_': _BLOCK,
     'docs/transformers.md: isvc new transformer digits': _TRANSFORMERS,

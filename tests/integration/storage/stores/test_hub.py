@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -258,11 +257,11 @@ def test_an_address_that_has_expired_is_asked_for_again(hub: Hub) -> None:
     content = random.Random(2).randbytes(3000)
     hub.put("org/bert", {"model.safetensors": content})
     plan = make_plan(["hf://org/bert", "/mnt/models"], {"HF_ENDPOINT": hub.url})
-    with closing(open_source(plan.transfers[0], plan)) as source:
-        (file,) = source.list_files()
-        parts = [read(source, file, 0, 1000), read(source, file, 1000, 2000)]
-        hub.expire_signatures()
-        parts.append(read(source, file, 2000, 3000))
+    source = open_source(plan.transfers[0], plan)
+    (file,) = source.list_files()
+    parts = [read(source, file, 0, 1000), read(source, file, 1000, 2000)]
+    hub.expire_signatures()
+    parts.append(read(source, file, 2000, 3000))
 
     assert b"".join(parts) == content
     assert (len(hub.front.requests), len(hub.store.requests)) == (3, 4)

@@ -106,3 +106,32 @@ def test_a_proxy_that_cannot_be_reached_is_named(
         f"{url}/config.json: the proxy {host} does not connect to {url.partition('://')[2]} (Connection refused); "
         f"correct {variable}, or put it into NO_PROXY",
     )
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["refuses", "is not there"])
+def test_a_proxy_before_a_store_is_named(
+    initialize: Initialize, s3: S3Server, bucket: Store, models: Path, there: bool
+) -> None:
+    uri = bucket.fill(FILES)
+    with proxy(s3.url, for_those_with_a_password) as between:
+        url = between.url if there else f"http://127.0.0.1:{free_port()}"
+        outcome = initialize(uri, models, **bucket.environment(), HTTP_PROXY=url, S3_MAX_ATTEMPTS="1")
+
+    why = "407 Proxy Authentication Required" if there else "Connection refused"
+    assert (outcome.exit_code, outcome.reason) == (
+        7 if there else 15,
+        f"{uri}: the proxy {url.removeprefix('http://')} does not connect to {s3.url.removeprefix('http://')} ({why}); "
+        "correct HTTP_PROXY, or put it into NO_PROXY",
+    )
+
+
+def test_a_proxy_that_opens_no_tunnel_to_a_store_is_named(initialize: Initialize, models: Path) -> None:
+    with proxy(None, lambda _: Answer(407)) as between:
+        environment = {"AWS_ENDPOINT_URL": "https://minio:9000", "awsAnonymousCredential": "1", "S3_MAX_ATTEMPTS": "1"}
+        outcome = initialize("s3://models/bert", models, **environment, HTTPS_PROXY=between.url)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        7,
+        f"s3://models/bert: the proxy {between.url.removeprefix('http://')} does not connect to minio:9000 "
+        "(407 Proxy Authentication Required); correct HTTPS_PROXY, or put it into NO_PROXY",
+    )

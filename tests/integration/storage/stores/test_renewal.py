@@ -1,14 +1,14 @@
-"""What becomes of keys and tokens while a long download goes on, and of services that turn out to be other ones."""
+"""What becomes of tokens while a long download goes on, and of services that turn out to be other ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from storage_initializer.backends import aws, google, sigv4
+from storage_initializer.backends import google
 from storage_initializer.backends.client import Client
 from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.trust import Trust
@@ -18,61 +18,59 @@ from tests.support.object_stores import identities
 from tests.support.object_stores.proxy import Action, Answer, Request, proxy
 from tests.support.object_stores.versitygw import Keys
 
-EXPIRY = datetime(2099, 1, 1, tzinfo=UTC)  # of what the stand-ins hand out
-KEYS = [Keys("ASIA1", "first"), Keys("ASIA2", "second")]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
-    client = Client(Trust(), RequestPolicy(connect_s=5, read_s=5, attempts=1), proxies_of({}))
-    yield client
-    client.close()
+def client() -> Client:
+    return Client(Trust(), RequestPolicy(connect_s=5, read_s=5, attempts=1), proxies_of({}))
 
 
 @dataclass
 class Node:
-    """One whose role has these keys now; none at first."""
+    """One whose metadata server has this token now, for an hour."""
 
-    keys: Keys | None = None
+    token: str = ""
 
-    def __call__(self, request: Request) -> Action | None:
-        return identities.instance_metadata("workers", self.keys)(request) if self.keys else Answer(404)
-
-
-def as_sent(keys: Keys) -> sigv4.Keys:
-    return sigv4.Keys(keys.access, keys.secret, identities.SESSION)
+    def __call__(self, request: Request) -> Action:
+        issued = {"access_token": self.token, "expires_in": 3600}
+        return Answer(200, json.dumps(issued).encode(), {"Metadata-Flavor": "Google"}) if self.token else Answer(404)
 
 
-def test_keys_are_kept_until_shortly_before_they_expire(client: Client) -> None:
-    node, time = Node(KEYS[0]), datetime(2026, 1, 1, tzinfo=UTC)
+def tokens_of(url: str, client: Client, time: list[datetime]) -> google.TokenProvider:
+    server = google.MetadataServer(url.removeprefix("http://"), sure=False)
+    return google.TokenProvider(server, client, lambda: time[-1])
+
+
+def test_a_token_is_kept_until_shortly_before_it_expires(client: Client) -> None:
+    node, time = Node("first"), [NOW]
     with proxy(None, node) as server:
-        ring = aws.KeyProvider(aws.NodeRole(server.url), client, lambda: time)
-        found = [ring.keys()]
-        node.keys = KEYS[1]
-        found.append(ring.keys())
-        time = EXPIRY - timedelta(minutes=1)
-        found.append(ring.keys())
+        tokens = tokens_of(server.url, client, time)
+        found = [tokens()]
+        node.token = "second"
+        found.append(tokens())
+        time.append(NOW + timedelta(minutes=59))
+        found.append(tokens())
 
-    assert found == [as_sent(KEYS[0]), as_sent(KEYS[0]), as_sent(KEYS[1])]
+    assert [each["token"] for each in found] == ["first", "first", "second"]
 
 
-def test_a_node_that_gave_keys_and_fails_then_is_no_reason_to_be_anonymous(client: Client) -> None:
-    node = Node(KEYS[0])
+def test_a_node_that_gave_tokens_and_fails_then_is_no_reason_to_be_anonymous(client: Client) -> None:
+    node, time = Node("first"), [NOW]
     with proxy(None, node) as server:
-        ring = aws.KeyProvider(aws.NodeRole(server.url), client, lambda: EXPIRY)
-        assert ring.keys() == as_sent(KEYS[0])
-        node.keys = None
+        tokens = tokens_of(server.url, client, time)
+        assert tokens()["token"] == "first"
+        node.token = ""
+        time.append(NOW + timedelta(hours=2))
         with pytest.raises(AccessDeniedError) as raised:
-            ring.keys()
+            tokens()
 
-    assert str(raised.value) == (
-        f"{server.url}/latest/api/token responds with 404; give the node a role, or AWS_ACCESS_KEY_ID"
-    )
+    assert tokens.failure is raised.value
+    assert str(raised.value).startswith("no token for the service account of the metadata server ")
 
 
 def test_another_clouds_node_has_no_token_for_google(client: Client) -> None:
-    with proxy(None, identities.instance_metadata("workers", KEYS[0])) as other:
-        server = google.MetadataServer(other.url.removeprefix("http://"), sure=False)
-        ring = google.TokenProvider(server, client, lambda: EXPIRY)
+    with proxy(None, identities.instance_metadata("workers", Keys("ASIA", "secret"))) as other:
+        tokens = tokens_of(other.url, client, [NOW])
 
-        assert (ring.headers(), str(ring)) == ({}, "anonymous")
+        assert (tokens.current(), str(tokens)) == (None, "anonymous")

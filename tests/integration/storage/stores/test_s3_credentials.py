@@ -12,8 +12,8 @@ import pytest
 from tests.integration.storage.conftest import Initialize
 from tests.integration.storage.stores.conftest import Store, environment_of
 from tests.support.model_folder import read_tree
-from tests.support.object_stores import identities
-from tests.support.object_stores.proxy import Proxy, proxy
+from tests.support.object_stores import identities, tls
+from tests.support.object_stores.proxy import Answer, Proxy, proxy
 from tests.support.object_stores.versitygw import OWNER, REGION, STRANGER, Keys, S3Server
 from tests.support.ports import free_port
 
@@ -43,7 +43,7 @@ def guarded(s3: S3Server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def token_file(tmp_path: Path) -> Path:
-    (tmp_path / "token").write_text("who-i-am\n")
+    (tmp_path / "token").write_text("who-i-am")
     return tmp_path / "token"
 
 
@@ -108,6 +108,42 @@ def test_another_region_is_named(initialize: Initialize, s3: S3Server, uri: str,
         f"{uri}: the bucket {bucket} is in the region {REGION}, but us-east-9 was requested; "
         f"set the region {REGION} (annotation serving.kserve.io/s3-region)",
     )
+
+
+def test_another_region_that_amazon_does_not_name_is_another_one(initialize: Initialize, models: Path) -> None:
+    """Its header, which names the region, is not to be seen."""
+    elsewhere = Answer(301, b"<Error><Code>PermanentRedirect</Code></Error>", {"x-amz-bucket-region": "eu-west-1"})
+    with proxy(None, lambda _: elsewhere) as amazon:
+        outcome = initialize("s3://models/bert", models, **environment_of("s3", amazon.url))
+
+    assert (outcome.exit_code, outcome.reason) == (
+        18,
+        f"s3://models/bert: the bucket models is in another region than {REGION}, which was requested; "
+        "set its region (annotation serving.kserve.io/s3-region)",
+    )
+
+
+def test_a_service_for_keys_that_is_overloaded_is_tried_again(
+    initialize: Initialize,
+    guarded: Proxy,
+    certificate: tls.Certificate,
+    public_uri: str,
+    models: Path,
+    token_file: Path,
+) -> None:
+    service = identities.security_token_service(ROLE, "who-i-am", TEMPORARY)
+    first = iter([Answer(503)])
+    with proxy(None, lambda request: next(first, None) or service(request), certificate) as between:
+        environment = {
+            **without_keys(guarded.url),
+            "AWS_ROLE_ARN": ROLE,
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(token_file),
+            "AWS_ENDPOINT_URL_STS": between.url,
+            "AWS_CA_BUNDLE": str(certificate.authority),
+        }
+        outcome = initialize(public_uri, models, **environment)
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
 
 
 # --- anonymous ---------------------------------------------------------------------------------------
@@ -175,14 +211,20 @@ def test_temporary_keys_that_are_wrong_are_refused(
 
 
 def test_a_role_is_assumed_with_the_token_of_the_service_account(
-    initialize: Initialize, guarded: Proxy, public_uri: str, models: Path, token_file: Path
+    initialize: Initialize,
+    guarded: Proxy,
+    certificate: tls.Certificate,
+    public_uri: str,
+    models: Path,
+    token_file: Path,
 ) -> None:
-    with proxy(None, identities.security_token_service(ROLE, "who-i-am", TEMPORARY)) as service:
+    with proxy(None, identities.security_token_service(ROLE, "who-i-am", TEMPORARY), certificate) as service:
         environment = {
             **without_keys(guarded.url),
             "AWS_ROLE_ARN": ROLE,
             "AWS_WEB_IDENTITY_TOKEN_FILE": str(token_file),
             "AWS_ENDPOINT_URL_STS": service.url,
+            "AWS_CA_BUNDLE": str(certificate.authority),
         }
         outcome = initialize(public_uri, models, **environment)
 
@@ -192,14 +234,20 @@ def test_a_role_is_assumed_with_the_token_of_the_service_account(
 
 
 def test_a_role_that_may_not_be_assumed_is_named(
-    initialize: Initialize, guarded: Proxy, public_uri: str, models: Path, token_file: Path
+    initialize: Initialize,
+    guarded: Proxy,
+    certificate: tls.Certificate,
+    public_uri: str,
+    models: Path,
+    token_file: Path,
 ) -> None:
-    with proxy(None, identities.security_token_service(ROLE, "somebody-else", TEMPORARY)) as service:
+    with proxy(None, identities.security_token_service(ROLE, "somebody-else", TEMPORARY), certificate) as service:
         environment = {
             **without_keys(guarded.url),
             "AWS_ROLE_ARN": ROLE,
             "AWS_WEB_IDENTITY_TOKEN_FILE": str(token_file),
             "AWS_ENDPOINT_URL_STS": service.url,
+            "AWS_CA_BUNDLE": str(certificate.authority),
         }
         outcome = initialize(public_uri, models, **environment)
 

@@ -12,6 +12,7 @@ from tests.integration.storage.conftest import Initialize
 from tests.integration.storage.stores.conftest import environment_of
 from tests.support.model_folder import read_tree
 from tests.support.object_stores import tls, versitygw
+from tests.support.object_stores.proxy import proxy
 
 FILES = {"config.json": b"{}"}
 
@@ -60,7 +61,7 @@ def test_an_unknown_authority_is_refused(initialize: Initialize, secure: versity
     host = secure.url.removeprefix("https://")
     assert (outcome.exit_code, outcome.reason) == (
         16,
-        f"s3://models/model: the certificate of {host} is not trusted (unable to get local issuer certificate); "
+        f"s3://models/model: the certificate of {host} is not trusted (UnknownIssuer); "
         "give its CA in a bundle (annotation serving.kserve.io/s3-cabundle, or caBundleConfigMapName)",
     )
 
@@ -75,8 +76,7 @@ def test_a_certificate_of_another_host_is_refused(initialize: Initialize, home: 
     host = server.url.removeprefix("https://")
     assert (outcome.exit_code, outcome.reason) == (
         16,
-        f"s3://models/model: the certificate of {host} is another host's (IP address mismatch, certificate is not "
-        "valid for '127.0.0.1'); use the name it was made for",
+        f"s3://models/model: the certificate of {host} is another host's; use the name it was made for",
     )
 
 
@@ -87,3 +87,21 @@ def test_a_server_without_tls_is_told(initialize: Initialize, s3: versitygw.S3Se
 
     assert outcome.exit_code == 15
     assert outcome.reason.startswith(f"s3://models/model: {s3.url.removeprefix('http://')} does not speak TLS (")
+
+
+def test_an_authority_that_is_a_server_itself_is_refused_and_told_why(
+    initialize: Initialize, home: Path, models: Path
+) -> None:
+    """As ``openssl req -x509`` makes a certificate."""
+    own = tls.issue(home / "own", itself=True)
+    with proxy(None, certificate=own) as server:
+        outcome = initialize(
+            "s3://models/model", models, **environment_of("s3", server.url), AWS_CA_BUNDLE=str(own.authority)
+        )
+
+    host = server.url.removeprefix("https://")
+    assert (outcome.exit_code, outcome.reason) == (
+        16,
+        f"s3://models/model: the certificate of {host} is an authority's own, which no server may have; sign one for "
+        "it (CA:FALSE)",
+    )
