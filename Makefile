@@ -52,20 +52,19 @@ lint: setup ## Check formatting, lint, types and layers
 quick: lint ## Run lint, and every test that starts no process and imports no torch: a minute
 	@$(BIN)/pytest --quick --numprocesses=$(PROCESSORS) --maxprocesses=4 $$($(BIN)/python -m tests.support.quick) $(ARGS)
 
-# What tests start is built before: a test may not take so long. Without Go, those that want it fail, and say why.
-test: setup ## Run unit, golden, contract, integration and conformance tests (with a real API server and TorchServe)
-	@bash tests/cluster/stores > /dev/null || true
-	@bash tests/cluster/program kube-controller-manager > /dev/null || true
-	@bash tests/cluster/program prometheus > /dev/null || true
-	@bash tests/cluster/program helm > /dev/null || true
-	@bash tests/browser/chromium > /dev/null || true
+test: setup ## Run all tests that need no cluster and no program but an API server (etcd and kube-apiserver) and TorchServe
 	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest --numprocesses=$$(($(PROCESSORS) + 2)) $(PARALLEL) --durations=10 $(ARGS)
 
 recordings: setup ## Record TorchServe's responses again; show and write the differences (ARGS=--check only shows them)
 	@$(BIN)/python -m tests.conformance record $(ARGS)
 
-e2e: setup cluster-up images deploy ## Run the end-to-end tests on the cluster of cluster-up
-	@KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL="$$(bash tests/cluster/assets)/kubectl" $(BIN)/pytest tests/e2e --numprocesses=$$(($(PROCESSORS) + 1)) $(PARALLEL) --durations=10 $(ARGS)
+# What these tests start is built before them: a test may not take so long.
+e2e: setup cluster-up images deploy ## Run the tests that need a cluster, object stores, Prometheus, Helm or a browser; builds what is missing
+	@bash tests/cluster/stores > /dev/null
+	@for name in kube-controller-manager prometheus helm; do bash tests/cluster/program $$name > /dev/null; done
+	@bash tests/e2e/browser/chromium > /dev/null
+	@assets="$$(bash tests/cluster/assets)"; KUBECONFIG=$(CLUSTER)/kubeconfig KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" \
+		$(BIN)/pytest tests/e2e --numprocesses=$$(($(PROCESSORS) + 1)) $(PARALLEL) --durations=10 $(ARGS)
 
 bench: setup ## Run the benchmarks (ARGS names suites); print the tables and write docs/benchmarks/*.json
 	@assets="$$(bash tests/cluster/assets)"; KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" $(BIN)/python -m tests.bench $(ARGS)

@@ -23,7 +23,7 @@ from isvc_operator.kube.client import connect
 from isvc_operator.manifests import ServiceKey
 from tests.bench.options import Options
 from tests.bench.report import Measured, Row, versions
-from tests.browser.conftest import chromium
+from tests.e2e.browser.conftest import chromium
 from tests.support.apiserver import find_assets, install_crds, running
 from tests.support.failing_pods import FAILING_PODS
 from tests.support.played_services import Played

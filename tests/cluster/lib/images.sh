@@ -24,7 +24,7 @@ dockerfile_of() { # name
     operator ) echo operator/Dockerfile ;;
     mnist-transformer ) echo examples/mnist_transformer/Dockerfile ;;
     mnist-transformer-kserve ) echo examples/mnist_transformer/Dockerfile.kserve ;;
-    mlserver ) echo tests/e2e/mlserver/Dockerfile ;;
+    mlserver ) echo tests/e2e/cluster/mlserver/Dockerfile ;;
     v1-server ) echo tests/bench/migration/Dockerfile ;;
   esac
 }
@@ -37,7 +37,7 @@ sources_of() { # name → the files that go into the image
     storage-initializer ) echo pyproject.toml constraints.txt model_archive storage_initializer ;;
     operator ) echo pyproject.toml constraints.txt operator/src ;;
     mnist-transformer* ) echo examples/mnist_transformer ;;
-    mlserver ) echo tests/e2e/mlserver/requirements.txt ;;
+    mlserver ) echo tests/e2e/cluster/mlserver/requirements.txt ;;
     v1-server ) echo tests/bench/migration/server.py ;;
   esac
 }
@@ -45,7 +45,7 @@ sources_of() { # name → the files that go into the image
 context_of() { # name → the folder that its Dockerfile copies from
   case $1 in
     mnist-transformer* ) echo "$ROOT/examples/mnist_transformer" ;;
-    mlserver ) echo "$ROOT/tests/e2e/mlserver" ;;
+    mlserver ) echo "$ROOT/tests/e2e/cluster/mlserver" ;;
     v1-server ) echo "$ROOT/tests/bench/migration" ;;
     * ) echo "$ROOT" ;;
   esac

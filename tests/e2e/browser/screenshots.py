@@ -1,4 +1,4 @@
-"""`python -m tests.browser.screenshots`: write docs/images: each page in light, in dark and on a phone.
+"""`python -m tests.e2e.browser.screenshots`: write docs/images: each page in light, in dark and on a phone.
 
 The services are played. The pictures say the same each time but for the clock: look at them before you commit them.
 """
@@ -24,11 +24,11 @@ from isvc_operator.dashboard import scraping
 from isvc_operator.dashboard.server import dashboard
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.source import ServiceRequest, ServiceResponse
-from tests.browser.conftest import chromium
+from tests.e2e.browser.conftest import chromium
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+IMAGES = Path(__file__).parents[3] / "docs" / "images"
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1180, "height": 760}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1180, "height": 760}},

@@ -18,8 +18,8 @@ from isvc_operator.dashboard import scraping
 from isvc_operator.dashboard.server import dashboard
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.source import ServiceRequest, ServiceResponse
-from tests.browser.axe import findings
-from tests.browser.conftest import Open
+from tests.e2e.browser.axe import findings
+from tests.e2e.browser.conftest import Open
 from tests.support.played_services import Played
 from tests.support.played_source import PlayedSource
 

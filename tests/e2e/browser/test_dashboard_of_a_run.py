@@ -23,8 +23,8 @@ from onnx import TensorProto, helper
 from PIL import Image
 from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.browser.axe import findings
-from tests.browser.conftest import Open, visits
+from tests.e2e.browser.axe import findings
+from tests.e2e.browser.conftest import Open, visits
 from tests.support.digits import digits_zip
 from tests.support.isvc_process import Sandbox, drained, new_sandbox, read_until
 from tests.support.local_services import runtime, service, write_yaml
@@ -33,7 +33,7 @@ from tests.support.object_stores.proxy import Request, Slow, is_object, proxy
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow, pytest.mark.timeout(300)]
 
-TORCHLESS = Path(__file__).parents[1] / "support/torchless"
+TORCHLESS = Path(__file__).parents[2] / "support/torchless"
 MARKUP = "</td></pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 HOSTILE = f"{MARKUP}\x1b[31m\u202e"
 LINES = 10_000

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.services_page import ServicesPage, services_page
+from tests.e2e.cluster.services_page import ServicesPage, services_page
 from tests.support.cluster import RealCluster
 from tests.support.kept import sample
 from tests.support.namespace import Namespace

@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 from isvc_operator.cluster.source import cluster_source
 from isvc_operator.dashboard.server import dashboard
 from isvc_operator.kube.client import connect
-from tests.browser.conftest import Open, chromium, visits
+from tests.e2e.browser.conftest import Open, chromium, visits
 from tests.support.namespace import Namespace
 
 WITHIN = 30_000.0  # milliseconds; `make bench ARGS=dashboard` measures how long it takes

@@ -19,8 +19,8 @@ import pytest_asyncio
 from PIL import Image
 from playwright.async_api import Browser, Page, expect
 
-from tests.browser.axe import findings
-from tests.browser.conftest import Open, chromium, visits
+from tests.e2e.browser.axe import findings
+from tests.e2e.browser.conftest import Open, chromium, visits
 from tests.support.cluster import RealCluster
 from tests.support.digits import digits_zip
 from tests.support.forwarding import address_seen_from, forwarded, node_address
@@ -32,7 +32,7 @@ from tests.support.readers import PODS, SERVICES
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOME = "isvc-system"
 WITHIN = 180_000.0  # milliseconds; the pods of other tests may fill the node for a while
 LINES = 10_000

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.services_page import ServicesPage
+from tests.e2e.cluster.services_page import ServicesPage
 from tests.support.cluster import HTTP, RealCluster, curl
 from tests.support.credentials import a_secret, an_account, s3_annotations
 from tests.support.diagnosed import assert_diagnosed

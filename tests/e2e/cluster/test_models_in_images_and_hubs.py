@@ -22,7 +22,7 @@ from tests.support.namespace import Namespace
 from tests.support.object_stores import hub as hubs
 from tests.support.waiting import eventually
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 READY_WITHIN = 120.0  # seconds
 IMAGE = "adding-one"
 LAYOUT = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.services_page import ServicesPage
+from tests.e2e.cluster.services_page import ServicesPage
 from tests.support.diagnosed import assert_diagnosed, findings_on
 from tests.support.namespace import Namespace, small_service
 from tests.support.volumes import Volume

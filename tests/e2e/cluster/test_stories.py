@@ -196,7 +196,7 @@ def page(found: list[tuple[Story, Service, Outcome]]) -> str:
     lines = [
         "# Stories",
         "",
-        "<!-- Written by tests/e2e/test_stories.py. Do not edit. -->",
+        "<!-- Written by tests/e2e/cluster/test_stories.py. Do not edit. -->",
         "",
         "What people do with `isvc-operator`, each from the file in this repository, unchanged. The end-to-end tests",
         "apply the files to a cluster, run them with `isvc run`, and type the commands. Answers and statuses have to",

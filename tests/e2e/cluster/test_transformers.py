@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.services_page import ServicesPage
+from tests.e2e.cluster.services_page import ServicesPage
 from tests.support.cluster import HTTP, Answer, curl
 from tests.support.diagnosed import assert_diagnosed, findings_on
 from tests.support.kept import sample
@@ -21,7 +21,7 @@ from tests.support.namespace import Namespace
 from tests.support.volumes import Volume
 from tests.support.waiting import eventually
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLE, MNIST = ROOT / "examples" / "mnist_transformer", ROOT / "examples" / "mnist"
 IMAGE = "localhost/isvc-operator/mnist-transformer"
 OURS, KSERVES, TOGETHER = "mnist-pictures", "mnist-pictures-kserve", "mnist-together"

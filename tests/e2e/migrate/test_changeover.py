@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.migrate.conftest import Cluster, pods_of
+from tests.e2e.migrate.conftest import Cluster, pods_of
 from tests.support.doc_shell import DocShell, find
 from tests.support.kept import ROOT
 from tests.support.namespace import Namespace

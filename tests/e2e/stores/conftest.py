@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.local.conftest import sandbox
+from tests.integration.storage.conftest import initialize, open_path
 from tests.support.object_stores import fake_gcs, nginx, tls, versitygw
+
+__all__ = ["initialize", "open_path", "sandbox"]  # fixtures
 
 _numbers = itertools.count(1)
 

@@ -8,8 +8,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.e2e.stores.conftest import Store
 from tests.integration.storage.conftest import Initialize, Outcome
-from tests.integration.storage.stores.conftest import Store
 from tests.support.model_folder import read_tree
 
 MODEL = {"config.json": b"{}", "weights/1.bin": bytes(range(256)) * 8192}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.stores.conftest import Store
 from tests.integration.storage.conftest import Initialize
-from tests.integration.storage.stores.conftest import Store
 from tests.support.object_stores.proxy import Action, Answer, Damage, Reset, Stall, Truncate, is_object, on, proxy
 from tests.support.ports import free_port
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.stores.conftest import Store
 from tests.integration.storage.conftest import Initialize
-from tests.integration.storage.stores.conftest import Store
 from tests.support.model_folder import read_tree
 from tests.support.object_stores import fake_gcs, identities
 from tests.support.object_stores.proxy import Proxy, proxy

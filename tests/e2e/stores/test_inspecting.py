@@ -12,7 +12,7 @@ import pytest
 
 from model_archive.manifest import MANIFEST
 from storage_initializer.inspection import main
-from tests.integration.storage.stores.conftest import Store
+from tests.e2e.stores.conftest import Store
 from tests.support.model_folder import manifest, read_tree, write_files
 from tests.support.object_stores import nginx
 

@@ -12,7 +12,7 @@ import pytest
 
 from storage_initializer.download import PART_BYTES
 from storage_initializer.transfer import STAGING
-from tests.integration.storage.stores.conftest import Store
+from tests.e2e.stores.conftest import Store
 from tests.support.initializer_forks import Forks, forks
 from tests.support.model_folder import read_tree
 from tests.support.object_stores.proxy import Stall, is_object, on, proxy

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.stores.conftest import Store
 from tests.integration.storage.conftest import Initialize
-from tests.integration.storage.stores.conftest import Store
 from tests.support.memory_limit import memory_limit
 from tests.support.object_stores import versitygw
 from tests.support.object_stores.proxy import Request, is_object, proxy

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.stores.conftest import Store
 from tests.integration.storage.conftest import Initialize
-from tests.integration.storage.stores.conftest import Store
 from tests.support.model_folder import packed_zip, read_tree
 
 MODEL = {"config.json": b"{}", "weights/1.bin": b"one", "weights/2.bin": b"two"}

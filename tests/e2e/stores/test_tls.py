@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from tests.e2e.stores.conftest import environment_of
 from tests.integration.storage.conftest import Initialize
-from tests.integration.storage.stores.conftest import environment_of
 from tests.support.model_folder import read_tree
 from tests.support.object_stores import tls, versitygw
 

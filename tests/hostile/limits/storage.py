@@ -75,7 +75,7 @@ BOUNDS = (
         constant=f"{_LIMITS}:MAX_REDIRECTS",
         unit=Unit.COUNT,
         beyond="exit code 17",
-        test="tests/integration/storage/stores/test_http.py::test_redirects_end",
+        test="tests/e2e/stores/test_http.py::test_redirects_end",
     ),
     Bound(
         what="size of one header of a response",

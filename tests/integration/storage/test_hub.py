@@ -34,6 +34,11 @@ LAYOUT = {
 
 
 @pytest.fixture
+def models(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+@pytest.fixture
 def hub() -> Iterator[Hub]:
     with hubs.running() as server:
         yield server
