@@ -196,17 +196,14 @@ def test_calls_of_grpc_outlive_a_roll(sandbox: Sandbox) -> None:
         assert address
         with calling(address[1]) as answers:
             eventually(lambda: len(answers) > 20, "the old one answers")
-            began = time.monotonic()
             write_yaml(file, served("2"))
             eventually(
                 lambda: len(set(answers)) > 1 and len(set(answers[-10:])) == 1 and answers[-1] != answers[0],
                 "the new one answers",
             )
-            took = time.monotonic() - began
         _, log = stop(process)
 
     assert all(answer.isdigit() for answer in answers), (Counter(answers), log)
-    assert took < 25, "the connection was kept on the old pod"
 
 
 @contextmanager
