@@ -15,6 +15,8 @@ HTTP_PORT ?= 8080
 # half of their time. The slowest ones come first. Those on the cluster are one fewer, as its pods compute as well.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+QUICK    := tests/unit tests/golden tests/contract tests/hostile/limits tests/conformance/test_recordings.py \
+	tests/conformance/test_settings_table.py tests/conformance/test_table.py
 CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 # Tests import the same modules in hundreds of processes, which would compile them again each time.
@@ -49,8 +51,8 @@ fmt: setup ## Format the code
 lint: setup ## Check formatting, lint, types and layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
-quick: lint ## Run lint, and every test that starts no process and imports no torch: a minute
-	@$(BIN)/pytest --quick --numprocesses=$(PROCESSORS) --maxprocesses=4 $$($(BIN)/python -m tests.support.quick) $(ARGS)
+quick: lint ## Run lint, and the tests that start no process: a minute
+	@$(BIN)/pytest -m "not process" --numprocesses=$(PROCESSORS) --maxprocesses=4 $(QUICK) $(ARGS)
 
 test: setup ## Run all tests that need no cluster and no program but an API server (etcd and kube-apiserver) and TorchServe
 	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest --numprocesses=$$(($(PROCESSORS) + 2)) $(PARALLEL) --durations=10 $(ARGS)

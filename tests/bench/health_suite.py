@@ -1,7 +1,7 @@
 """How long a probe waits while hostile clients are served, and how long a body within the limit holds the event loop.
 
-The first is what the tests in `tests/hostile` print. For the second, a search tries bodies of each kind and goes on from
-the slowest that it has found.
+The first is what the tests in `tests/hostile` print. For the second, a search tries bodies of each kind and continues
+from the slowest that it has found.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from tests.support.local_services import runtime, service, write_yaml
 from tests.support.object_stores import nginx, tls
 from tests.support.object_stores.proxy import Request, Slow, is_object, proxy
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 TORCHLESS = Path(__file__).parents[2] / "support/torchless"
 MARKUP = "</td></pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"

@@ -31,7 +31,6 @@ def runs() -> Iterator[Forks]:
         yield started
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_after_a_kill_at_any_moment_the_next_run_ends_with_exact_bytes(
     runs: Forks, bucket: Store, tmp_path: Path

@@ -26,7 +26,7 @@ from tests.support.namespace import Namespace, story_service
 from tests.support.object_stores.tls import issue
 from tests.support.ports import free_port
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = pytest.mark.process
 # What the pages name and the examples do not have.
 MODELS = ("mnist", "densenet161", "llm", "stateful")
 HANDLER = b"def handle(data, context):\n    return data and [len(data)] * len(data)\n"

@@ -195,7 +195,6 @@ def test_the_ways_of_the_page_lead_to_the_model(
 
 
 @pytest.mark.process
-@pytest.mark.slow
 def test_the_shapes_of_the_page_are_sent_to_the_protocols_that_it_names(
     model: Model, apiserver: ApiServer, team: Namespace, tmp_path: Path
 ) -> None:

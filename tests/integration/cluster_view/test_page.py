@@ -64,7 +64,6 @@ def test_an_example_is_what_is_printed(
 
 
 @pytest.mark.process
-@pytest.mark.slow
 def test_the_lines_that_logs_shows_are_read(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
     """One container's log is as long as lines may be; that of `-f` goes on until it is ended."""
     server = {**a_container(before=ended(4, "no licence")), "restartCount": 1}

@@ -22,7 +22,7 @@ SAMPLE = Path(__file__).parents[3] / "examples/mnist"
 BARE = ("mnist-torchscript", "mnist-onnx")
 DIGIT = 7  # what the sample shows
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,6 @@ def test_a_service_starts_is_started_again_and_ends(sandbox: Sandbox) -> None:
     assert list(sandbox.temporary.iterdir()) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["isvc-mar", "kserve-torchserve"])
 def test_the_sample_gets_its_response(sandbox: Sandbox, name: str) -> None:
     """With a folder for temporary files as macOS gives its users, whose path has 48 characters."""

@@ -15,7 +15,7 @@ from tests.support.kept import ROOT, sample
 from tests.support.ports import free_port, release
 from tests.support.runtimes import java_home
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = pytest.mark.process
 BERT = "examples/bert/README.md: "
 MNIST = "examples/mnist/README.md: "
 PICTURES = "examples/resnet50/README.md: "

@@ -331,7 +331,6 @@ async def tell(story: str, world: World, cut: Callable[[str, int], Cut] = never)
     return await world.settle(cut)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
 async def test_a_service_ends_the_same_wherever_a_call_was_cut_off(story: str, apiserver: ApiServer) -> None:
     apiserver.kubectl("apply", f"--filename={RUNTIME}")
@@ -347,7 +346,6 @@ async def test_a_service_ends_the_same_wherever_a_call_was_cut_off(story: str, a
             assert world.state() == undisturbed, name
 
 
-@pytest.mark.slow
 def test_a_service_ends_the_same_if_its_operators_are_killed_in_the_middle_of_their_writes(
     apiserver: ApiServer, tmp_path: Path
 ) -> None:

@@ -192,7 +192,6 @@ def test_every_command_starts_there(command: list[str], installed: Path, tmp_pat
     assert printed.lower().startswith("usage: ")
 
 
-@pytest.mark.slow
 def test_the_first_five_minutes_are_as_the_page_says(installed: Path, source: Path, tmp_path: Path) -> None:
     page = (source / "docs/first-five-minutes.md").read_text()
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
@@ -230,7 +229,6 @@ WAYS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_light_installation_does_everything_but_serve(
     way: str, wheels: list[Path], dist: Path, tmp_path: Path

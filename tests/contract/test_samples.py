@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.compatibility.effects import Effect, Field, fields_of, fields_of_config_map
+from tests.contract.effects import Effect, Field, fields_of, fields_of_config_map
 from tests.support.outcomes import Manifest, outcome_of
 
 HERE = Path(__file__).parent
@@ -23,14 +23,15 @@ SHIPPED = HERE.parents[1] / "manifests" / "runtimes"
 HEAD = """\
 # Compatibility with KServe, field by field
 
-`tests/compatibility` writes this page. It renders services with every field that KServe's samples and documentation
-use, with the runtimes that KServe installs beside ours. Then it removes each field once and looks at what changes.
+`tests/contract/test_samples.py` writes this page. It renders services with every field that KServe's samples and
+documentation use, with the runtimes that KServe installs beside ours. Then it removes each field once and looks at what
+changes.
 
 - **honoured**: the children change, or the value is what the operator does anyway.
 - **honoured otherwise**: the children change, and `SpecSupported` says how they differ from KServe's.
 - **named as not honoured**: `SpecSupported` names the field; for the ConfigMap, an Event and the operator's log do.
 
-No field is ignored silently. `tests/compatibility/test_every_field.py` shows the same for all fields of the API.
+No field is ignored silently. `tests/contract/test_every_field.py` shows the same for all fields of the API.
 """
 
 
