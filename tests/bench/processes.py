@@ -145,14 +145,3 @@ def free_port() -> int:
     """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
-
-
-@contextlib.contextmanager
-def held_to(cores: str) -> Iterator[None]:
-    """This process itself on certain cores for the block: it is the load generator."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

@@ -15,7 +15,7 @@ from isvc_operator.kube.client import connect
 from tests.e2e.browser.conftest import Open, chromium, visits
 from tests.support.namespace import Namespace
 
-WITHIN = 30_000.0  # milliseconds; `make bench ARGS=dashboard` measures how long it takes
+WITHIN = 30_000.0  # milliseconds
 
 
 @dataclass(frozen=True)

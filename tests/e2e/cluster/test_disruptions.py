@@ -1,6 +1,6 @@
 """No request fails while the operator is upgraded, and while pods are replaced, removed and evicted.
 
-`make bench ARGS=upgrade` and `make bench ARGS=disruptions` do so more often.
+`make bench ARGS=disruptions` does so more often.
 """
 
 from __future__ import annotations

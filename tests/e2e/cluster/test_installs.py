@@ -33,7 +33,7 @@ from tests.support.volumes import Volume
 from tests.support.waiting import eventually
 
 CHANGES = 5  # services that are created while nobody leads
-TAKEOVER = 60.0  # seconds, on a busy machine; `make bench ARGS=takeover` measures it
+TAKEOVER = 60.0  # seconds, on a busy machine
 ALONE = "isvc-one-namespace"  # whose accounts the audit policy of the bare cluster names
 
 
