@@ -1,4 +1,4 @@
-"""The example's transformer as a process, on our SDK and on KServe's: the same file, but for its import."""
+"""The example's transformer as a process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from tests.support.waiting import eventually
 from transformer_sdk.testing import FakePredictor
 
 EXAMPLE = ROOT / "examples/mnist_transformer"
-OURS, KSERVE = "transformer_sdk.kserve", "kserve"
 PREDICT = "/v1/models/mnist:predict"
 SAMPLE = (EXAMPLE / "sample.json").read_bytes()
 # As the sample's predictor: 784 numbers in, a digit out.
@@ -38,14 +37,11 @@ def handle(data, context):
 class Transformer:
     """The process."""
 
-    def __init__(self, sdk: str, folder: Path, predictor: str, *flags: str) -> None:
-        source = (EXAMPLE / "transformer.py").read_text().replace(f"from {OURS}", f"from {sdk}")
-        program = folder / "transformer.py"
-        program.write_text(source)
+    def __init__(self, folder: Path, predictor: str, *flags: str) -> None:
         self.port = free_port()
         self.log = folder / "log"
-        command = [sys.executable, str(program), "--model_name=mnist", f"--predictor_host={predictor}",
-                   f"--http_port={self.port}", "--enable_grpc=false", *flags]  # fmt: skip
+        command = [sys.executable, str(EXAMPLE / "transformer.py"), "--model_name=mnist", "--enable_grpc=false"]
+        command += [f"--predictor_host={predictor}", f"--http_port={self.port}", *flags]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
@@ -68,8 +64,8 @@ class Transformer:
 
 
 @contextlib.contextmanager
-def transforming(sdk: str, folder: Path, predictor: str, *flags: str) -> Iterator[Transformer]:
-    transformer = Transformer(sdk, folder, predictor, *flags)
+def transforming(folder: Path, predictor: str, *flags: str) -> Iterator[Transformer]:
+    transformer = Transformer(folder, predictor, *flags)
     try:
         transformer.wait_ready()
         yield transformer
@@ -106,9 +102,8 @@ def predictor(request: pytest.FixtureRequest) -> str:
     return f"127.0.0.1:{request.getfixturevalue('real').port}"
 
 
-@pytest.mark.parametrize("sdk", [OURS, KSERVE])
-def test_pictures_go_in_and_digits_come_out(sdk: str, predictor: str, tmp_path: Path) -> None:
-    with transforming(sdk, tmp_path, predictor) as transformer:
+def test_pictures_go_in_and_digits_come_out(predictor: str, tmp_path: Path) -> None:
+    with transforming(tmp_path, predictor) as transformer:
         assert transformer.ask("POST", PREDICT, SAMPLE) == (200, {"predictions": [{"digit": 7}]})
         status, document = transformer.ask("POST", PREDICT, b'{"instances": [{"image": 1}]}')
 
@@ -118,7 +113,7 @@ def test_pictures_go_in_and_digits_come_out(sdk: str, predictor: str, tmp_path: 
 
 def test_a_predictor_that_refuses_is_quoted(fake: FakePredictor, tmp_path: Path) -> None:
     fake.fail(429, "no room")
-    with transforming(OURS, tmp_path, fake.host) as transformer:
+    with transforming(tmp_path, fake.host) as transformer:
         status, document = transformer.ask("POST", PREDICT, SAMPLE)
 
     assert (status, document["error"], document["component"]) == (429, "no room", "predictor/model")
@@ -131,7 +126,7 @@ def test_requests_under_way_are_answered_before_the_process_ends(tmp_path: Path)
         assert release.wait(60)
         return [7 for _ in instances]
 
-    with FakePredictor(slow) as behind, transforming(OURS, tmp_path, behind.host) as transformer:
+    with FakePredictor(slow) as behind, transforming(tmp_path, behind.host) as transformer:
         with ThreadPoolExecutor(1) as client:
             answer = client.submit(transformer.ask, "POST", PREDICT, SAMPLE)
             eventually(lambda: behind.requests, "the predictor is asked")
@@ -144,7 +139,7 @@ def test_requests_under_way_are_answered_before_the_process_ends(tmp_path: Path)
 
 
 def test_workers_share_the_port_and_end_together(fake: FakePredictor, tmp_path: Path) -> None:
-    with transforming(OURS, tmp_path, fake.host, "--workers=2") as transformer:
+    with transforming(tmp_path, fake.host, "--workers=2") as transformer:
         answers = [transformer.ask("POST", PREDICT, SAMPLE)[0] for _ in range(10)]
         transformer.process.send_signal(signal.SIGTERM)
         code = transformer.process.wait(timeout=60)
@@ -153,7 +148,7 @@ def test_workers_share_the_port_and_end_together(fake: FakePredictor, tmp_path: 
 
 
 def test_workers_do_not_outlive_a_parent_that_is_killed(fake: FakePredictor, tmp_path: Path) -> None:
-    with transforming(OURS, tmp_path, fake.host, "--workers=2") as transformer:
+    with transforming(tmp_path, fake.host, "--workers=2") as transformer:
         workers = psutil.Process(transformer.process.pid).children()
         transformer.process.kill()
 
@@ -163,7 +158,7 @@ def test_workers_do_not_outlive_a_parent_that_is_killed(fake: FakePredictor, tmp
 
 def test_a_port_that_is_taken_is_named(fake: FakePredictor, tmp_path: Path) -> None:
     port = fake.host.rpartition(":")[2]
-    transformer = Transformer(OURS, tmp_path, "localhost", f"--http_port={port}")
+    transformer = Transformer(tmp_path, "localhost", f"--http_port={port}")
     code = transformer.process.wait(timeout=60)
 
     assert code != 0
