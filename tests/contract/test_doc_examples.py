@@ -10,8 +10,8 @@ from enum import StrEnum
 
 import pytest
 
+from tests.support.build_cache import ROOT
 from tests.support.doc_blocks import blocks
-from tests.support.kept import ROOT
 
 
 class Reason(StrEnum):

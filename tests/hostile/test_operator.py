@@ -16,9 +16,9 @@ from tests.hostile.health import healthy
 from tests.integration.conftest import apiserver, assets
 from tests.support.apiserver import ApiServer
 from tests.support.builders import SHIPPED_RUNTIME, a_service_body
+from tests.support.fake_pods import make_pod, play_initializer
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
-from tests.support.played_pods import make_pod, play_initializer
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 

@@ -21,9 +21,9 @@ from isvc_operator.limits import LOG_READ_BYTES
 from tests.integration.conftest import assets
 from tests.support.apiserver import ApiServer, Refused, install_crds, running
 from tests.support.builders import SHIPPED_RUNTIME, a_service_body
+from tests.support.fake_kubelet import fake_kubelet
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
-from tests.support.played_kubelet import played_kubelet
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -189,7 +189,7 @@ def test_the_others_get_ready_beside_them(alone: ApiServer, tmp_path: Path) -> N
     names = [f"good-{number}" for number in range(GOOD_SERVICES)]
     log, port = tmp_path / "operator.log", free_port()
     with (
-        played_kubelet(alone, NODE, tmp_path / "kubelet") as asked,
+        fake_kubelet(alone, NODE, tmp_path / "kubelet") as asked,
         operator(alone, log, f"--health-port={port}"),
         Watched(port) as seen,
     ):

@@ -15,7 +15,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
 from tests.support.ports import free_port
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 from tests.support.waiting import eventually
 
 _RUNTIME = ROOT / "manifests" / "runtimes" / "kserve-torchserve.yaml"

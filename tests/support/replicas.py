@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.cluster import RealCluster
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 from tests.support.waiting import eventually
 
 HOME = "isvc-system"

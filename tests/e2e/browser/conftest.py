@@ -18,7 +18,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from isvc_operator.dashboard.server import dashboard
-from tests.support.played_source import PlayedSource
+from tests.support.fake_source import FakeSource
 
 HERE = Path(__file__).parent
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--force-prefers-reduced-motion")
@@ -58,12 +58,12 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def source() -> PlayedSource:
-    return PlayedSource()
+async def source() -> FakeSource:
+    return FakeSource()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def open_page(browser: Browser, source: PlayedSource) -> AsyncIterator[Open]:
+async def open_page(browser: Browser, source: FakeSource) -> AsyncIterator[Open]:
     """Opens a page of the dashboard by its path; options are those of a context of Playwright."""
     async with (
         dashboard(source, port=0, token=TOKEN, where="this machine") as address,

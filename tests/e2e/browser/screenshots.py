@@ -25,8 +25,8 @@ from isvc_operator.dashboard.server import dashboard
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.source import ServiceRequest, ServiceResponse
 from tests.e2e.browser.conftest import chromium
-from tests.support.played_services import Played
-from tests.support.played_source import PlayedSource
+from tests.support.fake_services import FakeServices
+from tests.support.fake_source import FakeSource
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
 LOOKS: dict[str, dict[str, Any]] = {
@@ -57,13 +57,13 @@ ERROR   bert [worker 31] request 8f2c: ValueError: instances[0].data is a number
 INFO    bert [worker 31] batch of 8 in 11.0 ms"""
 
 
-class Gallery(PlayedSource):
+class Gallery(FakeSource):
     """Services at several moments of their lives; `bert` has served for a while."""
 
     def __init__(self, now: datetime) -> None:
-        def played(name: str, namespace: str, minutes: float, uri: str = "s3://models/") -> Played:
+        def played(name: str, namespace: str, minutes: float, uri: str = "s3://models/") -> FakeServices:
             began = now - timedelta(minutes=minutes)
-            return Played(name=name, namespace=namespace, began=began, uri=f"{uri}{name}")
+            return FakeServices(name=name, namespace=namespace, began=began, uri=f"{uri}{name}")
 
         self.bert = played("bert", "default", 190, "pvc://leeway/")
         super().__init__(

@@ -20,12 +20,12 @@ from isvc_operator.manifests import ServiceKey
 from isvc_operator.view.source import ServiceRequest, ServiceResponse
 from tests.e2e.browser.axe import findings
 from tests.e2e.browser.conftest import Open
-from tests.support.played_services import Played
-from tests.support.played_source import PlayedSource
+from tests.support.fake_services import FakeServices
+from tests.support.fake_source import FakeSource
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PLAYED = Played(began=datetime.now(UTC) - timedelta(seconds=60))
+PLAYED = FakeServices(began=datetime.now(UTC) - timedelta(seconds=60))
 PATH = "/services/models/torchserve"
 SHARES = {"transformer": 90, "canary": 10}
 TIMING = "queue;dur=1.000, batch;dur=0.500, model;dur=6.000, transport;dur=0.500"
@@ -46,7 +46,7 @@ def respond(request: ServiceRequest) -> ServiceResponse:
 
 
 async def test_a_service_is_followed_from_pending_to_ready_without_a_reload(
-    open_page: Open, source: PlayedSource
+    open_page: Open, source: FakeSource
 ) -> None:
     source.put(PLAYED.pending())
     page = await open_page()
@@ -70,7 +70,7 @@ async def test_a_service_is_followed_from_pending_to_ready_without_a_reload(
 
 
 async def test_the_page_of_a_service_follows_it_and_says_so_to_a_screen_reader(
-    open_page: Open, source: PlayedSource
+    open_page: Open, source: FakeSource
 ) -> None:
     source.put(PLAYED.loading(10))
     page = await open_page(PATH)
@@ -87,21 +87,21 @@ async def test_the_page_of_a_service_follows_it_and_says_so_to_a_screen_reader(
     await expect(page.get_by_text("This service was deleted")).to_be_visible()
 
 
-async def test_a_service_that_comes_or_goes_is_listed_or_not(open_page: Open, source: PlayedSource) -> None:
+async def test_a_service_that_comes_or_goes_is_listed_or_not(open_page: Open, source: FakeSource) -> None:
     source.put(PLAYED.ready())
     page = await open_page()
     await expect(page.get_by_role("status").first).to_have_text("Live")
 
     for name in ("zeta", "alpha", "beta"):
-        source.services[ServiceKey("models", name)] = Played(name=name).ready()
-    source.put(Played(name="mnist").pending())
+        source.services[ServiceKey("models", name)] = FakeServices(name=name).ready()
+    source.put(FakeServices(name="mnist").pending())
     await expect(page.get_by_role("link", name="mnist")).to_be_visible()
     await expect(page.locator("#rows a")).to_have_text(["alpha", "beta", "mnist", "torchserve", "zeta"])
     source.remove(ServiceKey("models", "mnist"))
     await expect(page.get_by_role("link", name="mnist")).to_have_count(0)
 
 
-async def test_the_way_of_a_request_and_the_time_line_are_drawn(open_page: Open, source: PlayedSource) -> None:
+async def test_the_way_of_a_request_and_the_time_line_are_drawn(open_page: Open, source: FakeSource) -> None:
     source.put(PLAYED.ready())
     page = await open_page(PATH)
     await expect(page.get_by_role("region", name="The way of a request").get_by_role("listitem")).to_have_text(
@@ -115,7 +115,7 @@ async def test_the_way_of_a_request_and_the_time_line_are_drawn(open_page: Open,
     await expect(page.get_by_text("Back-off restarting failed container")).to_be_visible()
 
 
-async def test_the_shares_of_a_canary_and_its_transformer_are_on_the_way(open_page: Open, source: PlayedSource) -> None:
+async def test_the_shares_of_a_canary_and_its_transformer_are_on_the_way(open_page: Open, source: FakeSource) -> None:
     played = PLAYED.ready()
     spec = {**played.service["spec"], "transformer": {"containers": [{"name": "kserve-container", "image": "t"}]}}
     backends = [{"name": f"torchserve-{name}", "port": 80, "weight": weight} for name, weight in SHARES.items()]
@@ -133,7 +133,7 @@ async def test_the_shares_of_a_canary_and_its_transformer_are_on_the_way(open_pa
     await expect(way.locator(".step").last).to_contain_text("torchserve-predictor")
 
 
-async def test_the_page_says_when_it_is_not_live(open_page: Open, source: PlayedSource) -> None:
+async def test_the_page_says_when_it_is_not_live(open_page: Open, source: FakeSource) -> None:
     page = await open_page()
     await expect(page.locator("#connection")).to_have_text("Live")
 
@@ -146,11 +146,9 @@ async def test_the_page_says_when_it_is_not_live(open_page: Open, source: Played
 # --- it is searched and operated by keys ----------------------------------------------------------------------
 
 
-async def test_services_are_searched_and_the_search_stays_when_they_change(
-    open_page: Open, source: PlayedSource
-) -> None:
-    failing = Played(name="mnist", namespace="vision")
-    source.put(PLAYED.ready(), failing.failed(), Played(name="resnet", namespace="vision").ready())
+async def test_services_are_searched_and_the_search_stays_when_they_change(open_page: Open, source: FakeSource) -> None:
+    failing = FakeServices(name="mnist", namespace="vision")
+    source.put(PLAYED.ready(), failing.failed(), FakeServices(name="resnet", namespace="vision").ready())
     page = await open_page()
     rows = page.locator("#rows tr:visible th")
 
@@ -169,13 +167,13 @@ async def test_services_are_searched_and_the_search_stays_when_they_change(
     await expect(rows).to_have_count(3)
 
 
-async def test_services_are_opened_by_keys(open_page: Open, source: PlayedSource) -> None:
-    source.put(Played(name="a").ready(), Played(name="b").ready())
+async def test_services_are_opened_by_keys(open_page: Open, source: FakeSource) -> None:
+    source.put(FakeServices(name="a").ready(), FakeServices(name="b").ready())
     page = await open_page()
 
     await page.keyboard.press("j")
     await page.keyboard.press("j")
-    source.put(Played(name="b").failed())
+    source.put(FakeServices(name="b").failed())
     await expect(page.get_by_role("row", name="b models")).to_contain_text("Failed")
     await page.keyboard.press("Enter")  # the focus is where it was, although the row is another
     await expect(page).to_have_url(re.compile("/services/models/b$"))
@@ -184,7 +182,7 @@ async def test_services_are_opened_by_keys(open_page: Open, source: PlayedSource
 # --- logs ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_log_of_ten_thousand_lines_is_followed_and_searched(open_page: Open, source: PlayedSource) -> None:
+async def test_a_log_of_ten_thousand_lines_is_followed_and_searched(open_page: Open, source: FakeSource) -> None:
     source.put(PLAYED.ready())
     page = await open_page(f"{PATH}/logs")
     await expect(page.locator("#log-state")).to_have_text("No lines yet.")
@@ -202,7 +200,7 @@ async def test_a_log_of_ten_thousand_lines_is_followed_and_searched(open_page: O
 
 
 async def test_who_goes_up_in_a_log_by_keys_stays_there_and_follows_again_at_its_end(
-    open_page: Open, source: PlayedSource
+    open_page: Open, source: FakeSource
 ) -> None:
     source.put(PLAYED.ready())
     source.write(PLAYED.pod_name, "kserve-container", *(f"line {number}" for number in range(200)))
@@ -219,7 +217,7 @@ async def test_who_goes_up_in_a_log_by_keys_stays_there_and_follows_again_at_its
     await expect(follow).to_be_checked()
 
 
-async def test_the_containers_of_a_log_page_follow_the_service(open_page: Open, source: PlayedSource) -> None:
+async def test_the_containers_of_a_log_page_follow_the_service(open_page: Open, source: FakeSource) -> None:
     source.put(PLAYED.pending())
     page = await open_page(f"{PATH}/logs")
     await expect(page.locator("#log-state")).to_have_text("No container has been started.")
@@ -233,7 +231,7 @@ async def test_the_containers_of_a_log_page_follow_the_service(open_page: Open, 
     await expect(page.get_by_text("it starts")).to_be_visible()
 
 
-async def test_a_log_that_nobody_sees_is_not_read(open_page: Open, source: PlayedSource) -> None:
+async def test_a_log_that_nobody_sees_is_not_read(open_page: Open, source: FakeSource) -> None:
     source.put(PLAYED.ready())
     source.write(PLAYED.pod_name, "kserve-container", "it starts")
     page = await open_page(f"{PATH}/logs")
@@ -249,7 +247,7 @@ async def test_a_log_that_nobody_sees_is_not_read(open_page: Open, source: Playe
     await expect(page.locator("#lines div")).to_have_count(1)
 
 
-async def test_lines_are_chosen_by_level_and_by_container(open_page: Open, source: PlayedSource) -> None:
+async def test_lines_are_chosen_by_level_and_by_container(open_page: Open, source: FakeSource) -> None:
     source.put(PLAYED.failed())
     source.write(PLAYED.pod_name, "kserve-container", "DEBUG a", "INFO b", "WARNING c", "ERROR d")
     source.write(PLAYED.pod_name, "kserve-container before", "the run before")
@@ -269,7 +267,7 @@ async def test_lines_are_chosen_by_level_and_by_container(open_page: Open, sourc
 
 
 async def test_a_request_is_sent_by_the_form_and_by_a_file_and_its_time_adds_up(
-    open_page: Open, source: PlayedSource
+    open_page: Open, source: FakeSource
 ) -> None:
     source.put(PLAYED.ready())
     source.respond = respond
@@ -295,7 +293,7 @@ async def test_a_request_is_sent_by_the_form_and_by_a_file_and_its_time_adds_up(
 
 
 async def test_the_charts_are_drawn_and_go_on(
-    open_page: Open, source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scraping, "EVERY", 0.1)
     source.put(PLAYED.ready())
@@ -311,7 +309,7 @@ async def test_the_charts_are_drawn_and_go_on(
     await expect(page.locator(".plot canvas")).to_have_count(5)
 
 
-async def test_the_yaml_is_shown_as_applied_and_as_rendered(open_page: Open, source: PlayedSource) -> None:
+async def test_the_yaml_is_shown_as_applied_and_as_rendered(open_page: Open, source: FakeSource) -> None:
     source.put(PLAYED.ready())
     page = await open_page(f"{PATH}/yaml")
 
@@ -333,8 +331,8 @@ MARKUP = (
 HOSTILE = f"{MARKUP}\x1b[31m\u202e"
 
 
-async def test_texts_from_outside_are_texts_wherever_they_are_shown(open_page: Open, source: PlayedSource) -> None:
-    played = Played(
+async def test_texts_from_outside_are_texts_wherever_they_are_shown(open_page: Open, source: FakeSource) -> None:
+    played = FakeServices(
         name=MARKUP, namespace="<b>", labels={HOSTILE: HOSTILE}, annotations={HOSTILE: HOSTILE}, uri=HOSTILE
     )
     path = "/services/%3Cb%3E/" + "".join(f"%{byte:02X}" for byte in MARKUP.encode())
@@ -381,8 +379,8 @@ async def _is_inert(page: Page) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-async def test_axe_finds_nothing(open_page: Open, source: PlayedSource, scheme: Any, width: int) -> None:
-    source.put(PLAYED.failed(), Played(name="mnist").loading(40), Played(name="resnet").ready())
+async def test_axe_finds_nothing(open_page: Open, source: FakeSource, scheme: Any, width: int) -> None:
+    source.put(PLAYED.failed(), FakeServices(name="mnist").loading(40), FakeServices(name="resnet").ready())
     source.write(PLAYED.pod_name, "kserve-container", "DEBUG a", "INFO b", "WARNING c", "ERROR d")
     source.respond = respond
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
@@ -399,7 +397,7 @@ async def test_axe_finds_nothing(open_page: Open, source: PlayedSource, scheme: 
 
 
 @pytest.mark.parametrize("side", [None, "", "/timeline", "/logs", "/request", "/charts", "/yaml"])
-async def test_a_phone_need_not_be_scrolled_sideways(open_page: Open, source: PlayedSource, side: str | None) -> None:
+async def test_a_phone_need_not_be_scrolled_sideways(open_page: Open, source: FakeSource, side: str | None) -> None:
     source.put(PLAYED.failed())
     source.respond = respond
     page = await open_page("/" if side is None else PATH + side, viewport={"width": 360, "height": 740})
@@ -409,7 +407,7 @@ async def test_a_phone_need_not_be_scrolled_sideways(open_page: Open, source: Pl
 
 
 async def test_the_address_can_be_opened_from_a_page_of_another_origin(
-    browser: Browser, source: PlayedSource, tmp_path: Path
+    browser: Browser, source: FakeSource, tmp_path: Path
 ) -> None:
     async with dashboard(source, port=0, token="t", where="here") as address:
         link = tmp_path / "terminal.html"

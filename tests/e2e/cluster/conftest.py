@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster.services_page import ServicesPage, services_page
+from tests.support.build_cache import sample
 from tests.support.cluster import RealCluster
-from tests.support.kept import sample
 from tests.support.namespace import Namespace
 from tests.support.scheduling import has_the_cluster_to_itself, turn_of
 from tests.support.volumes import Volume

@@ -24,11 +24,11 @@ from tests.e2e.browser.conftest import Open, chromium, visits
 from tests.support.cluster import RealCluster
 from tests.support.digits import digits_zip
 from tests.support.forwarding import address_seen_from, forwarded, node_address
+from tests.support.limited_users import PODS, SERVICES
 from tests.support.namespace import Namespace, small_service
 from tests.support.object_stores import nginx, tls
 from tests.support.object_stores.proxy import Request, Slow, is_object, proxy
 from tests.support.ports import free_port, release
-from tests.support.readers import PODS, SERVICES
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 

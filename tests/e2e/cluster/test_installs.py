@@ -28,7 +28,7 @@ from tests.support.one_namespace import rendered_for
 from tests.support.permissions import EVERYONES, granted_by, needed_for, of_account, refused
 from tests.support.ports import free_port
 from tests.support.replicas import HOME, Replicas, no_operator, two_replicas
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 from tests.support.volumes import Volume
 from tests.support.waiting import eventually
 

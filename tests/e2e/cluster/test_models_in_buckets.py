@@ -19,7 +19,7 @@ import pytest
 from tests.e2e.cluster.services_page import ServicesPage
 from tests.support.cluster import HTTP, RealCluster, curl
 from tests.support.credentials import a_secret, an_account, s3_annotations
-from tests.support.diagnosed import assert_diagnosed
+from tests.support.diagnose_output import assert_diagnosed
 from tests.support.forwarding import address_seen_from, forwarded, node_address
 from tests.support.namespace import Namespace
 from tests.support.object_stores import fake_gcs, versitygw

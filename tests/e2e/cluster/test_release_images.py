@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.tree import copy_of_the_tree
+from tests.support.source_tree import copy_of_the_tree
 
 NAME = "storage-initializer"
 ENVIRONMENT = {"REGISTRY": "localhost/isvc-operator-test", "TAG": "release", "SOURCE_DATE_EPOCH": "1800000000"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster.services_page import ServicesPage
-from tests.support.diagnosed import assert_diagnosed, findings_on
+from tests.support.diagnose_output import assert_diagnosed, findings_on
 from tests.support.namespace import Namespace, small_service
 from tests.support.volumes import Volume
 

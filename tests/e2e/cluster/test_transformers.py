@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from tests.e2e.cluster.services_page import ServicesPage
+from tests.support.build_cache import sample
 from tests.support.cluster import HTTP, Answer, curl
-from tests.support.diagnosed import assert_diagnosed, findings_on
-from tests.support.kept import sample
+from tests.support.diagnose_output import assert_diagnosed, findings_on
 from tests.support.namespace import Namespace
 from tests.support.volumes import Volume
 from tests.support.waiting import eventually

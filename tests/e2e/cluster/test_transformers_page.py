@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kept import sample
+from tests.support.build_cache import sample
 from tests.support.namespace import Namespace
 from tests.support.transformers_page import BLOCKS, make_checkout, walk
 from tests.support.volumes import Volume

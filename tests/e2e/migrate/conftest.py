@@ -16,9 +16,9 @@ import yaml
 
 from isvc_operator.cli import main
 from tests.support.apiserver import ApiServer, install_crds, running
+from tests.support.fake_kserve_manager import the_containers
+from tests.support.fake_node import FakeNode, Pod, fake_node
 from tests.support.namespace import Namespace
-from tests.support.played_manager import the_containers
-from tests.support.played_node import PlayedNode, Pod, played_node
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,7 @@ class Cluster:
     """``manifests`` is the operator's YAML."""
 
     server: ApiServer
-    node: PlayedNode
+    node: FakeNode
     manifests: Path
 
     def migrate(self, *arguments: str) -> int:
@@ -58,7 +58,7 @@ def cluster(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             )
 
     def manager(_: Pod) -> subprocess.Popen[bytes]:
-        return start("tests.support.played_manager", str(server.kubeconfig))
+        return start("tests.support.fake_kserve_manager", str(server.kubeconfig))
 
     def operator(pod: Pod) -> subprocess.Popen[bytes]:
         env = {item["name"]: item.get("value", "") for item in pod["spec"]["containers"][0].get("env", ())}
@@ -68,7 +68,7 @@ def cluster(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with running(assets) as server:
         install_crds(server)
         programs = {"kserve-controller-manager": manager, "isvc-operator": operator}
-        with played_node(server, controllers, home / "controllers.log", programs) as node:
+        with fake_node(server, controllers, home / "controllers.log", programs) as node:
             server.create_namespace("kserve")
             server.send("POST", "/apis/apps/v1/namespaces/kserve/deployments", the_manager())
             hooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"

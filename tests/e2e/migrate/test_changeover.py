@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.migrate.conftest import Cluster, pods_of
+from tests.support.build_cache import ROOT
 from tests.support.doc_shell import DocShell, find
-from tests.support.kept import ROOT
 from tests.support.namespace import Namespace
 from tests.support.waiting import eventually
 

@@ -17,7 +17,7 @@ from release.build import write_manifests
 from release.charts import write_charts
 from release.version import current_version
 from tests.support.apiserver import ApiServer, running
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 
 RELEASED = datetime(2026, 1, 1, tzinfo=UTC)
 ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}

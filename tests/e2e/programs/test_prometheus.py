@@ -19,7 +19,7 @@ from tests.support.monitoring import dashboard_queries, rule_groups
 from tests.support.namespace import Namespace
 from tests.support.object_stores.programs import listening
 from tests.support.ports import free_port
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 from tests.support.waiting import eventually
 
 ANSWER_TIMEOUT = 10.0  # seconds

@@ -17,9 +17,9 @@ import yaml
 
 from isvc_operator.cli import main
 from tests.support.apiserver import ApiServer
+from tests.support.build_cache import sample
 from tests.support.doc_shell import DocShell, exchanges, find, plain
 from tests.support.isvc_process import read_until, stop
-from tests.support.kept import sample
 from tests.support.local_services import write_yaml
 from tests.support.model_folder import manifest, write_mar
 from tests.support.namespace import Namespace, story_service

@@ -16,10 +16,10 @@ import pytest
 from isvc_operator.cli import main
 from tests.support.apiserver import ApiServer
 from tests.support.doc_shell import DocShell
+from tests.support.fake_kubelet import forwarding_kubelet
 from tests.support.isvc_process import new_sandbox, read_until
 from tests.support.local_services import runtime, service, write_yaml
 from tests.support.namespace import Namespace, story_service
-from tests.support.played_kubelet import forwarding_kubelet
 from tests.support.ports import free_port
 
 Captured = pytest.CaptureFixture[str]

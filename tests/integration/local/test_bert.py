@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.build_cache import sample
 from tests.support.isvc_process import Sandbox
-from tests.support.kept import sample
 from tests.support.local_services import write_yaml
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert"

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from storage_initializer.sharing import share_file
+from tests.support.build_cache import sample
 from tests.support.isvc_process import Sandbox, read_until, stop
-from tests.support.kept import sample
 from tests.support.local_services import runtime, service, write_yaml
 
 EXAMPLE = Path(__file__).parents[3] / "examples/bert"

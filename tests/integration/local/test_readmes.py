@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.build_cache import ROOT, sample
 from tests.support.doc_shell import DocShell
-from tests.support.kept import ROOT, sample
 from tests.support.ports import free_port, release
 from tests.support.runtimes import java_home
 

@@ -15,10 +15,10 @@ from isvc_operator.handlers import running
 from isvc_operator.kube.requests import path_of
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Backend, install_crds, restartable
+from tests.support.fake_rollouts import play_rollouts
 from tests.support.faulty_api import kubeconfig_of
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, operator
-from tests.support.played_rollouts import play_rollouts
 from tests.support.scripted_server import says, scripted
 from tests.support.waiting import eventually
 

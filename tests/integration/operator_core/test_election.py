@@ -130,7 +130,7 @@ def test_a_leader_that_is_stopped_in_a_write_until_another_one_leads_does_not_wr
     point: str, cluster: Cluster
 ) -> None:
     since = cluster.server.position()
-    with cluster.replica("tests.support.stopping_operator", point) as first:
+    with cluster.replica("tests.support.stopped_operator", point) as first:
         leader = cluster.wait_for_another_than("")
         service = story_service()
         cluster.namespace.apply(service)

@@ -16,9 +16,9 @@ from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import Manifest
 from tests.integration.operator_core.conftest import new_namespace
 from tests.support.apiserver import ApiServer
+from tests.support.fake_rollouts import play_rollouts
 from tests.support.namespace import Namespace
 from tests.support.operator_process import OPERATOR, operator
-from tests.support.played_rollouts import play_rollouts
 from tests.support.waiting import eventually
 
 NAMES = [f"model-{number}" for number in range(12)]

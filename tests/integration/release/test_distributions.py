@@ -22,7 +22,7 @@ from release.build import DISTRIBUTIONS, build
 from release.version import current_version
 from tests.support.model_folder import write_files
 from tests.support.ports import free_port
-from tests.support.tree import copy_of_the_tree
+from tests.support.source_tree import copy_of_the_tree
 
 RELEASED = datetime(2026, 1, 1, tzinfo=UTC)
 ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}

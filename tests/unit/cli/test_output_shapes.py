@@ -13,7 +13,7 @@ from isvc_operator.migrate.plan_line import blocking, warning
 from isvc_operator.view.diagnosis import Diagnosis
 from isvc_operator.view.json_shape import as_json
 from isvc_operator.view.values import HealthStatus
-from tests.support.kept import ROOT
+from tests.support.build_cache import ROOT
 
 Captured = pytest.CaptureFixture[str]
 SERVICE = str(ROOT / "examples/bert/inferenceservice.yaml")

@@ -10,7 +10,7 @@ import yaml
 from isvc_operator.cli.output import OutputFormat
 from isvc_operator.cli.seen.changes import ChangePrinter
 from isvc_operator.manifests import ServiceKey
-from tests.support.related import a_related
+from tests.support.related_objects import a_related
 
 
 class Deleted:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.hooked_models import NOBODY, Doubling, Headers, Naming, Ready
+from tests.support.sdk_models import NOBODY, Doubling, Headers, Naming, Ready
 from transformer_sdk.kserve import errors
 from transformer_sdk.kserve.model import InferenceVerb, Model
 from transformer_sdk.testing import FakePredictor, TransformerServer

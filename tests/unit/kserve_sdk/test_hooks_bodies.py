@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.hooked_models import NOBODY, Headers, Predicting, Ready, WithHeaders
+from tests.support.sdk_models import NOBODY, Headers, Predicting, Ready, WithHeaders
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.testing import FakePredictor, TransformerServer
 

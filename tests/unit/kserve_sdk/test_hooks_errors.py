@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.hooked_models import NOBODY, Doubling, Headers, Naming, Predicting, Ready, WithHeaders
+from tests.support.sdk_models import NOBODY, Doubling, Headers, Naming, Predicting, Ready, WithHeaders
 from transformer_sdk.kserve import errors
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.predictor_config import PredictorConfig

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from data_plane import limits
 from data_plane.errors import UnknownModel
 from data_plane.health import READY, Health, State
-from tests.support.hooked_models import NOBODY, Ready
+from tests.support.sdk_models import NOBODY, Ready
 from transformer_sdk.kserve import Model, ModelRepository, ModelServer, hooks
 from transformer_sdk.kserve.errors import ModelNotReady, NoModelReady
 from transformer_sdk.kserve.model import InferenceModel

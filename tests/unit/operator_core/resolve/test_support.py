@@ -17,7 +17,7 @@ from isvc_operator.resolve.support import (
     unsupported_parts,
 )
 from tests.support.builders import a_runtime, a_service
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 
 CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
 

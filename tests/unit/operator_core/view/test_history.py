@@ -11,7 +11,7 @@ from isvc_operator.view.shapes import well_formed
 from isvc_operator.view.source import Related
 from isvc_operator.view.values import Moment
 from tests.support.builders import NOW, a_container, a_pod, a_ready_pod, a_service_body, an_initializer, ended
-from tests.support.related import an_event
+from tests.support.related_objects import an_event
 
 POD = "Pod/torchserve-predictor-1-a"
 

@@ -16,7 +16,7 @@ def no_response(_request: ServiceRequest) -> ServiceResponse:
     raise DashboardFailed("the service does not respond; it is starting")
 
 
-class PlayedSource:
+class FakeSource:
     """Implements ServiceSource. Everything in it may be changed at any time; `tell` says so to who looks."""
 
     def __init__(self, *services: Related) -> None:

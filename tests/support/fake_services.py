@@ -1,4 +1,4 @@
-"""Services as a cluster has them at the moments of their lives: raw objects, for a PlayedSource.
+"""Services as a cluster has them at the moments of their lives: raw objects, for a FakeSource.
 
 Times are seconds after the service was applied; `began` is when that was.
 """
@@ -19,7 +19,7 @@ INITIALIZER = "ghcr.io/example/storage-initializer:0.2.0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Played:
+class FakeServices:
     """A service of one predictor: where it is on its way to Ready."""
 
     name: str = "torchserve"

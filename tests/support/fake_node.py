@@ -26,7 +26,7 @@ Start = Callable[[Pod], subprocess.Popen[bytes]]
 
 
 @dataclass
-class PlayedNode:
+class FakeNode:
     """``programs`` by the label ``app.kubernetes.io/name`` of their pods. While ``held``, pods of services wait."""
 
     server: ApiServer
@@ -103,16 +103,16 @@ class PlayedNode:
 
 
 @contextlib.contextmanager
-def played_node(
+def fake_node(
     server: ApiServer, controller_manager: Path, log: Path, programs: Mapping[str, Start]
-) -> Iterator[PlayedNode]:
+) -> Iterator[FakeNode]:
     """The controllers and the node, until the end of the block."""
     server.send("POST", "/api/v1/nodes", {"metadata": {"name": NODE}})
     command = [
         str(controller_manager), f"--kubeconfig={server.kubeconfig}", f"--controllers={_CONTROLLERS}",
         "--leader-elect=false", "--secure-port=0",
     ]  # fmt: skip
-    ends, node = threading.Event(), PlayedNode(server, programs)
+    ends, node = threading.Event(), FakeNode(server, programs)
     playing = threading.Thread(target=node.play, args=(ends,))
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         playing.start()

@@ -1,4 +1,4 @@
-"""``python -m tests.support.played_manager KUBECONFIG``: the part of KServe's manager that a change-over meets.
+"""``python -m tests.support.fake_kserve_manager KUBECONFIG``: the part of KServe's manager that a change-over meets.
 
 It elects a leader as client-go does: it takes a lease that nobody holds, and ends when somebody else has it. As leader
 it makes every Deployment of a service again, as KServe's controller does, and reports the service as Ready. The real

@@ -24,7 +24,7 @@ LINE_BYTES = 10_000_000
 
 
 @contextlib.contextmanager
-def played_kubelet(server: ApiServer, node: str, folder: Path) -> Iterator[list[str]]:
+def fake_kubelet(server: ApiServer, node: str, folder: Path) -> Iterator[list[str]]:
     """A node of this name. The paths that were asked for are appended to the list."""
     certificate, asked = issue(folder), list[str]()
     answering = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _answering(asked))
@@ -60,7 +60,7 @@ def forwarding_kubelet(server: ApiServer, node: str, folder: Path) -> Iterator[l
 
 
 @dataclass
-class PlayedLog:
+class FakeLog:
     """The log of one instance of a container: its lines with their times, until it ends."""
 
     lines: list[str] = field(default_factory=list)
@@ -91,9 +91,9 @@ class PlayedLog:
 @contextlib.asynccontextmanager
 async def logging_kubelet(
     server: ApiServer, node: str, folder: Path
-) -> AsyncIterator[defaultdict[tuple[str, str], PlayedLog]]:
+) -> AsyncIterator[defaultdict[tuple[str, str], FakeLog]]:
     """A node of this name, and the logs of its containers by pod and container: a restart is another log."""
-    certificate, logs = issue(folder), defaultdict[tuple[str, str], PlayedLog](PlayedLog)
+    certificate, logs = issue(folder), defaultdict[tuple[str, str], FakeLog](FakeLog)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.chain, certificate.key)
 
@@ -115,7 +115,7 @@ async def logging_kubelet(
         await asyncio.sleep(0.1)  # a connection by TLS is closed some turns of the loop later
 
 
-async def _read_log(request: web.Request, log: PlayedLog) -> web.StreamResponse:
+async def _read_log(request: web.Request, log: FakeLog) -> web.StreamResponse:
     """As a kubelet: the head of the response comes with the first line."""
     response, cuts = web.StreamResponse(), log.cuts
     lines = [line for line in log.lines if line[:19] >= request.query.get("sinceTime", "")[:19]]
@@ -133,7 +133,7 @@ async def _read_log(request: web.Request, log: PlayedLog) -> web.StreamResponse:
             return response
 
 
-def _has_more(log: PlayedLog, sent: int, cuts: int) -> Callable[[], bool]:
+def _has_more(log: FakeLog, sent: int, cuts: int) -> Callable[[], bool]:
     return lambda: len(log.lines) > sent or log.ended or log.cuts > cuts
 
 

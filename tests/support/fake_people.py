@@ -12,7 +12,7 @@ from isvc_operator.view.source import Reachable, Shown
 
 
 @dataclass
-class PlayedPerson:
+class FakePerson:
     """Implements Viewer."""
 
     name: str
@@ -31,10 +31,10 @@ class PlayedPerson:
 
 
 @dataclass
-class PlayedPeople:
+class FakePeople:
     """Implements People: the tokens that are valid at this moment."""
 
-    by_token: dict[str, PlayedPerson] = field(default_factory=dict)
+    by_token: dict[str, FakePerson] = field(default_factory=dict)
 
     async def person(self, token: str) -> Viewer:
         if token not in self.by_token:
