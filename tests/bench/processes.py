@@ -80,10 +80,6 @@ class Server:
         """The JSON document at ``path``."""
         return json.loads(self._wait_for_200("GET", path, None))
 
-    def pss_mib(self) -> float:
-        """Memory of all processes, each shared page counted once."""
-        return float(sum(process.memory_full_info().pss for process in self.processes())) / _MIB
-
     def end(self) -> None:
         """Kill every process of it."""
         tree = self.processes()
