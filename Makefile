@@ -72,8 +72,8 @@ bench: setup ## Run the benchmarks (ARGS names suites); print the tables and wri
 	@assets="$$(bash tests/cluster/assets)"; KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" $(BIN)/python -m tests.bench $(ARGS)
 
 verify: lint ## Check that everything generated is up to date
-	@$(BIN)/python -m isvc_operator.api.crd crds --check
-	@$(BIN)/python -m release.version
+	@$(BIN)/python -m isvc.crds crds --check
+	@$(BIN)/python -m hack.release.version
 	@$(BIN)/python -m tests.support.code_map --check
 	@$(BIN)/python -m tests.support.field_reference --check
 	@$(BIN)/python -m tests.support.command_pages --check
@@ -95,7 +95,7 @@ deploy: ## Install the CRDs, the operator and the runtimes
 ##@ Housekeeping
 
 release: setup ## Build wheels, sdists, manifests, checksums and a bill of materials from the commit into dist/ (ARGS=--images adds images)
-	@$(BIN)/python -m release $(ARGS)
+	@$(BIN)/python -m hack.release $(ARGS)
 
 clean: ## Remove what the other targets created (the cluster first)
 	@if [ -d $(CLUSTER) ]; then bash tests/cluster/down; fi

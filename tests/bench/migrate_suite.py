@@ -173,7 +173,7 @@ def _manifests(cluster: RealCluster, folder: Path) -> Path:
 
 def _isvc(kubeconfig: Path, *arguments: str) -> str:
     """Run `isvc migrate`, and return what it prints."""
-    command = [sys.executable, "-c", "import sys; from isvc_operator.cli import main; sys.exit(main())"]
+    command = [sys.executable, "-c", "import sys; from isvc.commands import main; sys.exit(main())"]
     done = subprocess.run(
         [*command, "migrate", *arguments],
         env={**os.environ, "KUBECONFIG": str(kubeconfig)},

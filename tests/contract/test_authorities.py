@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import data_plane.tls
-import isvc_operator.tls
+import isvc.tls
 from storage_initializer.backends.trust import Trust, tls_context
 from tests.support.object_stores import tls
 from transformer_sdk.kserve.inference_client import RESTConfig
 
 CLIENTS: dict[str, Callable[[str], ssl.SSLContext]] = {
-    "operator": isvc_operator.tls.trusting,
+    "operator": isvc.tls.trusting,
     "data plane": data_plane.tls.trusting,
     "kserve's client in the SDK": lambda authority: RESTConfig(verify=authority).tls(),
     "storage-initializer": lambda authority: tls_context(Trust(True, authority)),

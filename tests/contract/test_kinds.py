@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from isvc_operator.api.crd import RESOURCES
+from isvc.crds import RESOURCES
 from isvc_operator.api.kinds import Role, with_role
 
 GOLDENS = Path(__file__).parents[1] / "golden" / "cases"

@@ -28,6 +28,7 @@ from kopf._cogs.structs.credentials import Vault, VaultKey
 from kopf._cogs.structs.references import NamespaceName, Resource, match_namespace
 from packaging.requirements import Requirement
 
+from isvc.run.container import LOOPBACK
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.errors import OperatorError
 from isvc_operator.handlers.operator import stop_kopf
@@ -36,12 +37,11 @@ from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.kube.scope import Scope
 from isvc_operator.kube.watch_session import KopfResponse, WatchSession
 from isvc_operator.kube.watching import Collection, Watching
-from isvc_operator.local.container import LOOPBACK
 from isvc_operator.manifests import Manifest
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "operator" / "src" / "isvc_operator"
+SOURCES = ROOT / "operator" / "src"
 
 # What of kopf the product takes from modules that are private.
 PRIVATE = {

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from isvc_operator.view.progress import progress_in
-from isvc_operator.view.values import DownloadProgress
+from isvc.view.progress import progress_in
+from isvc.view.values import DownloadProgress
 from storage_initializer.lines import LogLineFormatter
 from storage_initializer.progress import Progress
 

@@ -1,10 +1,8 @@
 """Every reason that the operator writes into a condition or an Event has its place in docs/troubleshooting.md.
 
-And `isvc diagnose` names each of those that a service fails for, with the cause and a cure.
+And `isvc diagnose` names each of those that a service fails for, with the cause and a fix.
 
-Reasons are found in the source: what is passed to, assigned to, or the default of anything called `reason`. What
-people are shown of a service (`view`) is written nowhere, and the states of the pods of `isvc run` (`local`) have
-Kubernetes' own reasons.
+Reasons are found in the source: what is passed to, assigned to, or the default of anything called `reason`.
 """
 
 from __future__ import annotations
@@ -16,20 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.view.cures import cure_for
-from isvc_operator.view.diagnosis import diagnose
-from isvc_operator.view.service import view_of
-from isvc_operator.view.source import Related
+from isvc.view.diagnosis import diagnose
+from isvc.view.fixes import fix_for
+from isvc.view.service import view_of
+from isvc.view.source import Related
 from tests.support.failing_pods import FAILING_PODS
 from tests.support.failing_services import FAILING_SERVICES
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "operator/src/isvc_operator"
-MODULES = {
-    path.relative_to(PACKAGE): ast.parse(path.read_text())
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if path.parent.name not in ("view", "local")
-}
+MODULES = {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 # It ends the operator at its start, when there is no status to write.
 NEVER_WRITTEN = {"InvalidConfig"}
 STAGES = {"WaitingForDeployment", "Scheduling", "PreparingPod", "LoadingModel", "StartingServer"}
@@ -38,7 +32,7 @@ OF_MODEL_STATUS = {"ModelLoadFailed", "RuntimeUnhealthy"}
 # Beside a failure that has its own reason, or of pods that serve as they should.
 NOT_DIAGNOSED = {"PredictorNotResolved", "OperatorUpgraded", "RolloutQueued"}
 # Whose message ends with what helps: it names the claim, the gateway, or what else it takes.
-SAID_IN_THE_MESSAGE = {failure.reason for _, failure in FAILING_PODS.values() if failure.cure} | {
+SAID_IN_THE_MESSAGE = {failure.reason for _, failure in FAILING_PODS.values() if failure.fix} | {
     "ClaimElsewhere",
     "ClaimInUse",
     "NotAccepted",
@@ -133,19 +127,19 @@ def test_each_has_its_place_in_troubleshooting() -> None:
     assert sorted(reason for reason in reasons() - NEVER_WRITTEN if f"`{reason}`" not in page) == []
 
 
-def test_each_reason_of_a_failure_has_a_cure() -> None:
+def test_each_reason_of_a_failure_has_a_fix() -> None:
     known = reasons() - NEVER_WRITTEN - STAGES - GOOD - OF_MODEL_STATUS - SAID_IN_THE_MESSAGE
 
-    assert sorted(reason for reason in known if not cure_for(reason)) == []
+    assert sorted(reason for reason in known if not fix_for(reason)) == []
 
 
 @pytest.mark.parametrize(("reason", "related", "words"), FAILING_SERVICES.values(), ids=FAILING_SERVICES.keys())
-def test_each_is_diagnosed_first_with_its_cause_and_a_cure(reason: str, related: Related, words: str) -> None:
+def test_each_is_diagnosed_first_with_its_cause_and_a_fix(reason: str, related: Related, words: str) -> None:
     first = diagnose(view_of(related)).findings[0]
 
     assert first.reason == reason
     assert words in first.cause
-    assert first.cure
+    assert first.fix
 
 
 def test_each_reason_of_a_failure_is_diagnosed() -> None:

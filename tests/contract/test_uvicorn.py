@@ -60,7 +60,7 @@ OVERRIDDEN = {
 
 
 def test_the_version_is_bounded_and_the_pinned_one_is_the_newest_within_the_bound() -> None:
-    project = tomllib.loads((ROOT / "data_plane" / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "runtime-images/common/src/data_plane" / "pyproject.toml").read_text())["project"]
     (bound,) = [one for one in map(Requirement, project["dependencies"]) if one.name == "uvicorn"]
     pinned = re.search(r"^uvicorn==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert pinned
@@ -76,7 +76,7 @@ def test_the_version_is_bounded_and_the_pinned_one_is_the_newest_within_the_boun
 
 def uses(file: str, name: str, *owners: str) -> set[str]:
     """The attributes that a class reads or sets of these expressions."""
-    nodes = ast.walk(ast.parse((ROOT / "data_plane" / "server" / file).read_text()))
+    nodes = ast.walk(ast.parse((ROOT / "runtime-images/common/src/data_plane" / "server" / file).read_text()))
     (tree,) = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == name]
     return {
         node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and ast.unparse(node.value) in owners

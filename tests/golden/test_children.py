@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.local.documents import parse_documents
-from isvc_operator.local.files import read_runtimes
+from isvc.run.documents import parse_documents
+from isvc.run.files import read_runtimes
 from tests.support.outcomes import outcome_of
 
 CASES = Path(__file__).parent / "cases"

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
+from isvc.bench.plan import Responses
+from isvc.commands import main
+from isvc.commands.cluster import ClusterFlags
+from isvc.migrate import changeover
+from isvc.migrate.session import Session, Step, StepTaken
 from isvc_operator import __version__
-from isvc_operator.bench.plan import Responses
-from isvc_operator.cli import main
-from isvc_operator.cli.cluster import ClusterFlags
-from isvc_operator.migrate import changeover
-from isvc_operator.migrate.session import Session, Step, StepTaken
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended
 from tests.support.fake_source import FakeSource
 from tests.support.fakes import FakeKubeApi
@@ -44,7 +44,7 @@ def source(monkeypatch: pytest.MonkeyPatch) -> FakeSource:
     async def services_of(_: ClusterFlags, **__: Any) -> AsyncIterator[tuple[FakeSource, str]]:
         yield played, "models"
 
-    monkeypatch.setattr("isvc_operator.cli.seen.reading.services_of", services_of)
+    monkeypatch.setattr("isvc.commands.seen.reading.services_of", services_of)
     return played
 
 
@@ -152,7 +152,7 @@ def test_bench_prints_what_was_measured(goldens: OutputGoldens, monkeypatch: pyt
         seconds=1,
         cpu_seconds=0.002,
     )
-    monkeypatch.setattr("isvc_operator.bench.load.run", lambda *_, **__: seen)
+    monkeypatch.setattr("isvc.bench.load.run", lambda *_, **__: seen)
 
     goldens.check("bench", 1, "bench", "http://127.0.0.1:8080/v1/models/bert:predict", "-d", "{}")
 
@@ -209,7 +209,7 @@ def test_a_migration_prints_an_object_for_each_step(
 
     monkeypatch.setattr(changeover, "back", back)
     monkeypatch.setattr(ClusterFlags, "connect", connect)
-    monkeypatch.setattr("isvc_operator.cli.migrate._now", lambda: "2026-01-01T12:00:00.000000Z")
+    monkeypatch.setattr("isvc.commands.migrate._now", lambda: "2026-01-01T12:00:00.000000Z")
 
     assert main(["migrate", "back", "--output=json"]) == 0
 

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
+from isvc.run.container import LOOPBACK
+from isvc.run.endpoints import Endpoints
+from isvc.run.ingress import ingress
+from isvc.run.routes import IngressRoute
 from isvc_operator import limits
-from isvc_operator.local.container import LOOPBACK
-from isvc_operator.local.endpoints import Endpoints
-from isvc_operator.local.ingress import ingress
-from isvc_operator.local.routes import IngressRoute
 
 HOST = "first.default.example.com"
 REQUESTS = 1000

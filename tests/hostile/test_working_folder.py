@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.isvc_process import new_sandbox
 from tests.support.local_services import FAKE_RUNTIME, runtime, service, write_yaml
 from tests.support.model_folder import manifest, write_files, write_mar, write_volume
@@ -19,7 +19,15 @@ pytestmark = pytest.mark.process
 NAMES = (
     *("asyncio", "functools", "json", "pathlib", "re", "typing", "zipfile"),
     *("aiohttp", "javaproperties", "msgspec", "pip", "uvicorn"),
-    *("data_plane", "isvc_operator", "mar_runtime", "model_archive", "storage_initializer", "torchserve_adapter"),
+    *(
+        "data_plane",
+        "isvc",
+        "isvc_operator",
+        "mar_runtime",
+        "model_archive",
+        "storage_initializer",
+        "torchserve_adapter",
+    ),
 )
 TRAP = b"import os\nopen(os.environ['TRAPPED'], 'a').write(__file__ + '\\n')\n"
 TORCHLESS = Path(__file__).parents[1] / "support/torchless"

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from isvc_operator.cli import isvc
-from isvc_operator.cli.exit_codes import MEANINGS
+from isvc.commands import isvc
+from isvc.commands.exit_codes import MEANINGS
 from tests.support.output_goldens import FOLDER as GOLDENS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "commands"
@@ -51,7 +51,7 @@ a stable shape:
 - Fields may be added. None is renamed or removed, and none gets another type, within a major version. Skip what you do
   not know.
 - Lists are always there, and empty if there is nothing in them. A single value that is not known is `null` or left out.
-- Texts such as `text`, `message`, `cause` and `cure` are for people, and may change. Decide by the other fields, and by
+- Texts such as `text`, `message`, `cause` and `fix` are for people, and may change. Decide by the other fields, and by
   the [exit code](README.md#exit-codes).
 - Exit code 2 prints no document, but a line on stderr: a file, a flag or a setting is invalid. Only `isvc validate` and
   `isvc migrate plan` (or `apply`, which is then blocked) print one, which says what is invalid. Exit code 1 prints none

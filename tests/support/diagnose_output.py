@@ -17,7 +17,7 @@ def assert_diagnosed(
     cause = " ".join(first["cause"].split())
     assert first["reason"] == reason, first
     assert [word for word in words if word not in cause] == [], cause
-    assert first["cure"], first
+    assert first["fix"], first
     assert log in (None, bool(first.get("log"))), first
 
 

@@ -12,7 +12,7 @@ from tests.support.build_cache import ROOT
 _BLOCK = re.compile(r"^ *```(?:sh|console|bash)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _PLACES = ("README.md", "docs/*.md", "docs/commands/*.md", "examples/**/README.md")
 _KEY = 52  # characters of the first line
-_TEMPLATES = "operator/src/isvc_operator/cli/templates/**/README.md*"
+_TEMPLATES = "operator/src/isvc/commands/templates/**/README.md*"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Block:
     @property
     def key(self) -> str:
         """What the table of docs' blocks knows it by."""
-        page = self.page.removeprefix("operator/src/isvc_operator/cli/")
+        page = self.page.removeprefix("operator/src/isvc/commands/")
         return f"{page}: {self.text.strip().splitlines()[0][:_KEY]}"
 
 

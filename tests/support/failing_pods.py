@@ -30,7 +30,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="ClaimNotFound",
             pod=POD,
             cause="PersistentVolumeClaim leeway does not exist",
-            cure="create the PersistentVolumeClaim leeway in the service's namespace, or correct storageUri",
+            fix="create the PersistentVolumeClaim leeway in the service's namespace, or correct storageUri",
         ),
     ),
     "a claim without a volume": (
@@ -39,7 +39,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="ClaimNotBound",
             pod=POD,
             cause="pod has unbound immediate PersistentVolumeClaims",
-            cure="see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one",
+            fix="see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one",
         ),
     ),
     "no node with enough cpu": (
@@ -48,7 +48,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="Unschedulable",
             pod=POD,
             cause="0/3 nodes are available: 3 Insufficient cpu.",
-            cure="lower resources.requests, correct nodeSelector and tolerations, or add a node",
+            fix="lower resources.requests, correct nodeSelector and tolerations, or add a node",
         ),
     ),
     "an image that cannot be pulled": (
@@ -57,7 +57,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="ImagePullFailed",
             pod=POD,
             cause='ImagePullBackOff: Back-off pulling image "torchserv:1"',
-            cure="check the image's name, its registry and imagePullSecrets",
+            fix="check the image's name, its registry and imagePullSecrets",
             container="kserve-container",
         ),
     ),
@@ -67,7 +67,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="ImagePullFailed",
             pod=POD,
             cause="ErrImageNeverPull",
-            cure="check the image's name, its registry and imagePullSecrets",
+            fix="check the image's name, its registry and imagePullSecrets",
             container="storage-initializer",
         ),
     ),
@@ -77,7 +77,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="ContainerConfigInvalid",
             pod=POD,
             cause='CreateContainerConfigError: secret "keys" not found',
-            cure="check env, envFrom, volumes and command of the container",
+            fix="check env, envFrom, volumes and command of the container",
             container="kserve-container",
         ),
     ),
@@ -87,7 +87,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="ContainerConfigInvalid",
             pod=POD,
             cause=f"CreateContainerConfigError: {AS_ROOT}",
-            cure="write a number other than 0 after USER in the image's Dockerfile, or set "
+            fix="write a number other than 0 after USER in the image's Dockerfile, or set "
             "securityContext.runAsNonRoot: false on the container",
             container="kserve-container",
         ),
@@ -100,7 +100,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="ContainerConfigInvalid",
             pod=POD,
             cause='RunContainerError: exec: "serv": not found',
-            cure="check env, envFrom, volumes and command of the container",
+            fix="check env, envFrom, volumes and command of the container",
             container="kserve-container",
         ),
     ),
@@ -149,7 +149,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="StorageInitializerFailed",
             pod=POD,
             cause="the container used more memory than its limit",
-            cure="raise limits.memory in the service's annotation storage.isvc-operator.io/resources, "
+            fix="raise limits.memory in the service's annotation storage.isvc-operator.io/resources, "
             "or memoryLimit of storageInitializer in the ConfigMap inferenceservice-config",
             container="storage-initializer",
             exit_code=137,
@@ -232,7 +232,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="ServerFailed",
             pod=POD,
             cause="the container used more memory than its limit",
-            cure="raise resources.limits.memory",
+            fix="raise resources.limits.memory",
             container="kserve-container",
             exit_code=137,
             has_log=True,
@@ -250,7 +250,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="ServerFailed",
             pod=POD,
             cause="SIGKILL ended it: GET / 200",
-            cure=f"see whether its liveness or startup probe failed: kubectl describe pod {POD}",
+            fix=f"see whether its liveness or startup probe failed: kubectl describe pod {POD}",
             container="kserve-container",
             exit_code=137,
             has_log=True,
@@ -305,12 +305,12 @@ def of_the_kubelet(
     return {**event, "involvedObject": involved, "firstTimestamp": first}
 
 
-def by_a_probe(exit_code: int, cause: str, cure: str) -> PodFailure:
+def by_a_probe(exit_code: int, cause: str, fix: str) -> PodFailure:
     return PodFailure(
         reason="ServerFailed",
         pod=POD,
         cause=cause,
-        cure=cure,
+        fix=fix,
         container="kserve-container",
         exit_code=exit_code,
         has_log=True,

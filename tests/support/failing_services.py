@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from isvc.view.source import Related
 from isvc_operator.errors import OperatorError, Problem
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.observe.contested import Cause, Contested
@@ -15,7 +16,6 @@ from isvc_operator.resolve.certificate import ServerCertificate
 from isvc_operator.resolve.storage.objects import read_key
 from isvc_operator.resolve.storage.requests import ObjectReference
 from isvc_operator.resolve.tls import ServingTls, read_tls
-from isvc_operator.view.source import Related
 from tests.support.builders import (
     a_child,
     a_container,

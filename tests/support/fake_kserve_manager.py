@@ -11,11 +11,11 @@ import asyncio
 import sys
 from typing import Any
 
+from isvc.migrate.names import KSERVE_LEASE, KSERVE_NAMESPACE
+from isvc.migrate.objects import LiveObjects, deployment_path, path, service_path
 from isvc_operator.kube.client import connect
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.manifests import Manifest, controller_of, name_of
-from isvc_operator.migrate.names import KSERVE_LEASE, KSERVE_NAMESPACE
-from isvc_operator.migrate.objects import LiveObjects, deployment_path, path, service_path
 
 _LEASES = path("coordination.k8s.io/v1", "leases", KSERVE_NAMESPACE)
 _LEASE = f"{_LEASES}/{KSERVE_LEASE}"

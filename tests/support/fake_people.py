@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from isvc_operator.dashboard.access import Viewer
-from isvc_operator.dashboard.errors import NotSignedIn
+from isvc.dashboard.access import Viewer
+from isvc.dashboard.errors import NotSignedIn
+from isvc.view.source import Reachable, Shown
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import Reachable, Shown
 
 
 @dataclass

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from isvc_operator.view.source import Related
+from isvc.view.source import Related
 from tests.support.builders import Manifest, a_deployment_status, a_format, a_runtime_body, the_shipped_runtime_body
 
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
-from isvc_operator.dashboard.errors import DashboardFailed
+from isvc.dashboard.errors import DashboardFailed
+from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 
 Line = tuple[str | None, str]
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.namespace import Namespace
 from tests.support.ports import free_port
 
-_ISVC = (sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())")
+_ISVC = (sys.executable, "-c", "from isvc.commands import main; raise SystemExit(main())")
 TIMEOUT = 60.0  # seconds
 
 

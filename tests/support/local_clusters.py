@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from isvc.run.children import Rendered, render_services
+from isvc.run.cluster import LocalCluster, local_cluster
+from isvc.run.ingress import ingress
+from isvc.run.processes import process_group
+from isvc.run.service import Settings
 from isvc_operator.config import OperatorConfig
-from isvc_operator.local.children import Rendered, render_services
-from isvc_operator.local.cluster import LocalCluster, local_cluster
-from isvc_operator.local.ingress import ingress
-from isvc_operator.local.processes import process_group
-from isvc_operator.local.service import Settings
 from isvc_operator.manifests import ServiceKey
 from tests.support.local_services import Silent, parsed
 from tests.support.ports import free_port

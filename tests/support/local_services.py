@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from isvc_operator.local.documents import Documents, YamlText, parse_documents
+from isvc.run.documents import Documents, YamlText, parse_documents
 
 
 class Silent:

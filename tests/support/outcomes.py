@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from isvc.run.objects import as_stored
 from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceService, parse_inference_service
 from isvc_operator.api.rule_evaluation import check_rules
@@ -15,7 +16,6 @@ from isvc_operator.api.storage_container import parse_storage_container
 from isvc_operator.config import parse_config
 from isvc_operator.errors import OperatorError
 from isvc_operator.ignored_settings import ignored_settings
-from isvc_operator.local.objects import as_stored
 from isvc_operator.render.children import render
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.runtime import Runtimes

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.build_cache import ROOT
 
 FOLDER = ROOT / "tests" / "golden" / "output"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from isvc.view.source import Related
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.errors import Problem
 from isvc_operator.manifests import name_of
@@ -13,7 +14,6 @@ from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import derive_status
 from isvc_operator.observe.volumes import mount_failure
-from isvc_operator.view.source import Related
 from tests.support.builders import (
     EARLIER,
     NOW,

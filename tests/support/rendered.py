@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from isvc_operator.local.check import Checked, check
-from isvc_operator.local.documents import YamlText, parse_documents
-from isvc_operator.local.files import read_runtimes
+from isvc.run.check import Checked, check
+from isvc.run.documents import YamlText, parse_documents
+from isvc.run.files import read_runtimes
 from isvc_operator.manifests import Manifest
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from isvc.view.source import Related
 from isvc_operator.kube.requests import MERGE_PATCH, path_of
 from isvc_operator.manifests import name_of
-from isvc_operator.view.source import Related
 from tests.support.apiserver import ApiServer
 
 _APPLY = "application/apply-patch+yaml"

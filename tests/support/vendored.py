@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-VENDOR = Path(__file__).parents[2] / "operator/src/isvc_operator/dashboard/assets/vendor"
+VENDOR = Path(__file__).parents[2] / "operator/src/isvc/dashboard/assets/vendor"
 DIGESTS = VENDOR / "digests.json"
 
 

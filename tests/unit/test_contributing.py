@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "CONTRIBUTING.md",
     "SECURITY.md",
-    "release/README.md",
+    "hack/release/README.md",
     ".github/pull_request_template.md",
     ".pre-commit-config.yaml",
 )

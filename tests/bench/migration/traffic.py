@@ -15,10 +15,10 @@ from typing import Any
 
 import aiohttp
 
+from isvc.migrate.objects import LiveObjects
+from isvc.migrate.read import services_in
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.client import connect
-from isvc_operator.migrate.objects import LiveObjects
-from isvc_operator.migrate.read import services_in
 from tests.support.cluster import HTTP
 
 RATE = 2  # requests a second to each service

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.bench.scale.cluster import cpu_seconds
 from tests.bench.scale.services import runtime, service
 from tests.bench.scale.trial import NAMESPACE, Trial, is_rolled_out, yardstick

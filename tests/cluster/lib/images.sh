@@ -22,6 +22,7 @@ dockerfile_of() { # name
     torch | torchserve | mar | transformer ) echo "runtime-images/$1/Dockerfile" ;;
     storage-initializer ) echo storage_initializer/Dockerfile ;;
     operator ) echo operator/Dockerfile ;;
+    dashboard ) echo operator/dashboard.Dockerfile ;;
     mnist-transformer ) echo examples/mnist_transformer/Dockerfile ;;
     mnist-transformer-kserve ) echo examples/mnist_transformer/Dockerfile.kserve ;;
     mlserver ) echo tests/e2e/cluster/mlserver/Dockerfile ;;
@@ -32,10 +33,11 @@ dockerfile_of() { # name
 sources_of() { # name → the files that go into the image
   case $1 in
     torch ) echo constraints.txt ;;
-    torchserve | mar ) echo pyproject.toml constraints.txt first-party.txt data_plane model_archive torchserve_compat "runtime-images/$1/src" ;;
-    transformer ) echo constraints.txt data_plane transformer_sdk runtime-images/transformer ;;
-    storage-initializer ) echo pyproject.toml constraints.txt model_archive storage_initializer ;;
-    operator ) echo pyproject.toml constraints.txt operator/src ;;
+    torchserve | mar ) echo pyproject.toml constraints.txt first-party.txt runtime-images/common/src "runtime-images/$1/src" ;;
+    transformer ) echo constraints.txt runtime-images/common/src/data_plane transformer_sdk runtime-images/transformer ;;
+    storage-initializer ) echo pyproject.toml constraints.txt runtime-images/common/src/model_archive storage_initializer ;;
+    operator ) echo pyproject.toml constraints.txt operator/src/isvc_operator ;;
+    dashboard ) echo operator/src/isvc ;;
     mnist-transformer* ) echo examples/mnist_transformer ;;
     mlserver ) echo tests/e2e/cluster/mlserver/requirements.txt ;;
     v1-server ) echo tests/bench/migration/server.py ;;
@@ -62,6 +64,7 @@ base_digest() { # name → what decides over the part of the image that is not i
   case $1 in
     torch ) echo "${TORCH_INDEX:-}" ;;
     torchserve | mar ) label_of "$REGISTRY/torch:$TAG" ;;
+    dashboard ) label_of "$REGISTRY/operator:$TAG" ;;
     mnist-transformer ) label_of "$REGISTRY/transformer:$TAG" ;;
   esac
 }

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-from isvc_operator.dashboard.server import dashboard
+from isvc.dashboard.server import dashboard
 from tests.support.fake_source import FakeSource
 
 HERE = Path(__file__).parent

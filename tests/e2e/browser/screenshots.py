@@ -20,10 +20,10 @@ from PIL import Image
 from playwright.async_api import Browser, Page, expect
 
 from data_plane.server.metrics import ServerMetrics
-from isvc_operator.dashboard import scraping
-from isvc_operator.dashboard.server import dashboard
+from isvc.dashboard import scraping
+from isvc.dashboard.server import dashboard
+from isvc.view.source import ServiceRequest, ServiceResponse
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import ServiceRequest, ServiceResponse
 from tests.e2e.browser.conftest import chromium
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource

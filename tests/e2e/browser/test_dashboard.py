@@ -14,10 +14,10 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from data_plane.server.metrics import ServerMetrics
-from isvc_operator.dashboard import scraping
-from isvc_operator.dashboard.server import dashboard
+from isvc.dashboard import scraping
+from isvc.dashboard.server import dashboard
+from isvc.view.source import ServiceRequest, ServiceResponse
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import ServiceRequest, ServiceResponse
 from tests.e2e.browser.axe import findings
 from tests.e2e.browser.conftest import Open
 from tests.support.fake_services import FakeServices
@@ -104,7 +104,7 @@ async def test_a_service_that_comes_or_goes_is_listed_or_not(open_page: Open, so
 async def test_the_way_of_a_request_and_the_time_line_are_drawn(open_page: Open, source: FakeSource) -> None:
     source.put(PLAYED.ready())
     page = await open_page(PATH)
-    await expect(page.get_by_role("region", name="The way of a request").get_by_role("listitem")).to_have_text(
+    await expect(page.get_by_role("region", name="Request path").get_by_role("listitem")).to_have_text(
         ["from client", "Ingress torchserve.models.example.com", "predictor torchserve-predictor"]
     )
 
@@ -127,7 +127,7 @@ async def test_the_shares_of_a_canary_and_its_transformer_are_on_the_way(open_pa
     source.put(replace(played, service={**played.service, "spec": spec}, children=[*children, route]))
     page = await open_page(PATH)
 
-    way = page.get_by_role("region", name="The way of a request")
+    way = page.get_by_role("region", name="Request path")
     await expect(way.locator(".hop", has_text="torchserve-transformer").first).to_contain_text("90 %")
     await expect(way.locator(".hop", has_text="torchserve-canary")).to_contain_text("10 %")
     await expect(way.locator(".step").last).to_contain_text("torchserve-predictor")
@@ -347,20 +347,20 @@ async def test_texts_from_outside_are_texts_wherever_they_are_shown(open_page: O
             status=200, headers={"X": HOSTILE, "Server-Timing": HOSTILE}, body=HOSTILE.encode(), seconds=0.1
         )
     )
-    for side in ("", "/timeline", "/logs", "/request", "/charts", "/yaml"):
-        page = await open_page(path + side)
+    for tab in ("", "/timeline", "/logs", "/request", "/charts", "/yaml"):
+        page = await open_page(path + tab)
         await expect(page.locator("#connection")).to_have_text("Live")
         source.put(played.loading(10))
         source.put(failed)
         await _is_inert(page)
-        if side == "/timeline":
+        if tab == "/timeline":
             await expect(page.locator(".history .from-event b").last).to_contain_text("<script>")
             await expect(page.locator(".history .from-event p").last).to_contain_text("<script>")
-        if side == "/logs":
+        if tab == "/logs":
             await expect(page.locator("#lines div")).to_contain_text("<hx-partial hx-target=body>\\x1b[31m")
             await page.get_by_role("searchbox").fill("<script>")
             await expect(page.locator("#lines mark")).to_have_text("<script>")
-        if side == "/request":
+        if tab == "/request":
             await page.get_by_role("button", name="Send").click()
             await expect(page.get_by_label("Body of the response")).to_contain_text("</script>")
         await _is_inert(page)
@@ -386,21 +386,21 @@ async def test_axe_finds_nothing(open_page: Open, source: FakeSource, scheme: An
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
     page = await open_page("/", **options)
     found = {"/": await findings(page)}
-    for side in ("", "/timeline", "/logs", "/request", "/charts", "/yaml"):
-        await page.goto(page.url.split("/services")[0].rstrip("/") + PATH + side)
-        if side == "/request":
+    for tab in ("", "/timeline", "/logs", "/request", "/charts", "/yaml"):
+        await page.goto(page.url.split("/services")[0].rstrip("/") + PATH + tab)
+        if tab == "/request":
             await page.get_by_role("button", name="Send").click()
             await expect(page.locator("#response")).to_contain_text("200 in")
-        found[side] = await findings(page)
+        found[tab] = await findings(page)
 
-    assert {side: items for side, items in found.items() if items} == {}
+    assert {tab: items for tab, items in found.items() if items} == {}
 
 
-@pytest.mark.parametrize("side", [None, "", "/timeline", "/logs", "/request", "/charts", "/yaml"])
-async def test_a_phone_need_not_be_scrolled_sideways(open_page: Open, source: FakeSource, side: str | None) -> None:
+@pytest.mark.parametrize("tab", [None, "", "/timeline", "/logs", "/request", "/charts", "/yaml"])
+async def test_a_phone_need_not_be_scrolled_sideways(open_page: Open, source: FakeSource, tab: str | None) -> None:
     source.put(PLAYED.failed())
     source.respond = respond
-    page = await open_page("/" if side is None else PATH + side, viewport={"width": 360, "height": 740})
+    page = await open_page("/" if tab is None else PATH + tab, viewport={"width": 360, "height": 740})
 
     await expect(page.locator("#connection")).to_have_text("Live")
     assert await page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -38,7 +38,7 @@ MARKUP = "</td></pre><script>document.title='owned'</script><img src=x onerror=\
 HOSTILE = f"{MARKUP}\x1b[31m\u202e"
 LINES = 10_000
 BYTES, BYTES_PER_S = 12_000_000, 300_000
-SIDES = ("", "/timeline", "/logs", "/request", "/charts", "/yaml")
+TABS = ("", "/timeline", "/logs", "/request", "/charts", "/yaml")
 STAGES = ["queue", "batch", "model", "transport", "network"]
 
 
@@ -108,8 +108,8 @@ async def open_page(browser: Browser, run: Run) -> AsyncIterator[Open]:
         yield opened
 
 
-def path(name: str, side: str = "") -> str:
-    return f"/services/default/{name}{side}"
+def path(name: str, tab: str = "") -> str:
+    return f"/services/default/{name}{tab}"
 
 
 # --- from its creation to Ready --------------------------------------------------------------------------------
@@ -306,15 +306,15 @@ async def test_texts_from_outside_are_texts(open_page: Open, run: Run) -> None:
     await expect(page.get_by_role("row", name="broken")).to_contain_text("<script>")
     await is_inert(page)
     for name in ("digits", "broken"):
-        for side in SIDES:
-            page = await open_page(path(name, side))
+        for tab in TABS:
+            page = await open_page(path(name, tab))
             await expect(page.locator("#connection")).to_have_text("Live")
-            if (name, side) == ("digits", "/logs"):
+            if (name, tab) == ("digits", "/logs"):
                 await page.get_by_role("searchbox").fill("<script>")
                 await expect(page.locator("#lines div").last).to_contain_text("owned'\">\\x1b[31m\\u202e 0")
-            if (name, side) == ("digits", "/yaml"):
+            if (name, tab) == ("digits", "/yaml"):
                 await expect(page.get_by_label("YAML as applied")).to_contain_text("<script>")
-            if (name, side) == ("digits", "/request"):
+            if (name, tab) == ("digits", "/request"):
                 body = page.get_by_label("Body", exact=True)
                 await body.fill(json.dumps({"instances": [{"data": HOSTILE}]}))
                 await page.get_by_role("button", name="Send").click()
@@ -335,13 +335,13 @@ async def test_axe_finds_nothing(open_page: Open) -> None:
     found = {"/": await findings(page)}
     origin = page.url.rstrip("/")
     for name in ("digits", "broken"):
-        for side in SIDES:
-            await page.goto(origin + path(name, side))
-            if (name, side) == ("digits", "/request"):
+        for tab in TABS:
+            await page.goto(origin + path(name, tab))
+            if (name, tab) == ("digits", "/request"):
                 await page.get_by_role("button", name="Send").click()
                 await answer(page)
-            if (name, side) == ("digits", "/charts"):
+            if (name, tab) == ("digits", "/charts"):
                 await expect(page.locator(".charts")).to_have_attribute("data-points", re.compile("[1-9]"))
-            found[name + side] = await findings(page)
+            found[name + tab] = await findings(page)
 
-    assert {side: items for side, items in found.items() if items} == {}
+    assert {tab: items for tab, items in found.items() if items} == {}

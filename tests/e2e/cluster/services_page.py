@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from playwright.async_api import Page, expect
 
-from isvc_operator.cluster.source import cluster_source
-from isvc_operator.dashboard.server import dashboard
+from isvc.dashboard.server import dashboard
+from isvc.source.source import cluster_source
 from isvc_operator.kube.client import connect
 from tests.e2e.browser.conftest import Open, chromium, visits
 from tests.support.namespace import Namespace

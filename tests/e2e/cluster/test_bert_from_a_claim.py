@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.cli import main
-from isvc_operator.cluster.source import cluster_source
+from isvc.commands import main
+from isvc.source.source import cluster_source
+from isvc.view.source import ServiceRequest
 from isvc_operator.kube.client import connect
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import ServiceRequest
 from tests.support.cluster import HTTP, Answer, RealCluster, curl
 from tests.support.isvc_process import on_cluster
 from tests.support.namespace import STORY, Namespace

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper
 
-from release.version import current_version
+from hack.release.version import current_version
 from tests.support.cluster import HTTP, RealCluster, curl
 from tests.support.credentials import a_secret, an_account
 from tests.support.forwarding import address_seen_from, forwarded, node_address

@@ -18,7 +18,7 @@ HASH_BASED = 0b11  # flags of a .pyc, PEP 552
 
 def build(source: Path, out: Path) -> Path:
     out.mkdir()
-    command = ["bash", "release/images", str(out), NAME]
+    command = ["bash", "hack/release/images", str(out), NAME]
     subprocess.run(command, cwd=copy_of_the_tree(source), env={**os.environ, **ENVIRONMENT}, check=True)
     return out / f"{NAME}.tar"
 

@@ -154,5 +154,5 @@ def test_an_unknown_field_is_accepted_and_named(namespace: Namespace) -> None:
     assert [item["reason"] for item in findings] == ["ClaimNotFound", "FieldsIgnored"]
     assert "PersistentVolumeClaim nowhere does not exist" in findings[0]["cause"]
     assert "spec.predictor.model.storageURl (did you mean storageUri?)" in findings[1]["cause"]
-    assert all(item["cure"] for item in findings)
+    assert all(item["fix"] for item in findings)
     namespace.kubectl("delete", "isvc", "odd-field", "--wait=false")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.apiserver import ApiServer, install_crds, running
 from tests.support.fake_kserve_manager import the_containers
 from tests.support.fake_node import FakeNode, Pod, fake_node

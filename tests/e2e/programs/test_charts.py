@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from release.build import write_manifests
-from release.charts import write_charts
-from release.version import current_version
+from hack.release.build import write_manifests
+from hack.release.charts import write_charts
+from hack.release.version import current_version
 from tests.support.apiserver import ApiServer, running
 from tests.support.source_tree import ROOT
 
@@ -124,7 +124,7 @@ def test_the_dashboard_of_some_namespaces_has_roles_there_only(helm: str, dist: 
         ("Deployment", NAMESPACE), ("NetworkPolicy", NAMESPACE), ("Role", "team-a"), ("Role", "team-b"),
         ("RoleBinding", "team-a"), ("RoleBinding", "team-b"), ("Service", NAMESPACE), ("ServiceAccount", NAMESPACE),
     ]  # fmt: skip
-    assert container["command"][-2:] == ["dashboard", "--namespace=team-a,team-b"]
+    assert container["args"] == ["--namespace=team-a,team-b"]
     assert container["env"][0] == {"name": "DASHBOARD_ORIGINS", "value": "https://x.example"}
     assert (binding["roleRef"]["kind"], binding["subjects"][0]["namespace"]) == ("Role", NAMESPACE)
 

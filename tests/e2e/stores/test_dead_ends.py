@@ -1,4 +1,4 @@
-"""What no patience helps against: one line each that names the cause and the cure."""
+"""What no patience helps against: one line each that names the cause and the fix."""
 
 from __future__ import annotations
 

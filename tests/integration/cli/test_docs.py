@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.apiserver import ApiServer
 from tests.support.build_cache import sample
 from tests.support.doc_shell import DocShell, exchanges, find, plain

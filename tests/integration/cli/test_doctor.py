@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from isvc.commands import main
 from isvc_operator import __version__
-from isvc_operator.cli import main
 from tests.integration.cli.conftest import HOME, TEAM
 from tests.support.apiserver import ApiServer
 from tests.support.doc_shell import exchanges, find, plain
@@ -177,7 +177,7 @@ def test_the_right_to_forward_ports_is_that_of_the_version(
     async def version(_: object) -> dict[str, str]:
         return {"major": "1", "minor": minor}
 
-    monkeypatch.setattr("isvc_operator.doctor.examine.server_version", version)
+    monkeypatch.setattr("isvc.doctor.examine.server_version", version)
     since = server.position()
 
     doctor(server, capsys)

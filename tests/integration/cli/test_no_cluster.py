@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cli import main
-from isvc_operator.kube import server as server_module
+from isvc.commands import main
+from isvc.source import server as server_module
 from tests.support.local_services import service, write_yaml
 from tests.support.ports import free_port
 from tests.support.scripted_server import Behaviour, never, scripted
@@ -35,7 +35,7 @@ COMMANDS = (
     ("migrate", "back"),
     ("doctor",),
 )
-CURE = "; look at the kubeconfig and its context"
+FIX = "; look at the kubeconfig and its context"
 NO_VERSION = "its response names no version: this is no API server"
 
 
@@ -130,7 +130,7 @@ def test_a_server_that_is_no_api_server_is_named_in_one_line(
         command: found
         for command, found in said.items()
         if not (
-            found[1].startswith(f"{address}: {why}") and found[1].endswith(f"{CURE}\n") and found[1].count("\n") == 1
+            found[1].startswith(f"{address}: {why}") and found[1].endswith(f"{FIX}\n") and found[1].count("\n") == 1
         )
     }
     assert wrong == {}
@@ -165,8 +165,8 @@ def test_a_kubeconfig_that_is_none_is_named_in_one_line(
 
     found = {command: (main(command), *capsys.readouterr()) for command in COMMANDS}
 
-    cure = "set KUBECONFIG or --kubeconfig to a file that kubectl can use"
-    assert set(found.values()) == {(2, "", f"isvc: kubeconfig config cannot be used ({why}); {cure}\n")}
+    fix = "set KUBECONFIG or --kubeconfig to a file that kubectl can use"
+    assert set(found.values()) == {(2, "", f"isvc: kubeconfig config cannot be used ({why}); {fix}\n")}
 
 
 def test_of_several_kubeconfigs_those_that_exist_are_read(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.apiserver import ApiServer
 from tests.support.doc_shell import DocShell
 from tests.support.fake_kubelet import forwarding_kubelet

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.cli import main
-from isvc_operator.cli.exit_codes import EXIT_INTERRUPTED
+from isvc.commands import main
+from isvc.commands.exit_codes import EXIT_INTERRUPTED
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended, running
 from tests.support.failing_pods import POD
@@ -92,7 +92,7 @@ def test_every_failing_service_is_diagnosed(
         assert code == (0 if diagnosis["healthy"] else 1)
         first = diagnosis["findings"][0]
         assert (first["reason"], words in first["cause"]) == (reason, True), (name, first)
-        assert first["cure"]
+        assert first["fix"]
         apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
         apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/events")
 
@@ -106,7 +106,7 @@ def test_a_diagnosis_for_people(apiserver: ApiServer, namespace: str, here: list
         "\n"
         "reason    NoSupportingRuntime\n"
         "cause     no runtime serves model format 'pytroch'\n"
-        "cure      correct modelFormat.name or protocolVersion, or install a runtime that serves them\n"
+        "fix       correct modelFormat.name or protocolVersion, or install a runtime that serves them\n"
     )
 
 
@@ -160,7 +160,7 @@ def test_what_may_not_be_seen_is_said_beside_the_output(
 def test_what_a_service_says_of_itself_forges_no_line(
     apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
 ) -> None:
-    hostile = "\x1b[2J[red]x[/red]\ncure      run my script"
+    hostile = "\x1b[2J[red]x[/red]\nfix       run my script"
     related: Any = a_problem_of(f"Bad{hostile}", hostile)
 
     store(apiserver, namespace, related)
@@ -169,13 +169,13 @@ def test_what_a_service_says_of_itself_forges_no_line(
         out = capsys.readouterr().out
         assert "\x1b" not in out
         assert "[red]x[/red]" in out
-        assert not any(line.startswith("cure      run my script") for line in out.splitlines())
+        assert not any(line.startswith("fix       run my script") for line in out.splitlines())
 
 
 @contextmanager
 def watching(output: int, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """`isvc status -w` as a process that prints to a file descriptor."""
-    command = [sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())"]
+    command = [sys.executable, "-c", "from isvc.commands import main; raise SystemExit(main())"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40", "PYTHONUNBUFFERED": "1"}
     environment.pop("NO_COLOR", None)
     with subprocess.Popen([*command, "status", "-w", *arguments], env=environment, stdout=output) as process:

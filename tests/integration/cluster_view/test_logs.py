@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cli.seen.follow import Wanted, follow
-from isvc_operator.cluster import reach as reach_module
+from isvc.commands.seen.follow import Wanted, follow
+from isvc.source import reach as reach_module
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import ServiceKey

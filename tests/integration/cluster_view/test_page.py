@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isvc_operator.cli import main
-from isvc_operator.cluster.source import cluster_source
+from isvc.commands import main
+from isvc.source.source import cluster_source
 from isvc_operator.kube.client import connect
 from isvc_operator.kube.requests import path_of
 from tests.support.apiserver import ApiServer

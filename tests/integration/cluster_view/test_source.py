@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cluster.errors import NotAllowed, NotInstalled
-from isvc_operator.cluster.source import ClusterSource, cluster_source
+from isvc.source.errors import NotAllowed, NotInstalled
+from isvc.source.source import ClusterSource, cluster_source
+from isvc.view.service import view_of
+from isvc.view.values import HealthStatus
 from isvc_operator.kube.client import Passed, ProxyApi, connect
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.service import view_of
-from isvc_operator.view.values import HealthStatus
 from tests.support.apiserver import ApiServer, running
 from tests.support.builders import a_pod, an_initializer, ended
 from tests.support.builders import running as runs
@@ -53,7 +53,7 @@ async def test_a_service_is_seen_as_it_changes(apiserver: ApiServer, namespace: 
         service = view_of(related)
         assert (service.health, service.components[0].pods[0].stage) == (HealthStatus.STARTING, "LoadingModel")
         assert "Pulled" in {moment.reason for moment in service.history}
-        assert service.way[0].kind == "Ingress"
+        assert service.request_path[0].kind == "Ingress"
 
         failed = a_pod(initializer=an_initializer(ended(5, "there is no modl-store")))
         store(apiserver, namespace, replace(a_related(failed), children=[], events=[an_event("BackOff", "again")]))

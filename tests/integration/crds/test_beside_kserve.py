@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.api.crd import RESOURCES, build_crd
+from isvc.crds import RESOURCES, build_crd
 from isvc_operator.api.inference_service import API_VERSION, KIND, parse_inference_service
 from isvc_operator.api.serving_runtime import parse_serving_runtime
 from isvc_operator.api.storage_container import parse_storage_container

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.crd import RESOURCES, build_crd
+from isvc.crds import RESOURCES, build_crd
 from isvc_operator.api.names import GROUP
 from tests.support.apiserver import CRDS, ApiServer, install_crds, running, wait_until_served
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.crd import RESOURCES, build_crd
+from isvc.crds import RESOURCES, build_crd
+from isvc.run.admission import refusals
 from isvc_operator.api.schema import Schema
-from isvc_operator.local.admission import refusals
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.kserves_leniency import REFUSED, TAKEN
 from tests.support.refused_documents import BROKEN_RULES, WRONG_SHAPES

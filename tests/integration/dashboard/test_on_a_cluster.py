@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, running
 from tests.support.limited_users import PODS, SERVICES, a_reader
@@ -22,7 +22,7 @@ from tests.support.related_objects import a_problem_of, a_related
 from tests.support.stored_objects import store
 
 pytestmark = pytest.mark.process
-_ISVC = (sys.executable, "-c", "from isvc_operator.cli import main; raise SystemExit(main())")
+_ISVC = (sys.executable, "-c", "from isvc.commands import main; raise SystemExit(main())")
 
 
 @contextmanager

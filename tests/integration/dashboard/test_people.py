@@ -35,7 +35,7 @@ def served(kubeconfig: Path, *namespaces: str, review: int = _REVIEWED) -> Itera
     port = release(free_port())
     origin = f"http://127.0.0.1:{port}"
     patched = f"from isvc_operator import limits; limits.DASHBOARD_REVIEW_SECONDS = {review}"
-    command = [sys.executable, "-c", f"{patched}; from isvc_operator.console import main; main()", "dashboard",
+    command = [sys.executable, "-c", f"{patched}; from isvc.console import main; main()", "dashboard",
                f"--kubeconfig={kubeconfig}", f"--namespace={','.join(namespaces)}"]  # fmt: skip
     environment = {**os.environ, "DASHBOARD_ORIGINS": origin, "DASHBOARD_PORT": str(port)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=ROOT, text=True) as process:

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from isvc.run import cluster as cluster_module
+from isvc.run.cluster import LocalCluster
+from isvc.view.diagnosis import diagnose
+from isvc.view.service import view_of
+from isvc.view.source import ContainerKey, ServiceRequest
+from isvc.view.values import ContainerState, DownloadProgress, HealthStatus
 from isvc_operator.errors import OperatorError
 from isvc_operator.limits import KEPT_EVENTS, OUTPUT_LINE_BYTES
-from isvc_operator.local import cluster as cluster_module
-from isvc_operator.local.cluster import LocalCluster
-from isvc_operator.view.diagnosis import diagnose
-from isvc_operator.view.service import view_of
-from isvc_operator.view.source import ContainerKey, ServiceRequest
-from isvc_operator.view.values import ContainerState, DownloadProgress, HealthStatus
 from tests.support.isvc_process import is_running
 from tests.support.local_clusters import conditions, key, running, until_settled
 from tests.support.local_services import runtime, service

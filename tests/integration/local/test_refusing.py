@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.local_services import runtime, service, write_yaml
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.local.container import LOOPBACK
-from isvc_operator.local.endpoints import Endpoints, forwarding
+from isvc.run.container import LOOPBACK
+from isvc.run.endpoints import Endpoints, forwarding
 from tests.support.isvc_process import Sandbox, read_until, stop
 from tests.support.local_services import runtime, service, write_yaml
 from tests.support.waiting import eventually

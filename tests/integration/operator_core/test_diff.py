@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.cli import main
-from isvc_operator.diff.changes import Actor, change_of
+from isvc.commands import main
+from isvc.diff.changes import Actor, change_of
 from tests.support.apiserver import ApiServer
 from tests.support.doc_shell import exchanges, find
 from tests.support.namespace import Namespace, story_service

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.cli.exit_codes import EXIT_FAILED
+from isvc.commands.exit_codes import EXIT_FAILED
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.namespace import Namespace, story_service

@@ -68,7 +68,7 @@ def test_a_crashed_container_is_named_with_its_exit_code_and_message(
     ]
 
 
-def test_a_missing_claim_is_named_with_the_cure(running_operator: None, namespace: Namespace) -> None:
+def test_a_missing_claim_is_named_with_the_fix(running_operator: None, namespace: Namespace) -> None:
     namespace.apply_story()
     namespace.wait_for("deployment", PREDICTOR)
     make_pod(namespace)

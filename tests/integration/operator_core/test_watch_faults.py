@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from isvc.source.follow import follow
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.handlers.watches import Affected
@@ -20,7 +21,6 @@ from isvc_operator.kube import client as client_module
 from isvc_operator.kube import kopf_settings
 from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import connect_watches
-from isvc_operator.kube.follow import follow
 from isvc_operator.kube.watch_session import WatchSession
 from isvc_operator.kube.watching import Collection, Watch, Watching
 from isvc_operator.manifests import ServiceKey

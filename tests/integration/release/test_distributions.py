@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from release.__main__ import require_equal
-from release.build import DISTRIBUTIONS, build
-from release.version import current_version
+from hack.release.__main__ import require_equal
+from hack.release.build import DISTRIBUTIONS, build
+from hack.release.version import current_version
 from tests.support.model_folder import write_files
 from tests.support.ports import free_port
 from tests.support.source_tree import copy_of_the_tree
@@ -28,8 +28,8 @@ RELEASED = datetime(2026, 1, 1, tzinfo=UTC)
 ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}
 UV = str(Path(sys.executable).with_name("uv"))
 # Where packages lie, and the folders there that are none.
-ROOTS = ("", "operator/src", "runtime-images/torchserve/src", "runtime-images/mar/src")
-OTHERS = ("examples/", "operator/", "release/", "runtime-images/", "tests/")
+ROOTS = ("", "operator/src", "runtime-images/common/src", "runtime-images/torchserve/src", "runtime-images/mar/src")
+OTHERS = ("examples/", "hack/", "operator/", "runtime-images/", "tests/")
 COMMANDS = [
     ["-m", "isvc_operator"],
     ["-m", "storage_initializer"],
@@ -47,7 +47,10 @@ spec: {predictor: {model: {modelFormat: {name: pytorch}, storageUri: "pvc://mode
 TEST_PACKAGES = ("pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis")
 FOUND = """
 import importlib.util
-names = ("data_plane", "isvc_operator", "model_archive", "storage_initializer", "torchserve_compat", "transformer_sdk")
+names = (
+    "data_plane", "isvc", "isvc_operator", "model_archive", "storage_initializer", "torchserve_compat",
+    "transformer_sdk",
+)
 specs = {name: importlib.util.find_spec(name) for name in names}
 print(*(name for name in names if specs[name] and specs[name].origin and "site-packages" in specs[name].origin))
 """
@@ -118,7 +121,7 @@ def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
 
 def test_manifests_name_the_images_of_the_registry_and_tag(dist: Path) -> None:
     images = (dist / "images.txt").read_text().split()
-    manifests = (dist / "install.yaml").read_text()
+    manifests = (dist / "install.yaml").read_text() + (dist / "dashboard.yaml").read_text()
 
     named = {name for name in images if name in manifests}
 
@@ -305,8 +308,8 @@ def test_the_sdks_own_tests_pass_where_only_its_wheels_are(wheels: list[Path], s
     wanted = [f"{sdk}[fast,numpy,grpc,pandas,multipart]", data_plane, *TEST_PACKAGES]
     python = environment_with(wanted, source, tmp_path / "environment")
     shutil.copytree(source / "tests", tmp_path / "tests")
-    for name in ("pyproject.toml", "data_plane/pyproject.toml"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in ("pyproject.toml", "runtime-images/common/src/data_plane/pyproject.toml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / name, tmp_path / name)
 
     options = ["-q", "-p", "no:cacheprovider", "-k", "not [kserve"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from release.build import write_manifests
+from hack.release.build import write_manifests
 from tests.support.apiserver import running
 from tests.support.source_tree import ROOT
 

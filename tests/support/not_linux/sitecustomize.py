@@ -18,8 +18,8 @@ _ONLY_LINUX = (
     "sched_getaffinity", "sched_setaffinity", "setns", "splice", "unshare",
 )  # fmt: skip
 _OURS = (
-    "isvc_operator", "storage_initializer", "model_archive", "data_plane", "transformer_sdk", "torchserve_compat",
-    "torchserve_adapter", "mar_runtime",
+    "isvc", "isvc_operator", "storage_initializer", "model_archive", "data_plane", "transformer_sdk",
+    "torchserve_compat", "torchserve_adapter", "mar_runtime",
 )  # fmt: skip
 _SUN_PATH = 103  # bytes; Linux has 107
 _readlink = os.readlink

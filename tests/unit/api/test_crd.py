@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isvc_operator.api.crd import RESOURCES, CustomResource, build_crd, main
+from isvc.crds import RESOURCES, CustomResource, build_crd, main
 from isvc_operator.api.schema import Schema
 
 CRDS = Path(__file__).parents[3] / "crds"

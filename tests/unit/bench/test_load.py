@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from isvc_operator.bench.errors import Unreachable
-from isvc_operator.bench.load import load, run
-from isvc_operator.bench.plan import LoadPlan, Responses, target
+from isvc.bench.errors import Unreachable
+from isvc.bench.load import load, run
+from isvc.bench.plan import LoadPlan, Responses, target
 from tests.support.ports import free_port
 from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, scripted
 

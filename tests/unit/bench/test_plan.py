@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.bench.plan import AddressedRequest, target
+from isvc.bench.plan import AddressedRequest, target
 from isvc_operator.errors import InvalidSpec
 
 

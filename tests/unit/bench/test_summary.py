@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from isvc_operator.bench.plan import LoadPlan, Responses
-from isvc_operator.bench.summary import document, histogram, percentile
+from isvc.bench.plan import LoadPlan, Responses
+from isvc.bench.summary import document, histogram, percentile
 
 PLAN = LoadPlan(connections=4, seconds=10, requests=1000, timeout=30)
 

@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
+from isvc.bench.plan import Responses
+from isvc.commands import main
 from isvc_operator import limits
-from isvc_operator.bench.plan import Responses
-from isvc_operator.cli import main
 from tests.support.object_stores import tls
 from tests.support.ports import free_port
 from tests.support.scripted_server import OK, ScriptedServer, Visitor, scripted
 
 Captured = pytest.CaptureFixture[str]
 RULE = "cannot be the name of a service: names have lower-case letters, digits and '-'; begin a URL with http:// or https://."
-PROGRAM = "from isvc_operator.console import main; main()"
+PROGRAM = "from isvc.console import main; main()"
 
 
 async def answering(visitor: Visitor) -> None:
@@ -223,7 +223,7 @@ def refused(option: str, value: str, capsys: Captured) -> None:
 
 
 def test_a_body_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    monkeypatch.setattr("isvc_operator.cli.bench.BENCH_BODY_BYTES", 10)
+    monkeypatch.setattr("isvc.commands.bench.BENCH_BODY_BYTES", 10)
     (tmp_path / "body").write_bytes(bytes(11))
 
     assert main(["bench", "http://127.0.0.1/", "-d", f"@{tmp_path}/body"]) == 2
@@ -275,7 +275,7 @@ def test_an_interrupted_run_shows_what_was_measured(
     output: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     seen = Responses(latencies=array("d", [0.01]), statuses=Counter({200: 1}), seconds=1, interrupted=True)
-    monkeypatch.setattr("isvc_operator.bench.load.run", lambda *_, **__: seen)
+    monkeypatch.setattr("isvc.bench.load.run", lambda *_, **__: seen)
 
     assert main(["bench", "http://h/", "-o", output]) == 130
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isvc_operator.cli.cluster import ClusterFlags
+from isvc.commands.cluster import ClusterFlags
 from isvc_operator.errors import ConfigError
 
 CONFIG = {

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.process
 # Sends SIGINT to itself when a module is imported, as Ctrl-C would at that moment.
 _INTERRUPTED = """
 import os, signal, sys
-from isvc_operator.console import main
+from isvc.console import main
 
 module = sys.argv.pop()
 
@@ -27,11 +27,11 @@ main()
 """
 _AT_ITS_END = """
 import atexit, os, signal
-from isvc_operator.console import main
+from isvc.console import main
 atexit.register(os.kill, os.getpid(), signal.SIGINT)
 main()
 """
-_RUN = "from isvc_operator.console import main; main()"
+_RUN = "from isvc.console import main; main()"
 
 
 def isvc(*arguments: str, script: str = _RUN, shell: str = "") -> subprocess.CompletedProcess[str]:
@@ -46,7 +46,7 @@ def isvc(*arguments: str, script: str = _RUN, shell: str = "") -> subprocess.Com
     ("arguments", "module"),
     [
         (["--help"], "click"),
-        (["status"], "isvc_operator.cli.status"),
+        (["status"], "isvc.commands.status"),
         (["validate", "/nowhere"], "yaml"),
         (["inspect", "/nowhere"], "subprocess"),
     ],

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from isvc_operator.cli import isvc
+from isvc.commands import isvc
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/**/*.md")])

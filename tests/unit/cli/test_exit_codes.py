@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.local_services import service, write_yaml
 from tests.support.ports import free_port
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator import extras
-from isvc_operator.cli import main
+from isvc import extras
+from isvc.commands import main
 from tests.support.isvc_process import new_sandbox
 from tests.support.local_services import write_yaml
 
@@ -33,9 +33,7 @@ def needs(module: str, extra: str) -> str:
 
 def without(module: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run `isvc` in a Python of its own that has no such module."""
-    script = (
-        f"import sys; sys.modules[{module!r}] = None; from isvc_operator.console import main; raise SystemExit(main())"
-    )
+    script = f"import sys; sys.modules[{module!r}] = None; from isvc.console import main; raise SystemExit(main())"
     return subprocess.run(
         [sys.executable, "-c", script, *arguments], cwd=folder, capture_output=True, text=True, check=False
     )

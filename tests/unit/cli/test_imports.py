@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import isvc_operator
-from isvc_operator.cli import COMMANDS
+from isvc.commands import COMMANDS
 
 OPERATOR = Path(isvc_operator.__file__).parent
 
@@ -19,12 +19,14 @@ OPERATOR = Path(isvc_operator.__file__).parent
 _SCRIPT = """
 import json, sys
 before = set(sys.modules)
-from isvc_operator.cli import main
+from isvc.commands import main
 code = main(sys.argv[1:])
 print("\\n" + json.dumps([code, sorted(set(sys.modules) - before)]))
 """
-_LIGHT = re.compile(r"isvc_operator(\.(cli(\..+)?|limits|text|(\w+\.)?errors))?|click(\..+)?")
-_ROOM = re.compile(r"isvc_operator\.\w+")  # its __init__, which has a docstring alone
+_LIGHT = re.compile(
+    r"isvc(\.(commands(\..+)?|\w+\.errors))?|isvc_operator(\.(command|limits|text|(\w+\.)?errors))?|click(\..+)?"
+)
+_ROOM = re.compile(r"isvc(_operator)?\.\w+")  # its __init__, which has a docstring alone
 _SLOW = {
     "asyncio",
     "http.client",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.model_folder import manifest, write_mar, write_volume
 
 pytestmark = pytest.mark.process

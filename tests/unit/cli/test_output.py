@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
-from isvc_operator.cli.output import OutputFormat, Style, Styled, write_data, write_line, write_record, write_table
+from isvc.commands.output import OutputFormat, Style, Styled, write_data, write_line, write_record, write_table
 
 HOSTILE = "[red]x[/red] :smile: \x1b[2J\x1b]8;;http://a\x07 \u202e"
 SHOWN = r"[red]x[/red] :smile: \x1b[2J\x1b]8;;http://a\x07 \u202e"

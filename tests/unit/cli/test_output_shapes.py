@@ -7,12 +7,12 @@ import json
 import pytest
 import yaml
 
-from isvc_operator.cli import main
-from isvc_operator.migrate.plan import MigrationPlan
-from isvc_operator.migrate.plan_line import blocking, warning
-from isvc_operator.view.diagnosis import Diagnosis
-from isvc_operator.view.json_shape import as_json
-from isvc_operator.view.values import HealthStatus
+from isvc.commands import main
+from isvc.migrate.plan import MigrationPlan
+from isvc.migrate.plan_line import blocking, warning
+from isvc.view.diagnosis import Diagnosis
+from isvc.view.json_shape import as_json
+from isvc.view.values import HealthStatus
 from tests.support.build_cache import ROOT
 
 Captured = pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.build_cache import ROOT
 from tests.support.model_folder import write_files, write_mar
 
@@ -113,8 +113,8 @@ def test_another_time_is_refused(seconds: str, monkeypatch: pytest.MonkeyPatch, 
 
     assert main(["pack", "bert"]) == 2
 
-    cure = "set it to a number of seconds since 1970, before the year 2108"
-    assert capsys.readouterr().err == f"isvc: SOURCE_DATE_EPOCH is {seconds!r}; {cure}\n"
+    fix = "set it to a number of seconds since 1970, before the year 2108"
+    assert capsys.readouterr().err == f"isvc: SOURCE_DATE_EPOCH is {seconds!r}; {fix}\n"
 
 
 @pytest.mark.usefixtures("folder")

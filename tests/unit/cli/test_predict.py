@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.scripted_server import ScriptedServer, Visitor, scripted
 
 Captured = pytest.CaptureFixture[str]
@@ -126,7 +126,7 @@ def test_what_would_change_the_request_is_refused(flags: list[str], words: str, 
 def test_a_request_without_an_end_is_refused(
     flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr("isvc_operator.cli.predict.PREDICT_BODY_BYTES", 1000)
+    monkeypatch.setattr("isvc.commands.predict.PREDICT_BODY_BYTES", 1000)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "one").write_bytes(bytes(600))
 

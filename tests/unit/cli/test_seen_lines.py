@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from isvc_operator.cli.output import Cell, Styled, aligned
-from isvc_operator.cli.seen.lines import age, bar, change, finding_lines, one_service, table, tree
-from isvc_operator.view.diagnosis import diagnose
-from isvc_operator.view.service import view_of
-from isvc_operator.view.values import ComponentView, DownloadProgress, HealthStatus, Hop, ServiceView
+from isvc.commands.output import Cell, Styled, aligned
+from isvc.commands.seen.lines import age, bar, change, finding_lines, one_service, table, tree
+from isvc.view.diagnosis import diagnose
+from isvc.view.service import view_of
+from isvc.view.values import ComponentView, DownloadProgress, HealthStatus, Hop, ServiceView
 from tests.support.builders import (
     a_container,
     a_deployment,
@@ -88,10 +88,10 @@ def test_a_tree_has_the_failure_and_what_to_do() -> None:
         "   url      http://torchserve.models.example.com",
         f"   runtime  kserve-torchserve: {WHY}",
         "   age      1h7m",
-        "   way      torchserve.models.example.com → torchserve-predictor",
+        "   path     torchserve.models.example.com → torchserve-predictor",
         "└─ predictor torchserve-predictor Failed ServerFailed (0 of 1 available)",
         f"   └─ pod {POD} Failed ServerFailed (node-1, 1h7m)",
-        "      ├─ storage-initializer Ended (Completed)",
+        "      ├─ storage-initializer Terminated (Completed)",
         "      └─ kserve-container Waiting (CrashLoopBackOff, exit code 4, 5 restarts)",
         "",
         "reason    ServerFailed",
@@ -99,7 +99,7 @@ def test_a_tree_has_the_failure_and_what_to_do() -> None:
         f"where     pod {POD}, container kserve-container (exit code 4)",
         "log       | Traceback",
         "          | RuntimeError",
-        "cure      correct what the message or the last log lines name",
+        "fix       correct what the message or the last log lines name",
     ]
 
 
@@ -147,14 +147,14 @@ def test_pods_that_leave_and_shares_of_requests_are_told() -> None:
         components=[
             ComponentView(kind="predictor", name="one", health=HealthStatus.READY, wanted=1, available=1, traffic=25)
         ],
-        way=[
+        request_path=[
             Hop(name="h", kind="HTTPRoute", target="one", weight=25),
             Hop(name="h", kind="HTTPRoute", target="two", weight=75),
         ],
     )
     assert text(tree(split, NOW)) == [
         "bert in namespace models Ready",
-        "   way      h (one 25 %, two 75 %)",
+        "   path     h (one 25 %, two 75 %)",
         "└─ predictor one Ready (1 of 1 available, 25 % of requests)",
     ]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from isvc_operator.cli.seen.follow import LogLine, NoSuchContainer, Wanted, follow, past_lines
+from isvc.commands.seen.follow import LogLine, NoSuchContainer, Wanted, follow, past_lines
+from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 from tests.support.builders import a_container, a_pod, a_ready_pod, an_initializer, ended, waiting
 from tests.support.failing_pods import POD
 from tests.support.related_objects import a_problem_of, a_related

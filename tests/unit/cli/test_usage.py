@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.cli import COMMANDS, main
+from isvc.commands import COMMANDS, main
 
 Captured = pytest.CaptureFixture[str]
 
@@ -56,7 +56,7 @@ def test_an_interrupt_is_exit_code_130_and_no_traceback(monkeypatch: pytest.Monk
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("isvc_operator.cli.validate.check_files", interrupted)
+    monkeypatch.setattr("isvc.commands.validate.check_files", interrupted)
 
     assert main(["validate", "a.yaml"]) == 130
 

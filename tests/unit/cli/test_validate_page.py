@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.doc_shell import exchanges, find
 from tests.support.local_services import write_yaml
 from tests.support.namespace import story_service

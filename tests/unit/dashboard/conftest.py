@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from isvc_operator.dashboard.server import dashboard
+from isvc.dashboard.server import dashboard
 from tests.support.fake_source import FakeSource
 
 TOKEN = "correct-token"

@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from isvc.dashboard.errors import DashboardFailed
+from isvc.dashboard.guard import HEADERS
+from isvc.dashboard.server import dashboard
 from isvc_operator import limits
-from isvc_operator.dashboard.errors import DashboardFailed
-from isvc_operator.dashboard.guard import HEADERS
-from isvc_operator.dashboard.server import dashboard
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
 

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from isvc_operator.view.source import ServiceRequest, ServiceResponse
+from isvc.view.source import ServiceRequest, ServiceResponse
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
 
@@ -162,7 +162,7 @@ async def test_a_cookie_of_other_bytes_is_not_the_token(url: URL, value: str) ->
     "path",
     [
         "/services/%ff/x", "/services/models/%ff", "/services/models/torchserve/log?pod=%ff&container=%00",
-        "/services/models/torchserve/events?side=%ff", "/services/models/torchserve/sample?protocol=%ff", "/%ff",
+        "/services/models/torchserve/events?tab=%ff", "/services/models/torchserve/sample?protocol=%ff", "/%ff",
         "/assets/%ff",
     ],
 )  # fmt: skip

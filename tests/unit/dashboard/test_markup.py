@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.dashboard import markup
-from isvc_operator.dashboard.markup import HopShare
+from isvc.dashboard import markup
+from isvc.dashboard.markup import HopShare
+from isvc.view.service import view_of
+from isvc.view.values import Failure, Hop
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.service import view_of
-from isvc_operator.view.values import Failure, Hop
 from tests.support.fake_services import FakeServices
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.dashboard.samples import FormProtocol, sample, target, with_file
+from isvc.dashboard.samples import FormProtocol, sample, target, with_file
 
 IMAGE = {"name": "image", "datatype": "FP32", "shape": [-1, 1, 2, 2]}
 TEXT = {"name": "text", "datatype": "BYTES", "shape": [-1]}

@@ -12,13 +12,13 @@ import aiohttp
 import pytest
 
 from data_plane.server.metrics import ServerMetrics
+from isvc.dashboard import pages, scraping, stream
+from isvc.dashboard.errors import DashboardFailed
+from isvc.dashboard.feed import Feed
+from isvc.dashboard.scraping import Scraping
+from isvc.dashboard.server import dashboard
+from isvc.dashboard.traffic import Point
 from isvc_operator import limits
-from isvc_operator.dashboard import pages, scraping, stream
-from isvc_operator.dashboard.errors import DashboardFailed
-from isvc_operator.dashboard.feed import Feed
-from isvc_operator.dashboard.scraping import Scraping
-from isvc_operator.dashboard.server import dashboard
-from isvc_operator.dashboard.traffic import Point
 from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
@@ -81,7 +81,7 @@ async def test_a_service_that_comes_or_goes_changes_the_list(
 async def test_of_a_service_only_the_parts_that_change_are_sent(
     viewer: aiohttp.ClientSession, source: FakeSource
 ) -> None:
-    async with viewer.get(f"{PATH}/events", params={"side": ""}) as response:
+    async with viewer.get(f"{PATH}/events", params={"tab": ""}) as response:
         parts = read_events(response)
         _, first = await anext(parts)
         source.put(PLAYED.loading(60))
@@ -97,10 +97,10 @@ async def test_of_a_service_only_the_parts_that_change_are_sent(
 async def test_a_part_of_a_start_that_goes_on_is_drawn_again(
     viewer: aiohttp.ClientSession, source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    redrawn = {**pages.SIDES, "timeline": replace(pages.SIDES["timeline"], redrawn=0.01)}
-    monkeypatch.setattr(pages, "SIDES", redrawn)
+    redrawn = {**pages.TABS, "timeline": replace(pages.TABS["timeline"], redrawn=0.01)}
+    monkeypatch.setattr(pages, "TABS", redrawn)
     source.put(FakeServices(began=datetime.now(UTC)).loading(10))
-    async with viewer.get(f"{PATH}/events", params={"side": "timeline"}) as response:
+    async with viewer.get(f"{PATH}/events", params={"tab": "timeline"}) as response:
         parts = read_events(response)
         _, first = await anext(parts)
         _, second = await anext(parts)
@@ -114,12 +114,12 @@ async def test_the_list_of_containers_and_the_yaml_follow_the_service(
     viewer: aiohttp.ClientSession, source: FakeSource
 ) -> None:
     source.put(PLAYED.pending())
-    for side, before, after in (
+    for tab, before, after in (
         ("logs", "storage-initializer", "kserve-container before"),
         ("yaml", "replicas: 7", ""),
     ):
         source.put(PLAYED.pending())
-        async with viewer.get(f"{PATH}/events", params={"side": side}) as response:
+        async with viewer.get(f"{PATH}/events", params={"tab": tab}) as response:
             parts = read_events(response)
             _, first = await anext(parts)
             changed = PLAYED.failed()
@@ -131,7 +131,7 @@ async def test_the_list_of_containers_and_the_yaml_follow_the_service(
 
 
 @pytest.mark.parametrize(
-    "path", [f"{PATH}/events?side=nothing", "/services/models/nothing", "/services/models/nothing/events"]
+    "path", [f"{PATH}/events?tab=nothing", "/services/models/nothing", "/services/models/nothing/events"]
 )
 async def test_what_does_not_exist_is_not_found(viewer: aiohttp.ClientSession, path: str) -> None:
     async with viewer.get(path) as response:
@@ -256,7 +256,7 @@ async def test_points_come_while_somebody_looks_and_pods_are_asked_only_then(
     metrics = ServerMetrics()
     source.metrics_of[OTHER.pod_name] = lambda: metrics.exposition().decode()
     assert source.scraped.empty()
-    async with viewer.get("/services/models/mnist/events", params={"side": "charts"}) as response:
+    async with viewer.get("/services/models/mnist/events", params={"tab": "charts"}) as response:
         events = read_events(response)
         points = list[dict[str, float]]()
         while not any(point["rate"] for point in points):

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from isvc_operator.dashboard.timeline import Lane, PartKind, TimelinePart, line_of, ticks
-from isvc_operator.view.service import view_of
-from isvc_operator.view.source import Related
+from isvc.dashboard.timeline import Lane, PartKind, TimelinePart, line_of, ticks
+from isvc.view.service import view_of
+from isvc.view.source import Related
 from tests.support.fake_services import BEGAN, FakeServices
 
 PLAYED = FakeServices()

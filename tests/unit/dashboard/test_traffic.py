@@ -10,8 +10,8 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from data_plane.server.metrics import ServerMetrics
-from isvc_operator.dashboard import traffic
-from isvc_operator.dashboard.traffic import Point, Reading, point, quantile, reading_of
+from isvc.dashboard import traffic
+from isvc.dashboard.traffic import Point, Reading, point, quantile, reading_of
 
 
 def a_server(*answered: tuple[str, int, float]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.diff.changes import Action, Actor, Change, change_of, fields_changed, merge_patch, merged
+from isvc.diff.changes import Action, Actor, Change, change_of, fields_changed, merge_patch, merged
 from isvc_operator.plan.differences import differences
 
 

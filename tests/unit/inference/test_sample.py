@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.inference.sample import TooLarge, sample_of, tensors_of
+from isvc.inference.sample import TooLarge, sample_of, tensors_of
 from isvc_operator.limits import SAMPLE_DIMENSIONS, SAMPLE_VALUES
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.inference.timing import parts_of, stages_of
+from isvc.inference.timing import parts_of, stages_of
 
 
 def test_the_parts_add_up_to_the_whole_time() -> None:

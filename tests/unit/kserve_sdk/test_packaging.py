@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PROJECT = tomllib.loads((ROOT / "data_plane/pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "runtime-images/common/src/data_plane/pyproject.toml").read_text())["project"]
 HEAVY = {"torch", "kubernetes", "pandas", "numpy", "grpc", "aiohttp", "httpx", "fastapi", "pydantic"}
 
 

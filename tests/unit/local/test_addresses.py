@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.local.addresses import ServiceAddress, localize_addresses
+from isvc.run.addresses import ServiceAddress, localize_addresses
 
 PREDICTOR = ServiceAddress("first-predictor", "models", "127.0.0.1", {80: 40001, 8081: 40002})
 HERE, GRPC = "127.0.0.1:40001", "127.0.0.1:40002"

@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from isvc_operator.local import caller
-from isvc_operator.local.caller import (
+from isvc.run import caller
+from isvc.run.caller import (
     UNKNOWN,
     Endpoint,
     Served,
@@ -22,7 +22,7 @@ from isvc_operator.local.caller import (
     sample_request,
     served,
 )
-from isvc_operator.local.errors import RunFailed
+from isvc.run.errors import RunFailed
 
 
 @pytest.mark.parametrize(

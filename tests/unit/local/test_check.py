@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
+from isvc.run.check import Checked, CheckFinding, Severity, check, without_effect
+from isvc.run.documents import YamlText
+from isvc.run.place import Place
 from isvc_operator.config import OperatorConfig
-from isvc_operator.local.check import Checked, CheckFinding, Severity, check, without_effect
-from isvc_operator.local.documents import YamlText
-from isvc_operator.local.place import Place
 from tests.support.local_services import parsed, runtime, service
 
 ERROR, NO_EFFECT, NOTE = Severity.ERROR, Severity.NO_EFFECT, Severity.NOTE

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from isvc.run.check import without_effect
+from isvc.run.children import render_services
+from isvc.run.documents import parse_documents
+from isvc.run.files import read_files, read_runtimes
 from isvc_operator.config import OperatorConfig
-from isvc_operator.local.check import without_effect
-from isvc_operator.local.children import render_services
-from isvc_operator.local.documents import parse_documents
-from isvc_operator.local.files import read_files, read_runtimes
 from isvc_operator.render.children import render
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve

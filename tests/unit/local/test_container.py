@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.local.container import (
+from isvc.run.container import (
     Exec,
     Grpc,
     HttpGet,
@@ -18,7 +18,7 @@ from isvc_operator.local.container import (
     TcpSocket,
     plan_process,
 )
-from isvc_operator.local.errors import UnusableInput
+from isvc.run.errors import UnusableInput
 
 PLACE = LocalBindings(
     paths={"/mnt/models": Path("/run/models"), "/mnt": Path("/run/mnt")},
@@ -167,6 +167,6 @@ def test_each_kind_of_probe_asks_the_process_on_this_machine(probe: dict[str, An
         ({"livenessProbe": {"periodSeconds": 1}}, "the livenessProbe of svc/server has none of httpGet, tcpSocket"),
     ],
 )
-def test_what_cannot_be_run_here_is_refused_with_the_cure(container: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_run_here_is_refused_with_the_fix(container: dict[str, Any], message: str) -> None:
     with pytest.raises(UnusableInput, match=message):
         plan(**container)

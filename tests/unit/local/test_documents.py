@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.local.documents import YamlText, parse_documents
-from isvc_operator.local.errors import UnusableInput
-from isvc_operator.local.place import Place
+from isvc.run.documents import YamlText, parse_documents
+from isvc.run.errors import UnusableInput
+from isvc.run.place import Place
 from tests.support.local_services import runtime, service
 
 
@@ -165,7 +165,7 @@ def test_numbers_and_nulls_are_read_as_the_api_server_gets_them_from_kubectl(wri
         ),
     ],
 )
-def test_an_unusable_text_is_refused_with_its_place_and_the_cure(content: str, message: str) -> None:
+def test_an_unusable_text_is_refused_with_its_place_and_the_fix(content: str, message: str) -> None:
     with pytest.raises(UnusableInput) as refused:
         parse_documents([YamlText("my.yaml", content)], "default")
 

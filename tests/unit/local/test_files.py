@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from isvc_operator.limits import FILE_BYTES
 
 Captured = pytest.CaptureFixture[str]
@@ -43,7 +43,7 @@ def test_the_standard_input_is_bounded_too(monkeypatch: pytest.MonkeyPatch, caps
 def test_the_manifests_of_a_migration_are_bounded_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr("isvc_operator.kube.server.FIRST_RESPONSE_SECONDS", 0.1)
+    monkeypatch.setattr("isvc.source.server.FIRST_RESPONSE_SECONDS", 0.1)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
 
     assert main(["migrate", "plan", "--manifests", "/dev/zero"]) == 2

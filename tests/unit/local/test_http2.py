@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.local.http2 import Answers
+from isvc.run.http2 import Answers
 
 SETTINGS = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + bytes(6)
 EMPTY = b"\x00\x00\x00\x04\x01\x00\x00\x00\x00"

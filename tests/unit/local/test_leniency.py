@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from isvc.run.check import Severity
 from isvc_operator.api.names import ANNOTATION_STORAGE_RESOURCES
-from isvc_operator.local.check import Severity
 from tests.support.kserves_leniency import REFUSED, TAKEN, of_model, own, predictor
 from tests.support.rendered import checked, checked_text, children_of
 

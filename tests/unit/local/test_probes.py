@@ -10,8 +10,8 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from isvc_operator.local.container import HttpGet, Probe
-from isvc_operator.local.probes import check_of
+from isvc.run.container import HttpGet, Probe
+from isvc.run.probes import check_of
 
 
 def serve_once(listener: socket.socket, status: int, body: bytes) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isvc_operator.cli import main
+from isvc.commands import main
 from tests.support.local_services import runtime, service, write_yaml
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert/inferenceservice.yaml"

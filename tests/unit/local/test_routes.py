@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.config import IngressConfig, OperatorConfig
-from isvc_operator.local.addresses import ServiceAddress
-from isvc_operator.local.children import Rendered, render_services
-from isvc_operator.local.endpoints import Endpoints
-from isvc_operator.local.routes import (
+from isvc.run.addresses import ServiceAddress
+from isvc.run.children import Rendered, render_services
+from isvc.run.endpoints import Endpoints
+from isvc.run.routes import (
     IngressRoute,
     addresses_of,
     find_route,
@@ -18,6 +17,7 @@ from isvc_operator.local.routes import (
     is_prediction,
     service_ports,
 )
+from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.render.routes import routes_of
 from tests.support.local_services import parsed, runtime, service
 

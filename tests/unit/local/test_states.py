@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from isvc_operator.local.states import Ended, PodState, initial_state, pod_status
+from isvc.run.states import Ended, PodState, initial_state, pod_status
 
 CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
 SPEC = {

@@ -18,8 +18,8 @@ from typing import TextIO
 
 import pytest
 
-from isvc_operator.local import output as module
-from isvc_operator.local.output import Output, PlainOutput, QueuedOutput, TerminalOutput, new_output
+from isvc.run import output as module
+from isvc.run.output import Output, PlainOutput, QueuedOutput, TerminalOutput, new_output
 
 INITIALIZER = "first/storage-initializer"
 

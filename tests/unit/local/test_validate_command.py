@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isvc_operator.cli import main
-from isvc_operator.local.admission import _validator
+from isvc.commands import main
+from isvc.run.admission import _validator
 from tests.support.local_services import runtime, service, write_yaml
 
 
@@ -125,7 +125,7 @@ def test_a_library_that_is_not_installed_is_named_with_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    monkeypatch.setattr("isvc_operator.local.admission._validator", _validator.__wrapped__)
+    monkeypatch.setattr("isvc.run.admission._validator", _validator.__wrapped__)
 
     assert main(["validate", str(write_yaml(tmp_path / "my.yaml", service()))]) == 2
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.local import watch
-from isvc_operator.local.container import Process
-from isvc_operator.local.pod import Pod
-from isvc_operator.local.watch import Root, files_of, roots_of, snapshot, snapshots
+from isvc.run import watch
+from isvc.run.container import Process
+from isvc.run.pod import Pod
+from isvc.run.watch import Root, files_of, roots_of, snapshot, snapshots
 
 
 def pod(folder: Path, *commands: tuple[str, ...], init: tuple[str, ...] = (), **links: Path) -> Pod:

@@ -39,13 +39,13 @@ def test_a_file_with_objects_is_told_apart_from_a_wrong_handler(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("missing", "cure"),
+    ("missing", "fix"),
     [
         ("words", "Add words to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."),
         (None, "Correct the handler or the archive and upload it again."),
     ],
 )
-def test_another_failure_is_the_handlers_or_its_packages(missing: str | None, cure: str) -> None:
+def test_another_failure_is_the_handlers_or_its_packages(missing: str | None, fix: str) -> None:
     described = describe_failure("m", "m.mar", failure("E", "no", missing))
 
-    assert described == f"Model m (m.mar) could not be loaded: E: no (at h.py:1 in f). {cure}"
+    assert described == f"Model m (m.mar) could not be loaded: E: no (at h.py:1 in f). {fix}"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from isvc_operator.cli import main
-from isvc_operator.migrate.errors import MigrationRefused
-from isvc_operator.migrate.read import read_manifests
+from isvc.commands import main
+from isvc.migrate.errors import MigrationRefused
+from isvc.migrate.read import read_manifests
 
 
 @pytest.mark.parametrize("flag", ["--timeout=0", "--timeout=571", "--timeout=soon", "--parallel=0", "--parallel=21"])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.migrate.judge import ServiceChange, judge, mode_refused
-from isvc_operator.migrate.plan_line import Level, PlanLine, blocking, ok, warning
+from isvc.migrate.judge import ServiceChange, judge, mode_refused
+from isvc.migrate.plan_line import Level, PlanLine, blocking, ok, warning
 from tests.support.builders import Manifest, a_resolved, a_service, a_service_body, the_children
 
 NAME = "torchserve-predictor"
@@ -149,11 +149,11 @@ def test_a_difference_is_named_with_what_it_means(change: Callable[[dict[str, An
 
 
 WHERE = f"Deployment {NAME}, container kserve-container"
-CURE = "set securityContext.runAsUser of kserve-container to the user of its image's files"
+FIX = "set securityContext.runAsUser of kserve-container to the user of its image's files"
 NON_ROOT = warning(
-    f"{WHERE}: must not run as root from now on; if its image does, it does not start: {CURE}",
+    f"{WHERE}: must not run as root from now on; if its image does, it does not start: {FIX}",
 )
-AS_ROOT = blocking(f"{WHERE}: runs as root, which its namespace refuses (Pod Security restricted); {CURE}")
+AS_ROOT = blocking(f"{WHERE}: runs as root, which its namespace refuses (Pod Security restricted); {FIX}")
 READ_ONLY = warning(f"{WHERE}: its root file system becomes read-only; mount an emptyDir where it writes")
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.migrate.plan import MigrationPlan, ServiceMigration, judge_cluster
-from isvc_operator.migrate.plan_line import Level, PlanLine, blocking, ok, warning
+from isvc.migrate.plan import MigrationPlan, ServiceMigration, judge_cluster
+from isvc.migrate.plan_line import Level, PlanLine, blocking, ok, warning
 
 
 def a_manager(*flags: str) -> dict[str, Any]:

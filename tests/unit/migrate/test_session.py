@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from isvc.migrate.errors import MigrationFailed
+from isvc.migrate.objects import LiveObjects
+from isvc.migrate.session import Session
 from isvc_operator.kube.errors import KubeError, RequestRefused
-from isvc_operator.migrate.errors import MigrationFailed
-from isvc_operator.migrate.objects import LiveObjects
-from isvc_operator.migrate.session import Session
 from tests.support.fakes import FakeKubeApi
 
 NO_WEBHOOK = KubeError(500, "failed calling webhook: connection refused")

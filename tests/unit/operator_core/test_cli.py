@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from isvc_operator.cli import isvc, main
+from isvc.commands import isvc, main
 
 
 def parsed(env: dict[str, str], *argv: str) -> dict[str, object]:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from isvc_operator.cli.log_format import LogFormatter
 from isvc_operator.errors import InvalidSpec, Unexpected
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.limits import LONGEST_BACKOFF_SECONDS, RETRIES_PER_SECOND
 from isvc_operator.manifests import ServiceKey
+from isvc_operator.telemetry.log_format import LogFormatter
 from isvc_operator.telemetry.metrics import Result
 from isvc_operator.telemetry.snapshot import QueueState
 from isvc_operator.worker import Reconciled, Worker

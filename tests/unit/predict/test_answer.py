@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.inference.timing import stages_of
-from isvc_operator.predict.answer import Answer
-from isvc_operator.predict.payload import InferenceProtocol
+from isvc.inference.timing import stages_of
+from isvc.predict.answer import Answer
+from isvc.predict.payload import InferenceProtocol
 
 
 def answer(body: bytes = b'{"predictions": [4]}', status: int = 200, header: str = "") -> Answer:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from isvc_operator.predict.errors import UnusableRequest
-from isvc_operator.predict.payload import File, InferenceProtocol, PredictPayload, of_files, of_json
+from isvc.predict.errors import UnusableRequest
+from isvc.predict.payload import File, InferenceProtocol, PredictPayload, of_files, of_json
 
 CAT = File("", "cat.jpg", b"\xff\xd8")
 TENSOR = {"name": "data", "shape": [1], "datatype": "FP32", "data": [1]}

@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from isvc_operator.predict import send
-from isvc_operator.predict.errors import PredictFailed, UnusableRequest
-from isvc_operator.predict.payload import of_json
-from isvc_operator.predict.send import caller
-from isvc_operator.predict.target import Target
+from isvc.predict import send
+from isvc.predict.errors import PredictFailed, UnusableRequest
+from isvc.predict.payload import of_json
+from isvc.predict.send import caller
+from isvc.predict.target import Target
 from tests.support.scripted_server import Behaviour, Visitor, scripted
 
 PAYLOAD = of_json(b"[1]", None)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.predict import target
-from isvc_operator.predict.errors import PredictFailed, UnusableRequest
-from isvc_operator.predict.payload import InferenceProtocol
-from isvc_operator.predict.target import Target
+from isvc.predict import target
+from isvc.predict.errors import PredictFailed, UnusableRequest
+from isvc.predict.payload import InferenceProtocol
+from isvc.predict.target import Target
 
 HOST = "bert.models.example.com"
 

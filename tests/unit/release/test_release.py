@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from release.__main__ import Refused, main, require_equal
-from release.build import IMAGES
-from release.version import ROOT
+from hack.release.__main__ import Refused, main, require_equal
+from hack.release.build import IMAGES
+from hack.release.version import ROOT
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import data_plane
-import isvc_operator.cli
+import isvc.commands
+import isvc_operator
 import transformer_sdk
-from release.version import ROOT, Mention, current_version, main, mentions, write_version
+from hack.release.version import ROOT, Mention, current_version, main, mentions, write_version
 
 PYPROJECT = '[project]\nname = "isvc-operator"\nversion = "0.1.0"\ndependencies = ["isvc-data-plane[grpc]==0.1.0"]\n'
 # Put together here, or these would be such places themselves.
@@ -51,10 +52,10 @@ def test_every_place_of_the_repository_names_one_version(capsys: pytest.CaptureF
         "manifests/runtimes/isvc-mar.yaml",
         "manifests/runtimes/kserve-torchserve.yaml",
         "operator/src/isvc_operator/__init__.py",
-        "data_plane/__init__.py",
+        "runtime-images/common/src/data_plane/__init__.py",
         "transformer_sdk/__init__.py",
-        "data_plane/pyproject.toml",
-        "operator/src/isvc_operator/cli/templates/transformer/Dockerfile.template",
+        "runtime-images/common/src/data_plane/pyproject.toml",
+        "operator/src/isvc/commands/templates/transformer/Dockerfile.template",
         "runtime-images/mar/Dockerfile",
         "runtime-images/torchserve/Dockerfile",
         "docs/install.md",
@@ -71,7 +72,7 @@ def test_the_packages_name_it(version: str) -> None:
 
 
 def test_isvc_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert isvc_operator.cli.main(["--version"]) == 0
+    assert isvc.commands.main(["--version"]) == 0
     assert capsys.readouterr().out == f"isvc {current_version()}\n"
 
 

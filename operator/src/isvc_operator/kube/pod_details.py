@@ -135,7 +135,7 @@ class PodDetails:
         if known is None or (known.pod, known.attempt) != (failure.pod, failure.attempt):
             pod = next(pod for pod in pods if name_of(pod) == failure.pod)
             known = self._ends[key] = with_probe(failure, await self._events(pod))
-        return replace(failure, cause=known.cause, cure=known.cure)
+        return replace(failure, cause=known.cause, fix=known.fix)
 
     def _spaced(self, stage: str, interval: float) -> float:
         """Return the interval, which is longer if many pods are in that stage."""

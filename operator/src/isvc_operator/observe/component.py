@@ -89,12 +89,12 @@ def component_ready(observed: ComponentObservation, *, was_ready: bool = False) 
 
 
 def explain(failure: PodFailure, log: str) -> str:
-    """Return the whole message: place, exit code, cause, cure, last log lines."""
+    """Return the whole message: place, exit code, cause, fix, last log lines."""
     code = f" ended with exit code {failure.exit_code}" if failure.exit_code is not None else ""
     text = f"{failure.location}{code}: {quoted(failure.cause, LOG_BYTES)}"
-    if failure.cure:
+    if failure.fix:
         separator = "\n" if "\n" in text else "; "
-        text = f"{text.rstrip('.')}{separator}{failure.cure}"
+        text = f"{text.rstrip('.')}{separator}{failure.fix}"
     return _with_log(text, log)
 
 

@@ -39,7 +39,7 @@ _CONFIG_FAILURES = ("CreateContainerConfigError", "CreateContainerError", "RunCo
 class PodFailure:
     """Why a pod does not become ready. ``container`` and ``exit_code`` are None if no container has started.
 
-    ``cause`` is the message of Kubernetes or of the container; ``cure`` is what to do about it. ``previous``: the log
+    ``cause`` is the message of Kubernetes or of the container; ``fix`` is what to do about it. ``previous``: the log
     to read is that of the instance before the last restart. ``attempt`` identifies the instance of the container.
     ``lifetime`` has its start and its end where a probe may have ended it, which only Events say (``observe.probes``).
     """
@@ -47,7 +47,7 @@ class PodFailure:
     reason: str
     pod: str
     cause: str
-    cure: str = ""
+    fix: str = ""
     container: str | None = None
     exit_code: int | None = None
     has_log: bool = False
@@ -186,17 +186,17 @@ def _container_failures(pod: str, status: Mapping[str, Any], *, may_end: bool) -
     state, container = status.get("state", {}), status["name"]
     waiting = state.get("waiting", {})
     if waiting.get("reason") in _PULL_FAILURES:
-        cure = "check the image's name, its registry and imagePullSecrets"
-        yield PodFailure("ImagePullFailed", pod, _message(waiting), cure, container)
+        fix = "check the image's name, its registry and imagePullSecrets"
+        yield PodFailure("ImagePullFailed", pod, _message(waiting), fix, container)
     if waiting.get("reason") in _CONFIG_FAILURES:
-        yield PodFailure("ContainerConfigInvalid", pod, _message(waiting), _config_cure(waiting), container)
+        yield PodFailure("ContainerConfigInvalid", pod, _message(waiting), _config_fix(waiting), container)
     ended = state.get("terminated")
     last = ended or status.get("lastState", {}).get("terminated")
     if last and (last.get("exitCode", 0) != 0 or not may_end):
         yield _crash(pod, container, last, previous=ended is None)
 
 
-def _config_cure(waiting: Mapping[str, Any]) -> str:
+def _config_fix(waiting: Mapping[str, Any]) -> str:
     if "runAsNonRoot" in waiting.get("message", ""):
         return (
             "write a number other than 0 after USER in the image's Dockerfile, or set "
@@ -207,12 +207,12 @@ def _config_cure(waiting: Mapping[str, Any]) -> str:
 
 def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool) -> PodFailure:
     brings_model = container == CONTAINER_INITIALIZER or container.startswith(CONTAINER_MODELCAR)
-    cause, cure = _cause_of_end(pod, container, ended)
+    cause, fix = _cause_of_end(pod, container, ended)
     return PodFailure(
         reason="StorageInitializerFailed" if brings_model else "ServerFailed",
         pod=pod,
         cause=cause,
-        cure=cure,
+        fix=fix,
         container=container,
         exit_code=ended.get("exitCode"),
         has_log=True,
@@ -227,16 +227,16 @@ def _cause_of_end(pod: str, container: str, ended: Mapping[str, Any]) -> tuple[s
     message, code = (ended.get("message") or "").strip(), ended.get("exitCode", 0)
     initializer = container == CONTAINER_INITIALIZER
     if ended.get("reason") == _OUT_OF_MEMORY:
-        cure = "raise resources.limits.memory"
+        fix = "raise resources.limits.memory"
         if initializer:
-            cure = (
+            fix = (
                 f"raise limits.memory in the service's annotation {ANNOTATION_STORAGE_RESOURCES}, "
                 "or memoryLimit of storageInitializer in the ConfigMap inferenceservice-config"
             )
-        return "the container used more memory than its limit", cure
+        return "the container used more memory than its limit", fix
     if code in _SIGNALS and not initializer:
-        cure = f"see whether its liveness or startup probe failed: kubectl describe pod {pod}"
-        return f"{_SIGNALS[code]} ended it" + (f": {message}" if message else ""), cure
+        fix = f"see whether its liveness or startup probe failed: kubectl describe pod {pod}"
+        return f"{_SIGNALS[code]} ended it" + (f": {message}" if message else ""), fix
     return message or ("it left no message" if code else "the server has exited, but should keep running"), ""
 
 
@@ -251,19 +251,19 @@ def _lifetime(ended: Mapping[str, Any]) -> tuple[str, str] | None:
 def _unschedulable(pod: str, message: str) -> PodFailure:
     if claim := re.search(r'persistentvolumeclaim "([^"]+)" not found', message):
         name = claim[1]
-        cure = f"create the PersistentVolumeClaim {name} in the service's namespace, or correct storageUri"
-        return PodFailure("ClaimNotFound", pod, f"PersistentVolumeClaim {name} does not exist", cure)
+        fix = f"create the PersistentVolumeClaim {name} in the service's namespace, or correct storageUri"
+        return PodFailure("ClaimNotFound", pod, f"PersistentVolumeClaim {name} does not exist", fix)
     if "unbound" in message and "PersistentVolumeClaim" in message:
-        cure = "see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one"
-        return PodFailure("ClaimNotBound", pod, message, cure)
+        fix = "see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one"
+        return PodFailure("ClaimNotBound", pod, message, fix)
     if "ReadWriteOncePod" in message:
-        cure = "stop the other pod, or use a claim whose access mode lets several pods read it"
-        return PodFailure("ClaimInUse", pod, message, cure)
+        fix = "stop the other pod, or use a claim whose access mode lets several pods read it"
+        return PodFailure("ClaimInUse", pod, message, fix)
     if "volume node affinity" in message:
-        cure = "run the pod where the claim's volume is (nodeSelector, affinity), or use a volume without node affinity"
-        return PodFailure("ClaimElsewhere", pod, message, cure)
-    cure = "lower resources.requests, correct nodeSelector and tolerations, or add a node"
-    return PodFailure("Unschedulable", pod, message, cure)
+        fix = "run the pod where the claim's volume is (nodeSelector, affinity), or use a volume without node affinity"
+        return PodFailure("ClaimElsewhere", pod, message, fix)
+    fix = "lower resources.requests, correct nodeSelector and tolerations, or add a node"
+    return PodFailure("Unschedulable", pod, message, fix)
 
 
 def _message(waiting: Mapping[str, Any]) -> str:

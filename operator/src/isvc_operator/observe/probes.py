@@ -59,7 +59,7 @@ def with_probe(failure: PodFailure, events: Iterable[Event]) -> PodFailure:
     details = [item for item in checks if item.probe == probe and item.detail]
     detail = max(details, key=lambda item: item.last).detail if details else ""
     cause = f"it was killed after its {probe} probe failed" + (f": {detail}" if detail else "")
-    return replace(failure, cause=cause, cure=_CURES[probe])
+    return replace(failure, cause=cause, fix=_CURES[probe])
 
 
 def _checks(event: Event, container: str | None) -> Iterable[_Check]:

@@ -94,8 +94,8 @@ def _not_accepted(route: Manifest, parent: Mapping[str, str]) -> Iterator[RouteP
         if condition.get("status") == "False":
             reason = one_line(str(condition.get("reason") or "NotAccepted"), LINE_BYTES)
             said = one_line(str(condition.get("message") or condition.get("type")), LINE_BYTES).rstrip(".")
-            cure = f"; {_CURES[reason]}" if reason in _CURES else ""
-            yield RouteProblem(reason, f"{what}: {gateway} reports {reason}: {said}{cure}")
+            fix = f"; {_CURES[reason]}" if reason in _CURES else ""
+            yield RouteProblem(reason, f"{what}: {gateway} reports {reason}: {said}{fix}")
 
 
 def _parents(route: Manifest) -> Iterable[Mapping[str, Any]]:

@@ -31,11 +31,11 @@ def _failure(pod: Pod, cause: str) -> PodFailure | None:
     name = name_of(pod)
     if "Multi-Attach" in cause:
         claims = ", ".join(_claims(pod)) or "of the pod"
-        cure = (
+        fix = (
             f"the claim {claims} is ReadWriteOnce, so only one node at a time can mount it: stop the pod that uses it "
             "there, run both on one node, or use a ReadWriteMany claim"
         )
-        return PodFailure("ClaimInUse", name, cause, cure)
+        return PodFailure("ClaimInUse", name, cause, fix)
     if missing := _QUOTED.search(cause):
         kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing[1]]
         return PodFailure("VolumeNotMounted", name, cause, f"create the {kind} {missing[2]} in the service's namespace")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 from aiohttp import web
 
-from isvc_operator.local.container import LOOPBACK
+from isvc.run.container import LOOPBACK
 
 HOST = "first.default.example.com"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

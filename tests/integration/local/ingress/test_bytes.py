@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from multidict import CIMultiDict
 
-from isvc_operator.local.container import LOOPBACK
+from isvc.run.container import LOOPBACK
 from tests.integration.local.ingress.ends import HOST, Ends, as_sent, echo_raw, status_of, talk
 
 

@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 from multidict import CIMultiDict
 
-from isvc_operator.local.container import LOOPBACK
-from isvc_operator.local.endpoints import Endpoints
-from isvc_operator.local.errors import RunFailed
-from isvc_operator.local.ingress import ingress
-from isvc_operator.local.routes import IngressRoute
+from isvc.run.container import LOOPBACK
+from isvc.run.endpoints import Endpoints
+from isvc.run.errors import RunFailed
+from isvc.run.ingress import ingress
+from isvc.run.routes import IngressRoute
 from tests.integration.local.ingress.ends import HOST, Ends
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.cluster import log_ends
-from isvc_operator.cluster.log_ends import LogEnd, LogEnds, wanted
+from isvc.source import log_ends
+from isvc.source.log_ends import LogEnd, LogEnds, wanted
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_container, a_crashed_pod, a_pod, a_ready_pod, an_initializer, running

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from isvc.source.follow import follow
+from isvc.source.objects import WatchedObjects, kept
 from isvc_operator.api.kinds import kind_named
-from isvc_operator.cluster.objects import WatchedObjects, kept
 from isvc_operator.kube.errors import KubeError
-from isvc_operator.kube.follow import follow
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.kube.watch_session import WatchSession
 from isvc_operator.kube.watching import Collection, OlderState, Watching

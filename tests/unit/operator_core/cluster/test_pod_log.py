@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from isvc_operator.cluster.pod_log import followed_lines, log_lines
+from isvc.source.pod_log import followed_lines, log_lines
+from isvc.view.source import ContainerKey
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest, LogOptions
 from isvc_operator.limits import LOG_LINE_CHARACTERS
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.view.source import ContainerKey
 
 KEY = ContainerKey(service=ServiceKey("models", "bert"), pod="bert-1", container="kserve-container")
 AT = "2026-01-01T12:00:00.123456789Z"

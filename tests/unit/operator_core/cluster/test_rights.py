@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.cluster.rights import NOTES, SHOWN, may_list, rights_of
+from isvc.source.rights import NOTES, SHOWN, may_list, rights_of
 from isvc_operator.kube.requests import ApiRequest
 
 Right = tuple[str, str]  # a verb, and a resource

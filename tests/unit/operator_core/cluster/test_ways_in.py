@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.cluster.ways_in import ProxyTarget, answer_seconds, metrics_place, service_place
+from isvc.source.ways_in import ProxyTarget, answer_seconds, metrics_place, service_place
 from tests.support.builders import a_ready_pod, a_service_body, the_children
 
 POD = "torchserve-predictor-1-a"

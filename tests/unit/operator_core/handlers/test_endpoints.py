@@ -9,9 +9,9 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
+from isvc.run.container import LOOPBACK
 from isvc_operator.errors import ConfigError
 from isvc_operator.handlers.endpoints import serving
-from isvc_operator.local.container import LOOPBACK
 from isvc_operator.telemetry.metrics import Metrics
 from isvc_operator.telemetry.snapshot import Phase, QueueState, Snapshot, WatchState
 from tests.support.ports import free_port

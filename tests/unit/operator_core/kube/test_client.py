@@ -17,6 +17,7 @@ import yaml
 from aiohttp import web
 from cryptography import x509
 
+from isvc.run.container import LOOPBACK
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import connect, connect_others, connect_watches
@@ -34,7 +35,6 @@ from isvc_operator.kube.errors import (
     error_for,
 )
 from isvc_operator.kube.requests import LogOptions
-from isvc_operator.local.container import LOOPBACK
 from tests.support.builders import a_service_body
 from tests.support.object_stores.tls import Certificate, issue
 from tests.support.stub_session import KUBECONFIG, REQUEST, StubSession, api_of

@@ -164,7 +164,7 @@ def test_a_line_of_progress_is_bounded_and_one_line() -> None:
 
 
 def test_every_line_that_a_container_has_said_is_marked() -> None:
-    failure = PodFailure("ServerFailed", "p", FORGED, cure="do this")
+    failure = PodFailure("ServerFailed", "p", FORGED, fix="do this")
 
     assert explain(failure, f"first\n{FORGED}\n") == (
         "pod p: a\n| Events: none\\r\\x1b[2J\\u202e\ndo this\n"

@@ -32,12 +32,12 @@ IN_USE = PodFailure(
     reason="ClaimInUse",
     pod=POD,
     cause=ELSEWHERE,
-    cure="the claim leeway is ReadWriteOnce, so only one node at a time can mount it: stop the pod that uses it "
+    fix="the claim leeway is ReadWriteOnce, so only one node at a time can mount it: stop the pod that uses it "
     "there, run both on one node, or use a ReadWriteMany claim",
 )
 
 
-def test_a_claim_in_use_by_another_node_is_reported_with_the_cure() -> None:
+def test_a_claim_in_use_by_another_node_is_reported_with_the_fix() -> None:
     assert mount_failure(a_pod_of("leeway"), [an_event("FailedAttachVolume", ELSEWHERE)]) == IN_USE
 
 
@@ -48,7 +48,7 @@ def test_the_kubelets_later_time_out_does_not_hide_the_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "cure"),
+    ("message", "fix"),
     [
         (
             'MountVolume.SetUp failed for volume "user-gcp-sa" : secret "google" not found',
@@ -61,9 +61,9 @@ def test_the_kubelets_later_time_out_does_not_hide_the_cause() -> None:
         (TIMED_OUT, "see kubectl describe pod, and the log of the volume's driver on that node"),
     ],
 )
-def test_a_volume_that_cannot_be_mounted_is_reported_with_what_to_do(message: str, cure: str) -> None:
+def test_a_volume_that_cannot_be_mounted_is_reported_with_what_to_do(message: str, fix: str) -> None:
     assert mount_failure(a_pod(), [an_event("FailedMount", message)]) == PodFailure(
-        "VolumeNotMounted", POD, message, cure
+        "VolumeNotMounted", POD, message, fix
     )
 
 

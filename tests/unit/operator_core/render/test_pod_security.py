@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from isvc.run.documents import parse_documents
+from isvc.run.files import read_runtimes
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig
-from isvc_operator.local.documents import parse_documents
-from isvc_operator.local.files import read_runtimes
 from isvc_operator.render.deployment import build_deployment
 from tests.support.builders import a_resolved, a_service, the_children
 

@@ -12,9 +12,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from isvc.run.container import LOOPBACK
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube.calls import observing
-from isvc_operator.local.container import LOOPBACK
 from isvc_operator.telemetry.tracing import OpenTelemetryTracer, Tracer, otlp_tracer
 from tests.support.builders import a_runtime_body, a_service_body
 from tests.support.fakes import Seconds

@@ -1,4 +1,4 @@
-"""A diagnosis names the right cause first, with its evidence and its cure."""
+"""A diagnosis names the right cause first, with its evidence and its fix."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from isvc.view.diagnosis import Finding, diagnose
+from isvc.view.service import view_of
+from isvc.view.source import Related
+from isvc.view.values import HealthStatus
 from isvc_operator.observe.pods import PodFailure
-from isvc_operator.view.diagnosis import Finding, diagnose
-from isvc_operator.view.service import view_of
-from isvc_operator.view.source import Related
-from isvc_operator.view.values import HealthStatus
 from tests.support.builders import (
     NOW,
     a_container,
@@ -39,7 +39,7 @@ def test_the_first_cause_is_that_of_the_pod(pod: dict[str, Any], failure: PodFai
 
     first, *others = diagnosis.findings
     assert (first.reason, first.cause, first.location) == (failure.reason, failure.cause, failure.location)
-    assert first.cure
+    assert first.fix
     assert (diagnosis.healthy, others) == (False, [])
 
 
@@ -50,7 +50,7 @@ def test_the_first_cause_is_that_of_the_pods_events(
     related = a_related(pod, deployment=a_deployment(available=0), events=events)
 
     (first,) = found(related)
-    assert (first.reason, first.cause, first.cure) == (failure.reason, failure.cause, failure.cure)
+    assert (first.reason, first.cause, first.fix) == (failure.reason, failure.cause, failure.fix)
     assert any(failure.cause in item.get("message", "") for item in related.service["status"]["conditions"])
 
 
@@ -77,7 +77,7 @@ def test_the_first_cause_is(related: Related, reason: str) -> None:
     diagnosis = diagnose(view_of(related))
 
     assert (diagnosis.findings[0].reason, diagnosis.healthy) == (reason, False)
-    assert diagnosis.findings[0].cure
+    assert diagnosis.findings[0].fix
 
 
 def test_a_service_that_serves_is_healthy() -> None:
@@ -94,7 +94,7 @@ def test_a_service_that_serves_without_some_settings_is_healthy_and_says_so() ->
         Finding(
             reason="FieldsIgnored",
             cause="Ignored: spec.predictor.model.storageURl",
-            cure="correct or remove these fields",
+            fix="correct or remove these fields",
             evidence=[],
         )
     ]
@@ -107,7 +107,7 @@ def test_a_component_without_pods_is_named_of_a_service_that_is_ready() -> None:
     diagnosis = diagnose(view_of(replace(related, pods=())))
     assert diagnosis.healthy
     (finding,) = diagnosis.findings
-    assert (finding.reason, finding.cause, finding.cure) == (
+    assert (finding.reason, finding.cause, finding.fix) == (
         "ScaledToZero",
         "the predictor torchserve-predictor is scaled to zero: it has no pod that serves requests",
         "let its autoscaler add pods, or kubectl scale deployment torchserve-predictor --replicas=1",

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from isvc.view.runtime import runtime_of
+from isvc.view.shapes import well_formed
+from isvc.view.source import Related
+from isvc.view.values import RuntimeView
 from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_YIELDS
-from isvc_operator.view.runtime import runtime_of
-from isvc_operator.view.shapes import well_formed
-from isvc_operator.view.source import Related
-from isvc_operator.view.values import RuntimeView
 from tests.support.builders import a_format, a_runtime_body, a_service_body
 
 SERVES = "serves model format 'pytorch' with protocol v1"

@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.limits import MESSAGE_BYTES, SEEN_ITEMS, SEEN_PODS
-from isvc_operator.observe.component import explain
-from isvc_operator.observe.pods import PodFailure
-from isvc_operator.view.json_shape import as_json
-from isvc_operator.view.service import view_of
-from isvc_operator.view.source import Related
-from isvc_operator.view.values import (
+from isvc.view.json_shape import as_json
+from isvc.view.service import view_of
+from isvc.view.source import Related
+from isvc.view.values import (
     ComponentView,
     ContainerState,
     ContainerView,
@@ -30,6 +27,9 @@ from isvc_operator.view.values import (
     RuntimeView,
     ServiceView,
 )
+from isvc_operator.limits import MESSAGE_BYTES, SEEN_ITEMS, SEEN_PODS
+from isvc_operator.observe.component import explain
+from isvc_operator.observe.pods import PodFailure
 from tests.support.builders import (
     EARLIER,
     NOW,
@@ -89,7 +89,7 @@ def test_a_service_that_serves() -> None:
                             ContainerView(
                                 name="storage-initializer",
                                 purpose=Purpose.STORAGE,
-                                state=ContainerState.ENDED,
+                                state=ContainerState.TERMINATED,
                                 reason="Completed",
                                 exit_code=0,
                             ),
@@ -104,7 +104,7 @@ def test_a_service_that_serves() -> None:
                 ],
             )
         ],
-        way=[
+        request_path=[
             Hop(name="torchserve.models.example.com", kind="Ingress", target="torchserve-predictor"),
             Hop(name="torchserve-predictor", kind="predictor"),
         ],
@@ -139,8 +139,8 @@ def test_a_failing_pod_is_seen_with_the_words_of_the_condition(pod: dict[str, An
         failure.location,
         failure.exit_code,
     )
-    assert failure.cure in found.cure
-    assert found.cure
+    assert failure.fix in found.fix
+    assert found.fix
     assert found.log == ("first line\nlast line" if failure.has_log else "")
     assert ready_condition(service) == (failure.reason, explain(failure, found.log))
     assert service.health is service.components[0].health is service.components[0].pods[0].health is HealthStatus.FAILED
@@ -165,7 +165,7 @@ def test_a_volume_that_is_not_mounted_is_seen_by_its_events() -> None:
     assert service.failure == Failure(
         reason="VolumeNotMounted",
         cause=message,
-        cure="create the Secret keys in the service's namespace",
+        fix="create the Secret keys in the service's namespace",
         location=f"pod {POD}",
     )
 
@@ -178,7 +178,7 @@ def test_a_spec_that_cannot_be_served_is_seen_as_in_the_condition() -> None:
     assert service.failure == Failure(
         reason="NoSupportingRuntime",
         cause=message,
-        cure="correct modelFormat.name or protocolVersion, or install a runtime that serves them",
+        fix="correct modelFormat.name or protocolVersion, or install a runtime that serves them",
     )
     assert service.components[0].failure == service.failure
 
@@ -221,7 +221,7 @@ def test_a_service_that_is_deleted_is_ending() -> None:
 
     service = view_of(replace(related, service={**related.service, "metadata": metadata}))
 
-    assert (service.health, service.failure) == (HealthStatus.ENDING, None)
+    assert (service.health, service.failure) == (HealthStatus.TERMINATING, None)
 
 
 def test_pods_of_an_older_template_come_last_and_are_not_current() -> None:
@@ -233,7 +233,7 @@ def test_pods_of_an_older_template_come_last_and_are_not_current() -> None:
 
     assert [(pod.name, pod.current, pod.health) for pod in pods] == [
         ("new", True, HealthStatus.STARTING),
-        ("leaving", False, HealthStatus.ENDING),
+        ("leaving", False, HealthStatus.TERMINATING),
         ("old", False, HealthStatus.READY),
     ]
 
@@ -255,7 +255,7 @@ def test_what_is_seen_is_json() -> None:
 
     assert json.loads(json.dumps(shown)) == shown
     assert shown["failure"]["exitCode"] == 1
-    assert shown["components"][0]["pods"][0]["containers"][1]["state"] == "Ended"
+    assert shown["components"][0]["pods"][0]["containers"][1]["state"] == "Terminated"
 
 
 # --- whatever the objects are ------------------------------------------------------------------------

@@ -1,0 +1,293 @@
+"""``isvc bench``: send requests to a server or a service, and say how long the responses took."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from isvc.bench.errors import Unreachable
+from isvc.commands.body import read_body
+from isvc.commands.cluster import ClusterFlags, cluster_flags, refuse_credentials
+from isvc.commands.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
+from isvc.commands.names import ServiceName
+from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line, write_table
+from isvc.commands.values import PositiveNumber, Text, WholeNumber, refuse
+from isvc.run.errors import RunFailed, UnusableInput
+from isvc_operator.limits import BENCH_BODY_BYTES, BENCH_CONNECTIONS, BENCH_RATE, BENCH_REQUESTS, BENCH_SECONDS
+
+if TYPE_CHECKING:
+    import ssl
+
+    from isvc.bench.plan import AddressedRequest, LoadPlan, Responses
+
+_ADDRESS = re.compile(r"[0-9.]+|localhost")
+_BAR = 40
+_BUSY = 0.9  # of a core: more than that of a client, which has one, and it was probably the slower side
+_WAITED_MS = 1.0
+
+
+@dataclass(frozen=True)
+class _Flags:
+    """What is asked for, as the flags have it."""
+
+    cluster: ClusterFlags
+    data: str | None
+    method: str | None
+    headers: tuple[str, ...]
+    model: str | None
+    address: str | None
+    url: str | None
+    timeout: float
+    cacert: str | None
+    insecure: bool
+
+
+@click.command(short_help="measure how fast a server or a service responds")
+@click.argument("target", type=ServiceName(or_url=True), metavar="URL|NAME")
+@click.option(
+    "-c",
+    "--connections",
+    type=WholeNumber(1, BENCH_CONNECTIONS),
+    metavar="N",
+    help="connections, each with one request at a time (default: 16; with --rate: as many as it takes, up to 256)",
+)
+@click.option(
+    "-t",
+    "--time",
+    "seconds",
+    type=PositiveNumber(BENCH_SECONDS),
+    default=10,
+    metavar="SECONDS",
+    help=f"for how long requests are sent, at most {BENCH_SECONDS} (default: 10)",
+)
+@click.option(
+    "-r",
+    "--rate",
+    type=PositiveNumber(BENCH_RATE),
+    metavar="N",
+    help=f"requests a second, at most {BENCH_RATE}, sent whatever comes back (default: a closed loop)",
+)
+@click.option(
+    "--requests",
+    type=WholeNumber(1, BENCH_REQUESTS),
+    default=BENCH_REQUESTS,
+    metavar="N",
+    help=f"requests at most (default: {BENCH_REQUESTS:,})",
+)
+@click.option(
+    "--timeout",
+    type=PositiveNumber(BENCH_SECONDS),
+    default=30,
+    metavar="SECONDS",
+    help="time until a request counts as failed (default: 30)",
+)
+@click.option("-d", "--data", metavar="TEXT|@FILE", help="body of each request; @FILE reads a file")
+@click.option("-X", "--method", type=Text(), metavar="METHOD", help="with URL (default: POST with a body, else GET)")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME:VALUE", help="may be repeated; Host as well")
+@click.option("--model", type=Text(), metavar="NAME", help="with NAME: model (default: the service's only one)")
+@click.option(
+    "--address", type=Text(), metavar="HOST[:PORT]", help="with NAME: ingress (default: the address it has published)"
+)
+@click.option(
+    "--url", type=Text(), metavar="URL", help="with NAME: use no cluster, but this ingress (isvc run's) or service"
+)
+@click.option("--cacert", metavar="FILE", help="certificates to trust (default: those of the system)")
+@click.option("-k", "--insecure", is_flag=True, help="with URL and https: accept any certificate")
+@cluster_flags
+@output_flag
+def command(
+    *,
+    target: str,
+    connections: int | None,
+    seconds: float,
+    rate: float | None,
+    requests: int,
+    output: OutputFormat,
+    **flags: Any,
+) -> int:
+    """Send the same request to URL, or to the InferenceService NAME, and print how long the responses took.
+
+    Of a service, the address, the protocol and the model are found, and without --data a request is made from what the
+    model says of its inputs.
+
+    Without --rate, each connection sends its next request when it has its response. With --rate, requests are sent when
+    they are due, and the time of a request counts from then, so a server that stalls is not spared (no coordinated
+    omission). The exit code is 1 if a request failed.
+
+    Ctrl-C ends the run, and prints what was measured until then.
+    """
+    import asyncio
+
+    from isvc.bench.load import run
+    from isvc.bench.plan import LoadPlan
+    from isvc.bench.summary import document
+
+    given = _Flags(**flags)
+    _check(target, given)
+    request = _of_url(target, given) if _is_url(target) else asyncio.run(_of_service(target, given))
+    plan = LoadPlan(
+        connections=connections or (256 if rate else 16),
+        seconds=seconds,
+        requests=requests,
+        rate=rate or 0,
+        timeout=given.timeout,
+    )
+    sent = request.target()
+    if sys.stderr.isatty():
+        write_line(Styled(f"sending requests for {seconds:g} s at most …", Style.FAINT), stream=sys.stderr)
+    try:
+        seen = run(sent, plan, tls=_tls(given) if sent.is_tls else None)
+    except Unreachable as error:
+        raise RunFailed(str(error)) from error
+    if output is OutputFormat.TEXT:
+        _write(f"{request.method} {sent.url}", plan, seen)
+    else:
+        write_data(document(sent.url, plan, seen), output)
+    if seen.interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if seen.failed or not seen.answered else 0
+
+
+def _is_url(target: str) -> bool:
+    return "://" in target
+
+
+def _check(target: str, given: _Flags) -> None:
+    """Raise UsageError for flags that would have no effect, and for a URL that does not begin like one."""
+    if _is_url(target):
+        why = "is of a service: leave it out, or give a NAME."
+        refuse(why, model=given.model, address=given.address, url=given.url, namespace=given.cluster.namespace)
+        refuse_credentials(why)
+        return
+    if _ADDRESS.fullmatch(target):
+        raise click.UsageError(f"{target!r} is no service's name; begin a URL with http:// or https://.")
+    refuse("is for a URL: a service is asked by POST. Leave it out.", method=given.method)
+    refuse("is for a URL: leave it out, or name the service's authority with --cacert.", insecure=given.insecure)
+    if given.url:
+        why = "is of a service in a cluster: leave it out, or --url."
+        refuse(why, address=given.address)
+        refuse_credentials(why)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is sent again and again."""
+
+    url: str
+    method: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    def target(self) -> AddressedRequest:
+        from isvc.bench.plan import target
+
+        return target(self.url, method=self.method, headers=self.headers, body=self.body)
+
+
+def _of_url(url: str, flags: _Flags) -> _Request:
+    method = (flags.method or ("GET" if flags.data is None else "POST")).upper()
+    if not method.isalpha():
+        raise UnusableInput(f"{method!r} is not a method of HTTP")
+    headers = {"Content-Type": "application/json"} if flags.data is not None else {}
+    return _Request(url, method, _with(headers, flags.headers), _body(flags.data))
+
+
+async def _of_service(name: str, flags: _Flags) -> _Request:
+    """Find where a service answers, and what its model takes, as `isvc predict` does."""
+    from isvc.predict.cluster import find_service, find_target
+    from isvc.predict.payload import of_json
+    from isvc.predict.send import caller
+    from isvc.predict.target import declared_protocol, of_url
+
+    if flags.url:
+        found = of_url(flags.url, name, flags.cluster.namespace or "default", None)
+    else:
+        async with flags.cluster.connect() as (api, namespace):
+            manifest = await find_service(api, namespace, name)
+            protocol = declared_protocol(manifest)
+            found = replace(await find_target(api, manifest, flags.address), protocol=protocol)
+    async with caller(found, flags.timeout, flags.cacert) as service:
+        model = flags.model or await service.model(name)
+        payload = (
+            await service.sample(model) if flags.data is None else of_json(_body(flags.data), None, found.protocol)
+        )
+    headers = {"Content-Type": payload.content_type, **found.headers()}
+    return _Request(f"{found.url}{payload.protocol.path(model)}", "POST", _with(headers, flags.headers), payload.body)
+
+
+def _with(headers: Mapping[str, str], given: Sequence[str]) -> dict[str, str]:
+    """Add the headers that are given, which replace those of the same name."""
+    added = dict(_header(text) for text in given)
+    names = {name.lower() for name in added}
+    return {name: value for name, value in headers.items() if name.lower() not in names} | added
+
+
+def _body(data: str | None) -> bytes:
+    if data is None or not data.startswith("@"):
+        return (data or "").encode()
+    return read_body(data[1:], BENCH_BODY_BYTES)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise UnusableInput(f"{text!r} cannot be a header; write NAME: VALUE")
+    return name.strip(), value.strip()
+
+
+def _tls(flags: _Flags) -> ssl.SSLContext:
+    import ssl
+
+    from isvc.tls import trusting
+
+    try:
+        context = trusting(flags.cacert)
+    except OSError as error:
+        raise UnusableInput(f"--cacert {flags.cacert}: {error}; give a file with PEM certificates") from error
+    if flags.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _write(title: str, plan: LoadPlan, seen: Responses) -> None:
+    from isvc.bench.summary import summarize
+
+    found = summarize(seen)
+    how = f"{plan.rate:g} requests a second" if plan.rate else f"{plan.connections} connections"
+    write_line(Styled(title, Style.STRONG), f"({how})")
+    write_line(f"{found.answered:,} responses in {found.seconds:.1f} s, {found.requests_per_s:,.1f} a second")
+    failures = {
+        **{f"status {status}": count for status, count in seen.statuses.items() if not 200 <= status < 300},
+        **seen.errors,
+        "not sent: no connection was free": seen.unsent,
+    }
+    for what, count in failures.items():
+        if count:
+            write_line(Styled(f"{count:,} failed:", Style.ERROR), what)
+    if seen.interrupted:
+        write_line(Styled("interrupted: this is what was measured until then", Style.WARNING))
+    if not found.answered:
+        return
+    write_line("")
+    names = {"mean": found.mean, "min": found.least, **{f"p{share:g}": ms for share, ms in found.percentiles.items()}}
+    times = {**names, "max": found.most}
+    write_table(["LATENCY", *times], [["ms", *(f"{value:.2f}" for value in times.values())]])
+    write_line("")
+    highest = max(count for _, count in found.histogram)
+    rows = [[f"{bound:g} ms", f"{count:,}", "█" * round(_BAR * count / highest)] for bound, count in found.histogram]
+    write_table(["UP TO", "RESPONSES", ""], rows)
+    write_line("")
+    cores = f"{found.client_cores:.2f} cores, {found.client_cpu_us:.0f} µs for each request"
+    write_line(Styled(f"this client used {cores}", Style.FAINT))
+    if found.client_cores > _BUSY:
+        write_line(Styled("it was busy all the time: the server may be faster than this", Style.WARNING))
+    if found.late_p99 > _WAITED_MS:
+        write_line(
+            Styled(f"1 % of the requests were sent {found.late_p99:.1f} ms late or more; that counts", Style.FAINT)
+        )

@@ -1,0 +1,59 @@
+"""``isvc diagnose``: why a service does not serve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from isvc.commands.cluster import ClusterFlags, cluster_flags
+from isvc.commands.exit_codes import EXIT_FAILED
+from isvc.commands.names import ServiceName
+from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line
+
+if TYPE_CHECKING:
+    from isvc.view.diagnosis import Diagnosis
+
+
+@click.command(short_help="say why a service does not serve, and what to do")
+@click.argument("name", type=ServiceName())
+@cluster_flags
+@output_flag
+def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
+    """Say why a service does not serve: one cause first, with its evidence and what to do about it.
+
+    What else is worth knowing comes after it. The exit code is 0 if the service serves and nothing has failed, else 1.
+    """
+    import asyncio
+
+    from isvc.view.json_shape import as_json
+
+    diagnosis = asyncio.run(_diagnosis(cluster, name))
+    if output is OutputFormat.TEXT:
+        _write(diagnosis)
+    else:
+        write_data(as_json(diagnosis), output)
+    return 0 if diagnosis.healthy else EXIT_FAILED
+
+
+async def _diagnosis(cluster: ClusterFlags, name: str) -> Diagnosis:
+    from isvc.commands.seen.reading import seen, services_of
+    from isvc.view.diagnosis import diagnose
+    from isvc_operator.manifests import ServiceKey
+
+    async with services_of(cluster) as (source, namespace):
+        return diagnose(seen(source, ServiceKey(namespace, name)))
+
+
+def _write(diagnosis: Diagnosis) -> None:
+    from isvc.commands.seen.lines import finding_lines, health_cell
+
+    write_line(
+        Styled(diagnosis.name, Style.STRONG), f"in namespace {diagnosis.namespace}:", health_cell(diagnosis.health)
+    )
+    if not diagnosis.findings:
+        write_line("Nothing is wrong.")
+    for finding in diagnosis.findings:
+        write_line("")
+        for line in finding_lines(finding):
+            write_line(*line)

@@ -1,0 +1,89 @@
+"""``isvc diff``: what applying files would change in a cluster, and what the operator would then change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from isvc.commands.cluster import ClusterFlags, cluster_flags
+from isvc.commands.exit_codes import EXIT_FAILED
+from isvc.commands.files import files_argument
+from isvc.commands.names import Namespace
+from isvc.commands.output import OutputFormat, Style, Styled, output_flag, stderr_note, write_data, write_line
+
+if TYPE_CHECKING:
+    from isvc.diff.changes import Change
+
+_STYLES = {"+": Style.OK, "-": Style.ERROR, "@": Style.FAINT, "!": Style.WARNING}
+
+
+@click.command(short_help="say what applying files would change in a cluster")
+@files_argument
+@cluster_flags
+@click.option(
+    "--home",
+    default="isvc-system",
+    type=Namespace(),
+    metavar="NAME",
+    help="the operator's own namespace, with inferenceservice-config (default: isvc-system)",
+)
+@output_flag
+def command(*, files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: OutputFormat) -> int:
+    """Say what applying FILE would change of services and runtimes, and what the operator would then change.
+
+    FILE is YAML with services and what they are made from; a folder of such files, or - for the standard input. Nothing
+    is changed: the API server is asked by dry runs.
+
+    Exit code 0: nothing differs; 1: something does; 2: there is an error.
+    """
+    import asyncio
+
+    return asyncio.run(_diff(files, cluster, home, output))
+
+
+async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: OutputFormat) -> int:
+    import time
+
+    from isvc.diff.errors import NotForeseen
+    from isvc.diff.foresee import Foresight
+    from isvc.run.documents import NO_OBJECT, Documents, ignored_lines, parse_documents
+    from isvc.run.errors import UnusableInput
+    from isvc.run.files import read_files
+    from isvc_operator.kube.discovery import Discovery
+    from isvc_operator.kube.errors import KubeError
+    from isvc_operator.kube.objects import ObjectReader
+    from isvc_operator.text import one_line
+
+    texts = read_files(files)
+    if parse_documents(texts, cluster.namespace or "default") == Documents():  # before the cluster is asked
+        raise UnusableInput(NO_OBJECT)
+    changes: list[Change] = []
+    notes: list[str] = []
+    try:
+        async with cluster.connect() as (api, namespace):
+            given = parse_documents(texts, namespace)
+            notes += (one_line(line.text) for line in ignored_lines(given))
+            reader, discovery = ObjectReader(api, time.monotonic), Discovery(api, time.monotonic)
+            async for change in Foresight(api, reader, discovery, home, notes).changes(given):
+                changes.append(change)
+                if output is OutputFormat.TEXT:
+                    _write(change)
+    except KubeError as error:
+        raise NotForeseen(str(error)) from error
+    finally:
+        for note in notes:
+            stderr_note(note)
+    if output is not OutputFormat.TEXT:
+        write_data({"differs": bool(changes), "changes": [change.as_data() for change in changes]}, output)
+    return EXIT_FAILED if changes else 0
+
+
+def _write(change: Change) -> None:
+    if change.lines[0].startswith("!"):
+        write_line(Styled(f"{change.kind} {change.namespace}/{change.name} (after {change.actor})", Style.STRONG))
+    for number, line in enumerate(change.lines):
+        is_head = number < 2 and line.startswith(("---", "+++"))
+        style = Style.STRONG if is_head else _STYLES.get(line[:1])
+        write_line(Styled(line, style) if style else line)

@@ -1,0 +1,94 @@
+"""``isvc inspect``: say what an archive, a folder or a bucket holds, and what the runtimes would say of it.
+
+The storage-initializer looks, as a process of its own: the two know nothing of each other but this command line, as
+when a pod or `isvc run` downloads a model.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Final
+
+import click
+
+from isvc.commands.exit_codes import EXIT_FAILED
+from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line, write_table
+from isvc.run.errors import RunFailed, UnusableInput
+
+_PROGRAM = "storage_initializer.inspection"
+_MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_USAGE = (2, 3)  # of its exit codes: the source is not written as one
+
+
+@click.command(short_help="look into an archive, a folder or a bucket")
+@click.argument("source", metavar="SOURCE")
+@output_flag
+def command(*, source: str, output: OutputFormat) -> int:
+    """Say which models, versions and handlers SOURCE holds, and what the runtimes would say of them.
+
+    SOURCE is an archive, a folder as it is on a claim, or a URI: s3://, gs://, hf://, https://. Credentials come from
+    the environment, as for the storage-initializer. Of an archive in a bucket only the parts that tell are read.
+    """
+    if source.startswith("pvc://"):
+        raise UnusableInput(f"{source} is a claim of a cluster; name a folder with a copy of it")
+    if "://" not in source and not os.path.lexists(source):
+        raise UnusableInput(f"{source} does not exist; name an archive, a folder or a URI")
+    found = _look(source)
+    if output is OutputFormat.TEXT:
+        _write(found)
+    else:
+        write_data(found, output)
+    return EXIT_FAILED if found["problems"] else 0
+
+
+def _look(source: str) -> dict[str, Any]:
+    import json
+    import subprocess
+    import sys
+
+    from isvc.extras import advice
+
+    # -P: the working folder may be what is inspected, and a stranger's.
+    done = subprocess.run([sys.executable, "-P", "-m", _PROGRAM, "--", source], capture_output=True, check=False)
+    if done.returncode:
+        message = (done.stderr.decode(errors="replace").strip().splitlines() or ["no reason was given"])[-1]
+        if (missing := _MISSING.match(message)) and (line := advice(missing[1])):
+            raise UnusableInput(f"{source}: {line}")
+        raise (UnusableInput if done.returncode in _USAGE else RunFailed)(message)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def _write(found: dict[str, Any]) -> None:
+    from model_archive.text import format_size
+
+    settings = found["configuration"]
+    files = "1 file" if found["files"] == 1 else f"{found['files']} files"
+    write_line(Styled(found["source"], Style.STRONG), f"{files}, {format_size(found['bytes'])}")
+    if settings is not None:
+        write_line(f"config/config.properties: {', '.join(settings) or 'no setting'}")
+    if archives := found["archives"]:
+        write_line("")
+        header = ["ARCHIVE", "MODEL", "VERSION", "HANDLER", "SIZE", "UNPACKED", "SERVED", "REQUIREMENTS"]
+        write_table(header, [_row(archive, format_size) for archive in archives])
+    if models := found["models"]:
+        write_line("")
+        write_table(["MODEL FILE", "SIZE"], [[model["path"], format_size(model["bytes"])] for model in models])
+    if problems := found["problems"]:
+        write_line("")
+        for problem in problems:
+            write_line(Styled("problem:", Style.ERROR), problem)
+
+
+def _row(archive: dict[str, Any], format_size: Any) -> list[str]:
+    return [
+        archive["path"],
+        archive.get("model", "?"),
+        archive.get("version", "?"),
+        archive.get("handler", "?"),
+        format_size(archive["bytes"]),
+        format_size(archive["unpackedBytes"]) if archive["files"] else "?",
+        "yes" if archive["served"] else "no",
+        ", ".join(archive["requirements"]) or "none",
+    ]

@@ -1,0 +1,248 @@
+"""Services as lines of cells: a table, a tree, one line for each change. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from isvc.commands.output import Cell, Style, Styled
+from isvc.view.diagnosis import Finding
+from isvc.view.values import (
+    ComponentView,
+    ContainerState,
+    ContainerView,
+    DownloadProgress,
+    Failure,
+    HealthStatus,
+    PodView,
+    ServiceView,
+)
+from isvc_operator.text import one_line
+
+Line = Sequence[Cell]
+
+HEADER: Final = ("NAME", "HEALTH", "STAGE", "PODS", "AGE", "URL OR CAUSE")
+_STYLES: Final = {
+    HealthStatus.READY: Style.OK,
+    HealthStatus.STARTING: Style.WARNING,
+    HealthStatus.FAILED: Style.ERROR,
+    HealthStatus.STOPPED: Style.FAINT,
+    HealthStatus.TERMINATING: Style.FAINT,
+}
+_BAR: Final = 20  # characters
+_STAGE: Final = 40  # bytes of a reason
+_CAUSE: Final = 160  # bytes of a cause in a line
+_UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+def row(service: ServiceView, now: datetime, *, with_namespace: bool) -> list[Cell]:
+    """Return the row of a service below HEADER, which NAMESPACE comes before if there are several."""
+    wanted = sum(item.wanted for item in service.components)
+    available = sum(item.available for item in service.components)
+    return [
+        *([service.namespace] if with_namespace else []),
+        service.name,
+        health_cell(service.health),
+        one_line(_stage(service), _STAGE),
+        f"{available}/{wanted}",
+        age(service.created_at, now),
+        _summary(service),
+    ]
+
+
+def table(
+    services: Sequence[ServiceView], now: datetime, *, with_namespace: bool
+) -> tuple[list[str], list[list[Cell]]]:
+    """Return the header and the rows of services."""
+    header = [*(["NAMESPACE"] if with_namespace else []), *HEADER]
+    return header, [row(service, now, with_namespace=with_namespace) for service in services]
+
+
+def change(service: ServiceView, now: datetime) -> Line:
+    """Return one line that tells how a service is now."""
+    return [
+        now.strftime("%H:%M:%S"),
+        f"{service.namespace}/{service.name}",
+        health_cell(service.health),
+        *_some(_stage(service)),
+        _summary(service),
+    ]
+
+
+def one_service(service: ServiceView, now: datetime, *, with_history: bool) -> Iterator[Line]:
+    """Yield the lines of a service: the tree, and the history if it is asked for."""
+    yield from tree(service, now)
+    if with_history:
+        yield from history_lines(service)
+
+
+def tree(service: ServiceView, now: datetime) -> Iterator[Line]:
+    """Yield the lines of a service: its components, their pods, and the containers of these."""
+    yield [Styled(service.name, Style.STRONG), f"in namespace {service.namespace}", health_cell(service.health)]
+    facts = {
+        "url": service.url,
+        "runtime": f"{service.runtime.name}: {service.runtime.why}".rstrip(": ") if service.runtime else "",
+        "age": age(service.created_at, now),
+        "path": _request_path(service),
+    }
+    for name, text in facts.items():
+        if text:
+            yield ["  ", Styled(f"{name:8}", Style.FAINT), one_line(text)]
+    for index, component in enumerate(service.components):
+        yield from _component(component, now, last=index == len(service.components) - 1)
+    if service.failure:
+        yield [""]
+        yield from finding_lines(service.failure)
+
+
+def history_lines(service: ServiceView) -> Iterator[Line]:
+    """Yield the history, each entry with the time that has passed since the service was created."""
+    yield [""]
+    for moment in service.history:
+        times = f" ({moment.count} times)" if moment.count > 1 else ""
+        since = age(service.created_at, _time(moment.at)) if service.created_at else ""
+        yield [
+            Styled(f"{one_line(moment.at)[:19]} {'+' + since:>7}", Style.FAINT),
+            one_line(moment.about),
+            Styled(one_line(moment.reason), Style.WARNING if moment.warning else Style.STRONG),
+            one_line(moment.message, _CAUSE) + times,
+        ]
+
+
+def finding_lines(finding: Failure) -> Iterator[Line]:
+    """Yield the reason, the cause, the place, the evidence, the last log lines and the fix."""
+    yield [_label("reason", Style.ERROR), one_line(finding.reason)]
+    yield [_label("cause", Style.ERROR), _paragraph(finding.cause)]
+    if finding.location:
+        code = f" (exit code {finding.exit_code})" if finding.exit_code is not None else ""
+        yield [_label("where", Style.STRONG), finding.location + code]
+    for index, text in enumerate(finding.evidence if isinstance(finding, Finding) else ()):
+        yield [_label("" if index else "evidence", Style.STRONG), one_line(text)]
+    for index, text in enumerate(finding.log.strip().splitlines()):
+        yield [_label("" if index else "log", Style.STRONG), f"| {text}"]
+    if finding.fix:
+        yield [_label("fix", Style.OK), finding.fix]
+
+
+def _label(text: str, style: Style) -> Styled:
+    return Styled(f"{text:9}", style)
+
+
+def _time(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _paragraph(text: str) -> str:
+    return "\n          ".join(text.strip().splitlines())
+
+
+def age(since: str, now: datetime) -> str:
+    """Return how long ago a time was, in its two largest units."""
+    try:
+        at = _time(since)
+    except ValueError:
+        return ""
+    seconds = max(0, int((now - at).total_seconds()))
+    largest = next((index for index, (unit, _) in enumerate(_UNITS) if seconds >= unit), len(_UNITS) - 1)
+    parts: list[str] = []
+    for unit, name in _UNITS[largest : largest + 2]:
+        count, seconds = divmod(seconds, unit)
+        if count or not parts:
+            parts.append(f"{count}{name}")
+    return "".join(parts)
+
+
+def _component(component: ComponentView, now: datetime, *, last: bool) -> Iterator[Line]:
+    branch, rest = ("└─", "   ") if last else ("├─", "│  ")
+    counts = f"{component.available} of {component.wanted} available"
+    share = f", {component.traffic} % of requests" if component.traffic not in (None, 100) else ""
+    stage = component.stage if component.health is not HealthStatus.READY else ""
+    yield [branch, component.kind, component.name, health_cell(component.health), *_some(stage), f"({counts}{share})"]
+    for index, pod in enumerate(component.pods):
+        yield from _pod(pod, now, rest, last=index == len(component.pods) - 1)
+
+
+def _pod(pod: PodView, now: datetime, indent: str, *, last: bool) -> Iterator[Line]:
+    branch, rest = ("└─", "   ") if last else ("├─", "│  ")
+    stage = pod.failure.reason if pod.failure else pod.stage
+    notes = [*_some(pod.node), age(pod.created_at, now), *([] if pod.current else ["older template"])]
+    yield [
+        f"{indent}{branch}",
+        "pod",
+        pod.name,
+        health_cell(pod.health),
+        *_some(stage),
+        f"({', '.join(filter(None, notes))})",
+    ]
+    if pod.progress:
+        yield [f"{indent}{rest}  ", Styled(bar(pod.progress), Style.WARNING)]
+    for index, container in enumerate(pod.containers):
+        yield [f"{indent}{rest}{'└─' if index == len(pod.containers) - 1 else '├─'}", *_container(container)]
+
+
+def _container(container: ContainerView) -> Iterator[Cell]:
+    yield container.name
+    style = Style.ERROR if container.exit_code else Style.OK if container.ready else Style.FAINT
+    if container.state is ContainerState.TERMINATED and not container.exit_code:
+        style = Style.FAINT
+    yield Styled(container.state.value, style)
+    notes = [
+        container.reason,
+        f"exit code {container.exit_code}" if container.exit_code else "",
+        f"{container.restarts} restarts" if container.restarts else "",
+    ]
+    if text := ", ".join(filter(None, notes)):
+        yield f"({text})"
+
+
+def bar(progress: DownloadProgress) -> str:
+    """Return a bar with the figures of a download."""
+    figures = [
+        f"{progress.percent} % of {progress.size}" if progress.percent is not None else progress.size,
+        progress.rate,
+        f"{progress.seconds_left} s left" if progress.seconds_left is not None else "",
+    ]
+    text = ", ".join(filter(None, figures))
+    if progress.percent is None:
+        return text
+    full = _BAR * progress.percent // 100
+    return f"{'█' * full}{'░' * (_BAR - full)} {text}"
+
+
+def _summary(service: ServiceView) -> str:
+    if service.failure:
+        return one_line(service.failure.cause, _CAUSE)
+    if service.health is HealthStatus.STARTING:
+        progress = [bar(pod.progress) for item in service.components for pod in item.pods if pod.progress]
+        return one_line(progress[0] if progress else service.message, _CAUSE)
+    return one_line(service.url) if service.health is HealthStatus.READY else ""
+
+
+def _stage(service: ServiceView) -> str:
+    if service.health is HealthStatus.READY:
+        return ""
+    return service.failure.reason if service.failure else service.stage
+
+
+def _request_path(service: ServiceView) -> str:
+    """Return the places on the request path, with the weights of several targets."""
+    steps: list[str] = []
+    for name in dict.fromkeys(hop.name for hop in service.request_path):
+        weights = [
+            f"{hop.target} {hop.weight} %"
+            for hop in service.request_path
+            if hop.name == name and hop.weight is not None
+        ]
+        steps.append(f"{name} ({', '.join(weights)})" if weights else name)
+    return " → ".join(steps)
+
+
+def _some(text: str) -> list[str]:
+    return [one_line(text)] if text else []
+
+
+def health_cell(health: HealthStatus) -> Styled:
+    """Return the word for how a service, a component or a pod is."""
+    return Styled(health.value, _STYLES[health])

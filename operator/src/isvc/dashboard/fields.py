@@ -1,0 +1,26 @@
+"""The fields of a form that a browser has sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from isvc.dashboard.errors import HttpRefusal
+
+Fields = Mapping[str, str | bytes | bytearray | web.FileField]
+
+
+async def fields_of(request: web.Request) -> Fields:
+    """Return the fields; raises HttpRefusal for a body that is no form."""
+    try:
+        return await request.post()
+    except (ValueError, LookupError, AssertionError, web.RequestPayloadError) as error:
+        # Such as no boundary, no such charset, bytes that are no text, or not packed as they claim to be.
+        raise HttpRefusal(400, "the body of the request is not a form") from error
+
+
+def text_of(fields: Fields, name: str) -> str:
+    """Return the text of a field; empty if there is none, or a file in its place."""
+    value = fields.get(name, "")
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,142 @@
+"""The stream of a container's log: lines with their times and levels, several in an event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+
+from aiohttp import web
+
+from isvc.dashboard.access import VIEWER
+from isvc.dashboard.errors import HttpRefusal
+from isvc.dashboard.pages import Pages
+from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
+from isvc.view.source import ContainerKey
+from isvc.view.values import ServiceView
+from isvc_operator import limits
+from isvc_operator.errors import OperatorError
+from isvc_operator.text import shortened, visible
+
+_GATHER = 0.1  # seconds for which lines are gathered
+_LINES = 500  # in one event
+_AHEAD = 2000  # lines that are read before the earlier ones are sent
+_LEVELS = (
+    (
+        "error",
+        re.compile(r"\b(ERROR|CRITICAL|FATAL|Traceback|Exception|panic)\b|\"level\":\s*\"(error|fatal)\"|Error:"),
+    ),
+    ("warning", re.compile(r"\b(WARN|WARNING)\b|\"level\":\s*\"warn(ing)?\"")),
+    ("debug", re.compile(r"\b(DEBUG|TRACE)\b|\"level\":\s*\"(debug|trace)\"")),
+)
+Line = tuple[str | None, str, str]  # its time, its level, its text
+
+
+def level_of(text: str) -> str:
+    """Return the level that a line of a log names; ``info`` if it names none."""
+    return next((level for level, pattern in _LEVELS if pattern.search(text[:400])), "info")
+
+
+class Logs:
+    """The logs of containers."""
+
+    def __init__(self, pages: Pages, streams: Streams) -> None:
+        self._pages = pages
+        self._streams = streams
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the route."""
+        return (web.get("/services/{namespace}/{name}/log", self.follow),)
+
+    async def follow(self, request: web.Request) -> web.StreamResponse:
+        """Send the last lines of a container's log, then each new one."""
+        key, service = self._pages.find(request)
+        pod, container = request.query.get("pod", ""), request.query.get("container", "")
+        if not _exists(service, pod, container):
+            raise HttpRefusal(404, f"the service has no pod {pod} with a container {container}")
+        previous = request.query.get("previous") == "true"
+        async with self._streams.begin(request) as stream:
+            lines = request[VIEWER].reach.log(
+                ContainerKey(service=key, pod=pod, container=container),
+                lines=limits.DASHBOARD_LOG_LINES,
+                follow=not previous,
+                previous=previous,
+            )
+            end = await _send(stream, lines)
+            await stream.send(json.dumps(end), event="end")
+            return stream.response
+
+
+async def _send(stream: EventStream, lines: AsyncGenerator[tuple[str | None, str], None]) -> str:
+    """Send lines as they come, those of a tenth of a second together; return why there are no more."""
+    ahead = _Ahead()
+    reading = asyncio.create_task(_read(lines, ahead))
+    reading.add_done_callback(lambda _: ahead.end())
+    try:
+        is_open = True
+        while is_open:
+            gathered = await ahead.gathered()
+            is_open = None not in gathered
+            if items := [item for item in gathered if item]:
+                await stream.send(json.dumps(items), event="lines")
+            elif is_open:
+                await stream.beat()
+        return await reading
+    finally:
+        reading.cancel()
+        await asyncio.wait((reading,))  # the source's connection is closed by then
+
+
+async def _read(lines: AsyncGenerator[tuple[str | None, str], None], ahead: _Ahead) -> str:
+    """Read all lines; return why there are no more."""
+    try:
+        async with aclosing(lines):
+            async for at, text in lines:
+                shown = visible(shortened(text, limits.DASHBOARD_LOG_LINE_BYTES))
+                await ahead.put((at, level_of(shown), shown))
+    except OperatorError as error:
+        return visible(str(error))
+    return "The log ends here"
+
+
+class _Ahead:
+    """The lines that were read and are to be sent: a limited number, and then the end, which never waits for room."""
+
+    def __init__(self) -> None:
+        self._lines = asyncio.Queue[Line | None]()
+        self._room = asyncio.Semaphore(_AHEAD)
+
+    async def put(self, line: Line) -> None:
+        """Add a line as soon as there is room."""
+        await self._room.acquire()
+        self._lines.put_nowait(line)
+
+    def end(self) -> None:
+        """Note that there are no more."""
+        self._lines.put_nowait(None)
+
+    async def gathered(self) -> list[Line | None]:
+        """Return the next lines as soon as there are some, None for the end; nothing after a while without any."""
+        items = list[Line | None]()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEARTBEAT):
+                items.append(await self._lines.get())
+        if not items:
+            return items
+        if self._lines.empty() and items[0] is not None:
+            await asyncio.sleep(_GATHER)
+        while len(items) < _LINES and not self._lines.empty():
+            items.append(self._lines.get_nowait())
+        for _ in items:
+            self._room.release()
+        return items
+
+
+def _exists(service: ServiceView, pod: str, container: str) -> bool:
+    return any(
+        item.name == pod and any(part.name == container for part in item.containers)
+        for component in service.components
+        for item in component.pods
+    )

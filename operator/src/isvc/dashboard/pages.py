@@ -1,0 +1,257 @@
+"""The pages: all services, and one service on several tabs. Each is sent whole, then its changes by a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+from jinja2 import Environment
+from markupsafe import Markup
+
+from isvc.dashboard.access import VIEWER, Viewer
+from isvc.dashboard.errors import HttpRefusal
+from isvc.dashboard.feed import Feed
+from isvc.dashboard.markup import anchor
+from isvc.dashboard.scraping import Scraping
+from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
+from isvc.dashboard.timeline import line_of
+from isvc.view.source import ServiceSource
+from isvc.view.values import HealthStatus, ServiceView
+from isvc_operator import limits
+from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
+
+Parts = dict[str, Markup]  # HTML by the id of the element that it is in
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A page about a service: its title, and how often it is drawn again while nothing changes."""
+
+    title: str
+    redrawn: float = HEARTBEAT  # seconds without a change, after which a part may look different
+
+
+# By the last part of the path, which is also the name of the template. The routes and the tabs are made from it.
+TABS: Mapping[str, Tab] = {
+    "": Tab("Overview"),
+    "timeline": Tab("Timeline", redrawn=1.0),
+    "logs": Tab("Logs"),
+    "request": Tab("Request"),
+    "charts": Tab("Charts"),
+    "yaml": Tab("YAML"),
+}
+
+
+class Pages:
+    """What the pages show, and the streams that keep them up to date."""
+
+    def __init__(
+        self, source: ServiceSource, feed: Feed, scraping: Scraping, streams: Streams, templates: Environment
+    ) -> None:
+        self._source = source
+        self._feed = feed
+        self._scraping = scraping
+        self._streams = streams
+        self._templates = templates
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the routes."""
+        tabs = "|".join(filter(None, TABS))
+        return (
+            web.get("/", self.services),
+            web.get("/events", self.services_events),
+            web.get("/services/{namespace}/{name}", self.service),
+            web.get("/services/{namespace}/{name}/events", self.service_events),
+            web.get(f"/services/{{namespace}}/{{name}}/{{tab:{tabs}}}", self.service),
+        )
+
+    # --- all services -------------------------------------------------------------------------------------
+
+    async def services(self, request: web.Request) -> web.Response:
+        """Return the page of all services."""
+        viewer = request[VIEWER]
+        rows = {key: self._row(key, service) for key, service in self._visible(viewer)}
+        return self._page(
+            "services.html",
+            rows=Markup("").join(rows.values()),
+            summary=self._summary(viewer),
+            hidden=viewer.notes(),
+            viewer=viewer,
+        )
+
+    async def services_events(self, request: web.Request) -> web.StreamResponse:
+        """Send all rows, then those that change, come or go."""
+        viewer = request[VIEWER]
+        async with self._streams.begin(request) as stream:
+            with self._feed.watched() as changes:
+                visible = dict(self._visible(viewer))
+                sent = {key: self._row(key, service) for key, service in visible.items()}
+                await stream.send(_partials({"rows": "".join(sent.values()), "summary": self._summary(viewer)}))
+                while True:
+                    with self._scraping.watching([*sent]):
+                        while True:
+                            changed = await changes.wait(HEARTBEAT)
+                            visible = dict(self._visible(viewer))
+                            rows = {
+                                key: self._row(key, service) if key in changed or key not in sent else sent[key]
+                                for key, service in visible.items()
+                            }
+                            if different := "".join(_row_changes(rows, sent)):
+                                await stream.send(different + _partials({"summary": self._summary(viewer)}))
+                            elif not changed:
+                                await stream.beat()
+                            is_other, sent = rows.keys() != sent.keys(), rows
+                            if is_other:
+                                break
+
+    def _visible(self, viewer: Viewer) -> Sequence[tuple[ServiceKey, ServiceView]]:
+        keys = [key for key in self._source.keys() if viewer.may_see(key)]  # noqa: SIM118 - not a dict
+        seen = ((key, self._feed.service(key, viewer.hidden(key))) for key in keys)
+        return [(key, service) for key, service in seen if service is not None]
+
+    def _row(self, key: ServiceKey, service: ServiceView) -> str:
+        points = self._scraping.points(key)
+        return self._part("row", key=key, service=service, point=points[-1] if points else None)
+
+    def _summary(self, viewer: Viewer) -> str:
+        counts = Counter(service.health for _, service in self._visible(viewer))
+        return self._part("summary", counts=counts, total=counts.total(), healths=tuple(HealthStatus))
+
+    # --- one service ----------------------------------------------------------------------------------------
+
+    async def service(self, request: web.Request) -> web.Response:
+        """Return a page about one service."""
+        key, service = self.find(request)
+        viewer, tab = request[VIEWER], request.match_info.get("tab", "")
+        parts = self._parts(viewer, key, service, tab)
+        template, context = f"{tab or 'overview'}.html", self._context(tab)
+        return self._page(template, viewer=viewer, key=key, service=service, tab=tab, tabs=TABS, parts=parts, **context)
+
+    async def service_events(self, request: web.Request) -> web.StreamResponse:
+        """Send the parts of a page that change; for the charts, also each new point."""
+        key, _ = self.find(request)
+        viewer, tab = request[VIEWER], request.query.get("tab", "")
+        if tab not in TABS:
+            raise HttpRefusal(404, "there is no such page")
+        async with self._streams.begin(request) as stream:
+            with self._feed.watched() as changes, self._scraping.watching([key] if tab == "charts" else []):
+                changed, sent, last, loop = frozenset((key,)), Parts(), 0.0, asyncio.get_running_loop()
+                beaten = loop.time()
+                while True:
+                    if key in changed:
+                        await self._send_parts(stream, viewer, key, tab, sent)
+                        last = await self._send_points(stream, key, last)
+                    elif not changed:
+                        await self._send_parts(stream, viewer, key, tab, sent)
+                        if loop.time() - beaten >= HEARTBEAT:
+                            await stream.beat()
+                            beaten = loop.time()
+                    changed = await changes.wait(TABS[tab].redrawn)
+
+    async def _send_parts(self, stream: EventStream, viewer: Viewer, key: ServiceKey, tab: str, sent: Parts) -> None:
+        service = self._feed.service(key, viewer.hidden(key)) if viewer.may_see(key) else None
+        parts = self._parts(viewer, key, service, tab) if service else {"head": self._part("gone", key=key)}
+        different = {name: html for name, html in parts.items() if sent.get(name) != html}
+        sent.update(different)
+        if different:
+            await stream.send(_partials(different))
+
+    async def _send_points(self, stream: EventStream, key: ServiceKey, last: float) -> float:
+        points = [point for point in self._scraping.points(key) if point.at > last]
+        if points:
+            await stream.send(json.dumps([asdict(point) for point in points]), event="points")
+        return points[-1].at if points else last
+
+    def find(self, request: web.Request) -> tuple[ServiceKey, ServiceView]:
+        """Return the service of a path; raises HttpRefusal if it does not exist for the viewer."""
+        key = ServiceKey(request.match_info["namespace"], request.match_info["name"])
+        viewer = request[VIEWER]
+        service = self._feed.service(key, viewer.hidden(key)) if viewer.may_see(key) else None
+        if service is None:
+            raise HttpRefusal(404, f"there is no service {key.name} in namespace {key.namespace}")
+        return key, service
+
+    def _parts(self, viewer: Viewer, key: ServiceKey, service: ServiceView, tab: str) -> Parts:
+        parts = {"head": self._part("head", key=key, service=service, tabs=TABS, tab=tab)}
+        if tab == "":
+            parts["overview"] = self._part("overview", key=key, service=service)
+        if tab == "timeline":
+            line = line_of(service, datetime.now(UTC))
+            parts["start"] = self._part("start", line=line)
+            parts["history"] = self._part("history", line=line, history=service.history)
+        if tab == "logs":
+            parts["container"] = self._part("containers", service=service)
+        if tab == "yaml" and (found := self._source.related(key)):
+            related = found.without(viewer.hidden(key))
+            body = related.service
+            parts["yaml"] = self._part(
+                "yaml",
+                service=service,
+                applied=_applied(body),
+                status=body.get("status"),
+                children=related.children,
+            )
+        return parts
+
+    def _context(self, tab: str) -> dict[str, Any]:
+        return {"lines_kept": limits.DASHBOARD_LOG_LINES} if tab == "logs" else {}
+
+    # --- templates ------------------------------------------------------------------------------------------
+
+    def _page(self, template: str, **context: Any) -> web.Response:
+        text = self._templates.get_template(template).render(**context)
+        return web.Response(text=text, content_type="text/html")
+
+    def _part(self, name: str, **context: Any) -> Markup:
+        return Markup(self._templates.get_template(f"parts/{name}.html").render(**context))  # noqa: S704 - escaped by jinja
+
+
+def _partials(parts: Mapping[str, str]) -> str:
+    """Return HTML by which htmx updates the elements with these ids, and keeps what is the same in them."""
+    return "".join(
+        f'<hx-partial hx-target="#{name}" hx-swap="innerMorph">{html}</hx-partial>' for name, html in parts.items()
+    )
+
+
+def _row_changes(rows: Mapping[ServiceKey, str], sent: Mapping[ServiceKey, str]) -> Iterator[str]:
+    """Yield HTML by which htmx makes the rows that were sent these; both are in one order."""
+    for key in sent.keys() - rows.keys():
+        yield _partial(f"#{anchor(key)}", "delete", "")
+    for key, row in rows.items():
+        if row != sent.get(key, row):
+            yield _partial(f"#{anchor(key)}", "outerMorph", row)
+    new, target = "", ("#rows", "afterbegin")
+    for key, row in rows.items():  # those that are new side by side are added at once, after one that is there
+        if key not in sent:
+            new += row
+            continue
+        if new:
+            yield _partial(*target, new)
+        new, target = "", (f"#{anchor(key)}", "afterend")
+    if new:
+        yield _partial(*target, new)
+
+
+def _partial(target: str, swap: str, html: str) -> str:
+    return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{html}</hx-partial>'
+
+
+def _applied(service: Manifest) -> Manifest:
+    """Return the service as it was applied: as kubectl keeps it, else its spec."""
+    try:
+        applied = json.loads(annotations_of(service).get(_LAST_APPLIED, ""))
+    except (ValueError, RecursionError):
+        applied = None
+    if isinstance(applied, dict) and applied.get("kind") == service["kind"]:  # whoever may annotate it can write there
+        metadata = applied.get("metadata")
+        if isinstance(metadata, dict) and isinstance(metadata.get("annotations") or {}, dict):
+            return applied
+    return {name: value for name, value in service.items() if name != "status"}

@@ -1,0 +1,174 @@
+"""The form that sends a request to a service, and shows the response and where its time went."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from aiohttp import web
+from jinja2 import Environment
+
+from isvc.dashboard.access import VIEWER
+from isvc.dashboard.errors import HttpRefusal
+from isvc.dashboard.fields import fields_of, text_of
+from isvc.dashboard.pages import Pages
+from isvc.dashboard.samples import FormProtocol, sample, target, with_file
+from isvc.inference.timing import HEADER, REST, parts_of, stages_of
+from isvc.view.source import Reachable, ServiceRequest, ServiceResponse
+from isvc_operator import limits
+from isvc_operator.errors import OperatorError
+from isvc_operator.manifests import ServiceKey
+from isvc_operator.text import one_line
+
+_STAGES = {
+    "queue": "waited for the model",
+    "batch": "waited for the batch to fill",
+    "model": "in the model",
+    "transport": "to the model and back",
+    REST: "the server's HTTP, the ingress and the network",
+}
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]')  # without the space between
+_MODELS = 100  # in the form's list
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a response's time; ``share`` is in per cent, and ``start`` the sum of those before."""
+
+    name: str
+    text: str
+    seconds: float
+    start: float
+    share: float
+
+
+def split_of(response: ServiceResponse) -> Sequence[Split]:
+    """Return where the time of a response went; nothing if the server does not say, or nothing that can be true."""
+    header = next((value for name, value in response.headers.items() if name.lower() == HEADER.lower()), "")
+    total, start, splits = response.seconds * 1000, 0.0, list[Split]()
+    for name, value in parts_of(stages_of(header), total):
+        share = 100 * value / total if total else 0.0
+        splits.append(Split(name, _STAGES.get(name, ""), value / 1000, start, share))
+        start += share
+    return tuple(splits)
+
+
+class Requests:
+    """The form, and what it sends."""
+
+    def __init__(self, pages: Pages, templates: Environment) -> None:
+        self._pages = pages
+        self._templates = templates
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the routes."""
+        return (
+            web.get("/services/{namespace}/{name}/sample", self.form),
+            web.post("/services/{namespace}/{name}/request", self.send),
+        )
+
+    async def form(self, request: web.Request) -> web.Response:
+        """Return the form, with a sample that fits the model."""
+        key, _ = self._pages.find(request)
+        reach = request[VIEWER].reach
+        protocol = _protocol(request.query.get("protocol", "v1"))
+        try:
+            models = await self._models(reach, key)
+        except OperatorError as error:
+            return self._html("unanswered", message=str(error))
+        model = request.query.get("model") or next(iter(models), key.name)
+        begin = sample(protocol, await self._metadata(reach, key, model))
+        return self._html("form", key=key, protocol=protocol.value, models=models or [model], model=model,
+                          body=begin.body, note=begin.note, target=target(protocol, _quoted(model)))  # fmt: skip
+
+    async def send(self, request: web.Request) -> web.Response:
+        """Send what the form says, and return the response as HTML."""
+        key, _ = self._pages.find(request)
+        reach = request[VIEWER].reach
+        fields = await fields_of(request)
+        protocol, model = _protocol(text_of(fields, "protocol") or "v1"), text_of(fields, "model")
+        body = text_of(fields, "body").encode(errors="replace")
+        file = fields.get("file")
+        if isinstance(file, web.FileField) and (content := file.file.read()):
+            body = with_file(protocol, await self._metadata(reach, key, model), content)
+        path = target(protocol, _quoted(model))
+        headers = {"Content-Type": "application/json", "X-Server-Timing": "1"}
+        try:
+            response = await reach.send(key, ServiceRequest(method="POST", path=path, headers=headers, body=body))
+        except OperatorError as error:
+            return self._html("unanswered", message=str(error))
+        text, left_out = _text(response.body)
+        return self._html("response", response=response, path=path, text=text, left_out=left_out,
+                          splits=split_of(response), sent=len(body))  # fmt: skip
+
+    @staticmethod
+    async def _models(reach: Reachable, key: ServiceKey) -> Sequence[str]:
+        response = await reach.send(key, ServiceRequest(method="GET", path="/v1/models"))
+        found = _json(response.body).get("models")
+        names = (name for name in found if isinstance(name, str)) if isinstance(found, list) else ()
+        return [name for name in names if _is_text(name)][:_MODELS]
+
+    @staticmethod
+    async def _metadata(reach: Reachable, key: ServiceKey, model: str) -> Mapping[str, Any]:
+        try:
+            response = await reach.send(key, ServiceRequest(method="GET", path=f"/v2/models/{_quoted(model)}"))
+        except OperatorError:
+            return {}
+        return _json(response.body) if response.status == 200 else {}
+
+    def _html(self, part: str, **context: Any) -> web.Response:
+        text = self._templates.get_template(f"parts/{part}.html").render(**context)
+        return web.Response(text=text, content_type="text/html")
+
+
+def _protocol(text: str) -> FormProtocol:
+    try:
+        return FormProtocol(text)
+    except ValueError as error:
+        raise HttpRefusal(400, f"{one_line(text, 40)!r} is not a protocol; choose v1 or v2") from error
+
+
+def _quoted(model: str) -> str:
+    return quote(model, safe="", errors="replace")
+
+
+def _is_text(text: str) -> bool:
+    """Whether a text can be sent: JSON may have halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _json(body: bytes) -> Mapping[str, Any]:
+    """Return an object of a bounded size; an empty one for anything else."""
+    if len(body) > limits.DASHBOARD_RESPONSE_BYTES:
+        return {}
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _tokens(text: str) -> Sequence[str]:
+    """Return the texts, numbers and marks of JSON as they are written; texts with escapes are not like others."""
+    return _TOKEN.findall(text)
+
+
+def _text(body: bytes) -> tuple[str, int]:
+    """Return the beginning of a response, JSON with indents, and how many bytes are left out."""
+    shown = body[: limits.DASHBOARD_RESPONSE_BYTES]
+    if len(shown) == len(body) and len(body) < limits.DASHBOARD_RESPONSE_BYTES // 4:
+        try:
+            text = body.decode()
+            indented = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+            return (indented if _tokens(indented) == _tokens(text) else text), 0
+        except (ValueError, RecursionError):
+            pass
+    return shown.decode(errors="replace"), len(body) - len(shown)

@@ -1,0 +1,263 @@
+"""Reads what the checks are about, with the caller's own rights, and checks it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from isvc.crds import RESOURCES, CustomResource
+from isvc.doctor.checks import (
+    Check,
+    Right,
+    Verdict,
+    check_crd,
+    check_gateway,
+    check_ingress_classes,
+    check_operator,
+    check_rights,
+    check_runtimes,
+    check_settings,
+    check_storage_secret,
+    check_version,
+    minor_version,
+)
+from isvc.source.inputs import Inputs, list_all, read_inputs
+from isvc.source.server import server_version
+from isvc_operator import __version__
+from isvc_operator.api import inference_service, serving_runtime
+from isvc_operator.api.kinds import GATEWAY_API, ResourceKind, Role, kind_named
+from isvc_operator.api.names import CONFIG_MAP, GROUP
+from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.errors import ConfigError, InvalidSpec
+from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.kube import requests
+from isvc_operator.kube.client import KubernetesApi
+from isvc_operator.kube.discovery import Discovery
+from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
+from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.manifests import Manifest, ServiceKey
+from isvc_operator.resolve.storage.requests import storage_requests
+from isvc_operator.text import one_line
+
+_DEFAULT: Final = "default"  # every namespace gets this service account
+_HOME: Final = "isvc-system"
+_OPERATOR: Final = (("labelSelector", "app.kubernetes.io/name=isvc-operator"),)
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+_CLASSES: Final = ResourceKind(
+    "IngressClass", "networking.k8s.io", "v1", "ingressclasses", Role.REFERENCE, namespaced=False
+)
+_RIGHTS: Final = (
+    Right("list", GROUP, "inferenceservices", "isvc status"),
+    Right("create", GROUP, "inferenceservices", "kubectl apply"),
+    Right("patch", GROUP, "inferenceservices", "kubectl apply, isvc diff"),
+    Right("watch", GROUP, "inferenceservices", "isvc status -w"),
+    Right("list", "", "pods", "isvc status, isvc diagnose"),
+    Right("watch", "", "pods", "isvc status -w"),
+    Right("get", "", "pods/log", "isvc logs"),
+    Right("list", "", "events", "isvc diagnose"),
+    Right("get", "", "pods/portforward", "isvc predict --port-forward"),
+)
+_NOT_FOUND: Final = 404
+# Since this version the API server asks for `create` of those who open a websocket, too.
+_CREATES_SINCE: Final = 35
+_CREATES: Final = Right("create", "", "pods/portforward", "isvc predict --port-forward")
+
+
+@dataclass(frozen=True)
+class Examination:
+    """``server``: the URL of the API server. ``namespace``: whose services are looked at."""
+
+    api: KubernetesApi
+    server: str
+    namespace: str
+    reader: ObjectReader
+    discovery: Discovery
+
+    async def checks(self) -> AsyncIterator[Check]:
+        """Yield the checks, the first ones first; ends after the first if the API server does not respond."""
+        try:
+            version = await server_version(self.api)
+        except KubeError as error:
+            yield Check("cluster", Verdict.PROBLEM, str(error))
+            return
+        yield check_version(version, self.server) if version else _unread_version(self.server)
+        for check in await asyncio.gather(*map(self._crd, RESOURCES)):
+            yield check
+        operator = await self._operator()
+        yield operator[0]
+        is_there = await self._namespace()
+        yield is_there or await self._rights(version)
+        config, checks = await self._configuration(operator[1])
+        for check in checks:
+            yield check
+        yield await self._ingress(config)
+        yield await self._runtimes()
+        if is_there:
+            return
+        yield await self._storage_secret(config)
+        async for check in self._services(config):
+            yield check
+
+    async def _crd(self, resource: CustomResource) -> Check:
+        try:
+            found = await self._read_if_any(_CRDS + resource.name)
+        except KubeError as error:
+            return _unknown(f"crd {resource.name}", error)
+        return check_crd(resource, found, __version__)
+
+    async def _operator(self) -> tuple[Check, str]:
+        """Return the check, and the operator's own namespace."""
+        path = requests.path_of("Deployment", "")
+        try:
+            try:
+                listed = decode(await self.api.send(requests.ApiRequest("GET", path, _OPERATOR)))
+            except RequestRefused:  # a list of the whole cluster
+                path = requests.path_of("Deployment", _HOME)
+                listed = decode(await self.api.send(requests.ApiRequest("GET", path, _OPERATOR)))
+        except KubeError as error:
+            return _unknown("operator", error), _HOME
+        found = list(listed.get("items") or ())
+        return check_operator(found, __version__), found[0]["metadata"]["namespace"] if found else _HOME
+
+    async def _namespace(self) -> Check | None:
+        """Return that the namespace does not exist; who may not read it can still have rights in it."""
+        try:
+            await self._read(f"/api/v1/namespaces/{self.namespace}")
+        except KubeError as error:
+            if error.status != _NOT_FOUND:
+                return None
+        else:
+            return None
+        message = f"{self.namespace} does not exist; create it, or name another one with --namespace"
+        return Check("namespace", Verdict.PROBLEM, message)
+
+    async def _rights(self, version: Manifest | None) -> Check:
+        rights = (*_RIGHTS, *([_CREATES] if minor_version(version or {}) >= _CREATES_SINCE else []))
+        try:
+            allowed = await asyncio.gather(*map(self._may, rights))
+        except KubeError as error:
+            return _unknown("rights", error)
+        return check_rights([right for right, may in zip(rights, allowed, strict=True) if not may], self.namespace)
+
+    async def _storage_secret(self, config: OperatorConfig) -> Check:
+        name = config.credentials.storage_spec_secret_name
+        try:
+            found = await self._read_if_any(requests.path_of("Secret", self.namespace, name))
+        except RequestRefused:  # few may read secrets, and few services need this one
+            message = f"you may not read {name}; only services with `storage.key` need it"
+            return Check("storage secret", Verdict.OK, message)
+        except KubeError as error:
+            return _unknown("storage secret", error)
+        return check_storage_secret(name, self.namespace, found)
+
+    async def _may(self, right: Right) -> bool:
+        review = requests.review_own_access(right.verb, right.group, right.resource, self.namespace)
+        answer = decode(await self.api.send(review))
+        return bool(answer.get("status", {}).get("allowed"))
+
+    async def _configuration(self, home: str) -> tuple[OperatorConfig, list[Check]]:
+        try:
+            found = await self._read_if_any(requests.path_of("ConfigMap", home, CONFIG_MAP))
+            data = dict((found or {}).get("data") or {})
+            return parse_config(data), list(check_settings(ignored_settings(data)))
+        except ConfigError as error:
+            message = one_line(f"{error}; until then the operator uses the previous one")
+            return OperatorConfig(), [Check("configuration", Verdict.PROBLEM, message)]
+        except KubeError as error:
+            return OperatorConfig(), [_unknown("configuration", error)]
+
+    async def _ingress(self, config: OperatorConfig) -> Check:
+        ingress = config.ingress
+        if ingress.disable_ingress_creation:
+            return Check("ingress", Verdict.OK, "disableIngressCreation is set: services get no route")
+        try:
+            if not ingress.enable_gateway_api:
+                return check_ingress_classes(ingress, await list_all(self.api, _CLASSES))
+            installed = await self.discovery.has("HTTPRoute")
+            namespace, name = ingress.gateway
+            path = f"/apis/{GATEWAY_API}/v1/namespaces/{namespace}/gateways/{name}"
+            return check_gateway(ingress, installed=installed, gateway=await self._read_if_any(path))
+        except KubeError as error:
+            return _unknown("ingress", error)
+
+    async def _runtimes(self) -> Check:
+        kinds = ((serving_runtime.CLUSTER_KIND, ""), (serving_runtime.KIND, self.namespace))
+        try:
+            lists = [await list_all(self.api, kind_named(kind), namespace) for kind, namespace in kinds]
+        except KubeError as error:
+            return _unknown("runtimes", error)
+        return check_runtimes([item for items in lists for item in items])
+
+    async def _services(self, config: OperatorConfig) -> AsyncIterator[Check]:
+        """Yield a line for each service of the namespace that cannot be served, or one for all."""
+        try:
+            inputs = await read_inputs(
+                self.api, [self.namespace], config, objects=self.reader, discovery=self.discovery
+            )
+        except KubeError as error:
+            yield _unknown("services", error)
+            return
+        if any(kind in inputs.hidden for kind in (inference_service.PLURAL, serving_runtime.CLUSTER_PLURAL)):
+            message = f"you may not read {', '.join(inputs.hidden)}; ask who administers the cluster"
+            yield Check("services", Verdict.UNKNOWN, message)
+            return
+        keys = [
+            ServiceKey(self.namespace, item["metadata"]["name"])
+            for item in inputs.cache.of_kind(inference_service.KIND)
+            if item["metadata"]["namespace"] == self.namespace
+        ]
+        found = [check for key in keys if (check := await _service(inputs, key))]
+        for check in found:
+            yield check
+        if not found:
+            yield Check("services", Verdict.OK, f"{len(keys)} in namespace {self.namespace}; each can be served")
+
+    async def _read(self, path: str) -> Manifest:
+        found: Manifest = decode(await self.api.send(requests.ApiRequest("GET", path)))
+        return found
+
+    async def _read_if_any(self, path: str) -> Manifest | None:
+        try:
+            return await self._read(path)
+        except ObjectNotFound:
+            return None
+
+
+async def _service(inputs: Inputs, key: ServiceKey) -> Check | None:
+    """Return what is wrong with a service; None if it can be served."""
+    subject = f"service {key.name}"
+    gathered = inputs.gathered(key)
+    if gathered is None:
+        return None
+    try:
+        service, _ = await inputs.resolved(gathered)
+        accounts = [
+            request.account for request in storage_requests(service).values() if request.account.name != _DEFAULT
+        ]
+        known = await inputs.objects.read_all(key.namespace, lambda _: accounts)
+    except InvalidSpec as error:
+        return Check(subject, Verdict.PROBLEM, one_line(str(error)))
+    except KubeError as error:
+        return _unknown(subject, error)
+    for account in accounts:
+        if known[account] is None:
+            message = f"its service account {account.name} does not exist in namespace {key.namespace}; create it"
+            return Check(subject, Verdict.PROBLEM, message)
+    return None
+
+
+def _unread_version(server: str) -> Check:
+    message = f"you may not read the version of {server}; ask who administers the cluster"
+    return Check("cluster", Verdict.UNKNOWN, message)
+
+
+def _unknown(subject: str, error: KubeError) -> Check:
+    return Check(subject, Verdict.UNKNOWN, one_line(f"it could not be read: {error}; ask who administers the cluster"))
+
+
+def as_data(checks: list[Check], verdict: Verdict) -> dict[str, Any]:
+    """Return the checks as plain values."""
+    return {"verdict": verdict.value, "checks": [check.as_data() for check in checks]}

@@ -1,0 +1,100 @@
+"""Reads and writes objects of any kind by their paths, with the operator's client."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from isvc.migrate.names import MIGRATION
+from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.errors import NamespaceEnding, ObjectNotFound
+from isvc_operator.kube.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest
+from isvc_operator.manifests import Manifest, name_of
+
+_STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+_PAGE = "500"
+
+
+def path(api: str, plural: str, namespace: str = "", name: str = "") -> str:
+    """Return the path of an object or a collection; ``api`` is ``v1`` or ``group/version``."""
+    scope = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root(api)}{scope}/{plural}" + (f"/{name}" if name else "")
+
+
+def root(api: str) -> str:
+    """Return the path of an API version."""
+    return f"/apis/{api}" if "/" in api else f"/api/{api}"
+
+
+@dataclass(frozen=True)
+class LiveObjects:
+    """The objects of a cluster. Every method raises KubeError."""
+
+    api: KubeApi
+
+    async def get(self, path: str) -> Manifest | None:
+        """Return the object, if it exists."""
+        try:
+            found: Manifest = json.loads(await self.api.send(ApiRequest("GET", path)))
+        except (ObjectNotFound, NamespaceEnding):  # the latter if it is a namespace
+            return None
+        return found
+
+    async def items(self, api: str, plural: str, namespace: str = "", *, labels: str = "") -> list[dict[str, Any]]:
+        """Return all objects of a kind; none if the cluster does not have the kind."""
+        found: list[dict[str, Any]] = []
+        page = ""
+        while True:
+            query = (("limit", _PAGE), *((("labelSelector", labels),) if labels else ()))
+            query = (*query, ("continue", page)) if page else query
+            try:
+                answer = json.loads(await self.api.send(ApiRequest("GET", path(api, plural, namespace), query)))
+            except ObjectNotFound:
+                return []
+            kind = answer["kind"].removesuffix("List")
+            found += [{"apiVersion": api, "kind": kind, **item} for item in answer["items"]]
+            page = answer["metadata"].get("continue", "")
+            if not page:
+                return found
+
+    async def merge(self, path: str, patch: Manifest) -> Manifest:
+        """Replace fields; None removes one."""
+        return await self._patch(path, patch, MERGE_PATCH)
+
+    async def merge_lists(self, path: str, patch: Manifest) -> Manifest:
+        """Replace fields, also of items of lists, by the lists' keys."""
+        return await self._patch(path, patch, _STRATEGIC_PATCH)
+
+    async def apply(self, path: str, manifest: Manifest) -> Manifest:
+        """Apply server-side, by force."""
+        return await self._patch(path, manifest, APPLY_PATCH, ("force", "true"))
+
+    async def create(self, collection: str, manifest: Manifest) -> None:
+        """Create the object as it was, without what the API server had set."""
+        own = ("resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink")
+        metadata = {name: value for name, value in manifest["metadata"].items() if name not in own}
+        body = {name: value for name, value in manifest.items() if name != "status"} | {"metadata": metadata}
+        await self.api.send(ApiRequest("POST", collection, (("fieldManager", MIGRATION),), body))
+
+    async def delete(self, path: str) -> None:
+        """Delete the object, if it exists."""
+        try:
+            await self.api.send(ApiRequest("DELETE", path))
+        except ObjectNotFound:
+            return
+
+    async def _patch(self, path: str, body: Manifest, kind: str, *query: tuple[str, str]) -> Manifest:
+        request = ApiRequest("PATCH", path, (("fieldManager", MIGRATION), *query), body, kind)
+        answer: Manifest = json.loads(await self.api.send(request))
+        return answer
+
+
+def service_path(service: Manifest) -> str:
+    """Return the path of an InferenceService."""
+    return path("serving.kserve.io/v1beta1", "inferenceservices", service["metadata"]["namespace"], name_of(service))
+
+
+def deployment_path(namespace: str, name: str) -> str:
+    """Return the path of a Deployment."""
+    return path("apps/v1", "deployments", namespace, name)

@@ -1,0 +1,160 @@
+"""Sends requests to a service by HTTP, like a user with curl."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+
+from isvc.inference.sample import sample_of
+from isvc.inference.timing import HEADER, stages_of
+from isvc.predict.answer import Answer
+from isvc.predict.errors import PredictFailed, UnusableRequest
+from isvc.predict.payload import InferenceProtocol, PredictPayload
+from isvc.predict.target import Target
+from isvc.tls import trusting
+from isvc_operator.limits import ANSWER_BYTES, MODELS_LISTED
+from isvc_operator.responses import read_up_to
+from isvc_operator.text import one_line
+
+_OK: Final = 200
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Sends requests to one target, each within ``seconds``."""
+
+    session: aiohttp.ClientSession
+    target: Target
+    seconds: float
+
+    async def model(self, service: str) -> str:
+        """Return the model that the server has: that of the service's name, or else its only one.
+
+        Raises PredictFailed for a server with several. One that lists none is asked for the service's name.
+        """
+        async with self._exchange("GET", "/v1/models", None) as response:
+            content = await _read(response)
+            names = _listed(content) if response.status == _OK else []
+        if service in names or not names:
+            return service
+        if len(names) > 1:
+            raise PredictFailed(f"{service} serves {one_line(', '.join(names))}; choose one with --model")
+        return names[0]
+
+    async def sample(self, model: str) -> PredictPayload:
+        """Return a request that is made from what the model says of its inputs; raises UnusableRequest without that."""
+        async with self._exchange("GET", f"/v2/models/{quote(model, safe='')}", None) as response:
+            content = await _read(response)
+            found = sample_of(_json(content)) if response.status == _OK else None
+        if found is None:
+            raise UnusableRequest(f"{model} does not say what its inputs are; give a request with --data @FILE")
+        return PredictPayload(InferenceProtocol.V2, found)
+
+    async def predict(self, model: str, payload: PredictPayload) -> Answer:
+        """Send the payload and return the answer, whatever its status is; raises PredictFailed if there is none."""
+        path, began = payload.protocol.path(model), time.perf_counter()
+        async with self._exchange("POST", path, payload) as response:
+            body = await _read(response)
+            return Answer(
+                url=f"{self.target.url}{path}",
+                model=model,
+                protocol=payload.protocol,
+                status=response.status,
+                content_type=response.content_type,
+                body=body,
+                milliseconds=(time.perf_counter() - began) * 1000,
+                stages=stages_of(response.headers.get(HEADER, "")),
+            )
+
+    @asynccontextmanager
+    async def _exchange(
+        self, method: str, path: str, payload: PredictPayload | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = {"X-Server-Timing": "1", **self.target.headers()}
+        if payload and not payload.files:
+            headers["Content-Type"] = payload.content_type
+        with self._as_failure():
+            async with self.session.request(
+                method,
+                f"{self.target.url}{path}",
+                data=_content(payload) if payload else None,
+                headers=headers,
+                allow_redirects=False,
+                server_hostname=urlsplit(f"//{self.target.host}").hostname if self.target.host else None,
+                timeout=aiohttp.ClientTimeout(total=self.seconds),
+            ) as response:
+                yield response
+
+    @contextmanager
+    def _as_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            raise PredictFailed(
+                f"no answer from {self.target.url} within {self.seconds:g} s; look at the pods, or raise --timeout"
+            ) from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            why = one_line(str(error.certificate_error))
+            raise PredictFailed(f"{self.target.url} is not trusted: {why}; name its authority with --cacert") from error
+        except (aiohttp.ClientError, OSError) as error:
+            reason = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+            why = one_line(getattr(reason, "strerror", None) or str(reason) or type(reason).__name__)
+            raise PredictFailed(
+                f"no answer from {self.target.url}: {why}; see that it runs there, or name another way to the service: "
+                "--url, --address HOST:PORT or --port-forward"
+            ) from error
+
+
+@asynccontextmanager
+async def caller(target: Target, seconds: float, authority: str | None = None) -> AsyncIterator[Caller]:
+    """Yield what sends requests to the target; ``authority``: a file with the certificates to trust."""
+    try:
+        tls = await asyncio.to_thread(trusting, authority)
+    except OSError as error:
+        raise UnusableRequest(f"--cacert {authority}: {error}; give a file with PEM certificates") from error
+    connector: aiohttp.BaseConnector = (
+        aiohttp.UnixConnector(str(target.socket)) if target.socket else aiohttp.TCPConnector(ssl=tls)
+    )
+    async with aiohttp.ClientSession(
+        connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
+    ) as session:
+        yield Caller(session, target, seconds)
+
+
+def _content(payload: PredictPayload) -> bytes | aiohttp.FormData:
+    if not payload.files:
+        return payload.body
+    form = aiohttp.FormData(default_to_multipart=True)
+    for file in payload.files:
+        form.add_field(file.field, file.content, filename=file.filename, content_type=file.content_type)
+    return form
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    content = await read_up_to(response, ANSWER_BYTES)
+    if len(content) > ANSWER_BYTES:
+        raise PredictFailed(f"the answer has more than {ANSWER_BYTES} bytes; use curl for it")
+    return content
+
+
+def _json(content: bytes) -> Any:
+    """Return the document; None for what is no JSON."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _listed(content: bytes) -> list[str]:
+    """Return the names in a list of the v1 protocol; none for another response at its path."""
+    document = _json(content)
+    models = document.get("models") if isinstance(document, dict) else None
+    return [name for name in models if isinstance(name, str)][:MODELS_LISTED] if isinstance(models, list) else []

@@ -1,0 +1,183 @@
+"""Where a service answers: from its status, and from the Ingress or the Gateway that routes to it. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from isvc.predict.errors import PredictFailed, UnusableRequest
+from isvc.predict.fields import is_field, without_user
+from isvc.predict.payload import InferenceProtocol
+from isvc_operator.api.names import PREDICTOR, TRANSFORMER
+from isvc_operator.manifests import Manifest
+from isvc_operator.resolve.containers import is_grpc
+
+_PORTS = {"http": 80, "https": 443}
+_DEFAULT_DOMAIN = "example.com"  # of hosts, where the configuration names no other
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where requests go: ``url`` with what its path begins with, and the Host header if it is not that of the URL.
+
+    ``socket``: a socket of this machine that leads there; the URL's address is then only a name.
+    """
+
+    url: str
+    host: str | None = None
+    socket: Path | None = None
+    authorization: str = ""
+    """The user and the password of the URL that somebody gave, as the header has them."""
+    protocol: InferenceProtocol | None = None
+    """That the service declares."""
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that each request there needs."""
+        found = {"Host": self.host or "", "Authorization": self.authorization}
+        return {name: value for name, value in found.items() if value}
+
+
+def of_url(url: str, name: str, namespace: str, host: str | None) -> Target:
+    """Return the target for a URL that somebody gave: an ingress, or with a path the service itself.
+
+    An address without a path is an ingress, such as that of ``isvc run``, which knows services by their hosts.
+    Raises UnusableRequest for what is no URL or no host.
+    """
+    shown = "URL"  # until it is known what of it is a password
+    try:
+        shown, authorization = without_user(url if "://" in url else f"http://{url}")
+        parts = urlsplit(shown)
+        invalid = parts.scheme not in _PORTS or not parts.hostname or (parts.port or 1) < 1 or parts.query
+    except ValueError:
+        invalid = True
+    if invalid or not shown.isprintable() or " " in shown:
+        raise UnusableRequest(f"--url {shown}: this is no URL such as http://127.0.0.1:8080")
+    if host and not is_field("Host", host):
+        raise UnusableRequest(f"--host {host!r} cannot be a host; write NAME or NAME:PORT")
+    path = parts.path.rstrip("/")
+    if not host and not path and _is_address(parts.hostname or ""):
+        host = f"{name}.{namespace}.{_DEFAULT_DOMAIN}"
+    return Target(f"{parts.scheme}://{parts.netloc}{path}", host, authorization=authorization)
+
+
+def _is_address(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def of_service(service: Manifest, address: str | None) -> Target:
+    """Return the target for a service: its URL, by way of ``address`` if that is known.
+
+    Raises PredictFailed for a service that has no URL.
+    """
+    url = published_url(service)
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    if not address:
+        return Target(f"{parts.scheme}://{parts.netloc}{path}")
+    return Target(f"{parts.scheme}://{_with_port(address, parts.port or _PORTS[parts.scheme])}{path}", parts.netloc)
+
+
+def declared_protocol(service: Manifest) -> InferenceProtocol | None:
+    """Return the protocol of HTTP that the service's spec declares, if it does.
+
+    Raises PredictFailed for a service whose first port is gRPC's: by its ``protocolVersion``, or by its port's name.
+    """
+    if entry_of(service) == TRANSFORMER:  # speaks what it likes, whatever the predictor behind it speaks
+        return None
+    predictor = service.get("spec", {}).get("predictor") or {}
+    models = [part for part in predictor.values() if isinstance(part, dict) and "protocolVersion" in part]
+    version = str(models[0]["protocolVersion"]) if models else ""
+    container: Manifest = next(iter(predictor.get("containers") or ()), {})
+    names = [str(port.get("name", "")) for port in container.get("ports") or ()]
+    if version.startswith("grpc") or (names and all(map(is_grpc, names))):
+        raise PredictFailed(
+            f"{_named(service)} is served by gRPC, which this command does not speak; use a client of gRPC such as "
+            "grpcurl"
+        )
+    return InferenceProtocol(version) if version in ("v1", "v2") else None
+
+
+def published_url(service: Manifest) -> str:
+    """Return the service's URL; raises PredictFailed if it has none, with what its status says instead."""
+    url = service.get("status", {}).get("url")
+    if isinstance(url, str) and urlsplit(url).scheme in _PORTS:
+        return url
+    raise PredictFailed(f"{_named(service)} has no URL yet: {what_is_missing(service)}")
+
+
+def what_is_missing(service: Manifest) -> str:
+    """Return the message of the condition Ready, or what to look at without one."""
+    conditions = service.get("status", {}).get("conditions") or ()
+    ready: Manifest = next((found for found in conditions if found.get("type") == "Ready"), {})
+    words = ready.get("message") or ready.get("reason")
+    return str(words) if words else "its status is empty; is the operator running? isvc doctor tells"
+
+
+def _named(service: Manifest) -> str:
+    return f"InferenceService {service['metadata']['name']}"
+
+
+def _with_port(address: str, port: int) -> str:
+    """Return ``address`` with a port; an IPv6 address gets its brackets."""
+    try:
+        if ipaddress.ip_address(address).version == 6:
+            return f"[{address}]:{port}"
+    except ValueError:
+        try:
+            if urlsplit(f"//{address}").port is not None:
+                return address
+        except ValueError as error:
+            raise UnusableRequest(f"--address {address}: this is no HOST or HOST:PORT") from error
+    return f"{address}:{port}"
+
+
+def address_of_ingress(ingress: Manifest) -> str | None:
+    """Return the address that the ingress controller has published, if it has."""
+    published = ingress.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
+    return next((entry.get("ip") or entry.get("hostname") for entry in published), None)
+
+
+def gateway_of(route: Manifest) -> tuple[str, str] | None:
+    """Return the namespace and the name of the Gateway that a route belongs to."""
+    namespace = route["metadata"]["namespace"]
+    parents = route.get("spec", {}).get("parentRefs") or ()
+    return next((((parent.get("namespace") or namespace), parent["name"]) for parent in parents), None)
+
+
+def address_of_gateway(gateway: Manifest, scheme: str) -> str | None:
+    """Return the address of the Gateway, with the port of its listener for ``scheme``, if it has one."""
+    address = next((entry["value"] for entry in gateway.get("status", {}).get("addresses") or ()), None)
+    listeners = gateway.get("spec", {}).get("listeners") or ()
+    port = next((found["port"] for found in listeners if found.get("protocol") == scheme.upper()), None)
+    return _with_port(address, port) if address and port else address
+
+
+def entry_of(service: Manifest) -> str:
+    """Return the component that gets a service's requests."""
+    return TRANSFORMER if service.get("spec", {}).get("transformer") else PREDICTOR
+
+
+def target_port(service: Manifest, pod: Manifest) -> int | None:
+    """Return the port of the pod to which a Kubernetes Service sends what its first port gets."""
+    port: Manifest = next(iter(service.get("spec", {}).get("ports") or ()), {})
+    wanted = port.get("targetPort", port.get("port"))
+    if isinstance(wanted, int):
+        return wanted
+    containers = pod.get("spec", {}).get("containers") or ()
+    offered = (offer for container in containers for offer in container.get("ports") or ())
+    return next((offer["containerPort"] for offer in offered if offer.get("name") == wanted), None)
+
+
+def is_ready(pod: Manifest) -> bool:
+    """Whether requests may go to the pod."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    leaving = "deletionTimestamp" in pod["metadata"]
+    return not leaving and any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)

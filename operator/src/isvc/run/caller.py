@@ -1,0 +1,158 @@
+"""Sends requests to a service through the local ingress, like a user with curl."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+
+from isvc.inference.sample import sample_of
+from isvc.run.container import LOOPBACK
+from isvc.run.errors import RunFailed, UnusableInput
+from isvc.run.files import read_bytes
+from isvc_operator.limits import SAMPLED_MODELS, SENT_RESPONSE_BYTES
+from isvc_operator.responses import read_up_to
+from isvc_operator.text import one_line
+
+# For a model that does not say what it takes: a picture of one pixel as TorchServe's handlers take it; it is also text.
+_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+UNKNOWN: Final = json.dumps({"instances": [{"data": _PIXEL}]}).encode()
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A service, its host name, the port of the ingress and, if the server has one, its port for gRPC.
+
+    ``path`` is that of the service on this machine's own name.
+    """
+
+    service: str
+    host: str
+    port: int
+    grpc_port: int | None = None
+    path: str = ""
+
+    @property
+    def url(self) -> str:
+        """The URL of the ingress."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def curl(self, path: str, what: Path | bytes) -> str:
+        """Return the command that sends a file, or a body of JSON, to ``path``."""
+        command = f"curl -X POST {shlex.quote(self.url + self.path + path)}"
+        if isinstance(what, Path):
+            return f"{command} -T {shlex.quote(str(what))}"
+        return f"{command} -H 'Content-Type: application/json' -d {shlex.quote(what.decode())}"
+
+
+@dataclass(frozen=True)
+class Served:
+    """The models of a server; whether it speaks v1, and the metadata in v2 of those that have some."""
+
+    names: tuple[str, ...]
+    v1: bool
+    metadata: Mapping[str, Any]
+
+
+async def served(endpoint: Endpoint) -> Served:
+    """Return what a server says of its models; one that lists none has a model of the service's name."""
+    async with aiohttp.ClientSession(headers={"Host": endpoint.host}) as session:
+        listed = _listed(await _read(session, f"{endpoint.url}/v1/models") or b"")
+        names = [endpoint.service] if listed is None else listed[:SAMPLED_MODELS]
+        found = {name: await _read(session, f"{endpoint.url}/v2/models/{quote(name)}") for name in names}
+    metadata = {name: _document(content) for name, content in found.items() if content is not None}
+    return Served(tuple(names), listed is not None, metadata)
+
+
+async def _read(session: aiohttp.ClientSession, url: str) -> bytes | None:
+    """Return a response of 200 that is not too large; None for another one."""
+    async with session.get(url) as response:
+        content = await read_up_to(response, SENT_RESPONSE_BYTES)
+        return content if response.status == 200 and len(content) <= SENT_RESPONSE_BYTES else None
+
+
+def sample_request(name: str, models: Served, beside: Path | None, *, transformed: bool) -> tuple[str, Path | bytes]:
+    """Return the path and the body of a request that fits a model.
+
+    What the model says of its inputs is more certain than the sample ``beside`` the YAML; not so where a transformer
+    stands before it, or where any text is an input.
+    """
+    described = sample_of(models.metadata.get(name))
+    by_v2 = f"/v2/models/{quote(name)}/infer"
+    if described and not transformed and b'"BYTES"' not in described:
+        return by_v2, described
+    if beside and (is_v2 := _is_v2(beside)) is not None and (models.v1 or is_v2):
+        return by_v2 if is_v2 else predict_path(name), beside
+    if described and not transformed:
+        return by_v2, described
+    return predict_path(name), UNKNOWN
+
+
+def _is_v2(file: Path) -> bool | None:
+    """Whether a sample is one of v2; None if it is none at all."""
+    try:
+        document = _document(read_bytes(file))
+    except UnusableInput:
+        return None
+    return "inputs" in document if isinstance(document, dict) else None
+
+
+def _document(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+async def model_names(endpoint: Endpoint) -> list[str]:
+    """Return the models that the server lists, or the service's name if it has no such list."""
+    async with aiohttp.ClientSession(headers={"Host": endpoint.host}) as session:
+        listed = _listed(await _read(session, f"{endpoint.url}/v1/models") or b"")
+    return [endpoint.service] if listed is None else listed
+
+
+def _listed(content: bytes) -> list[str] | None:
+    """Return the names in a list of the v1 protocol; None for another response at its path."""
+    document = _document(content)
+    models = document.get("models") if isinstance(document, dict) else None
+    is_list_of_names = isinstance(models, list) and all(isinstance(name, str) for name in models)
+    return models if is_list_of_names else None
+
+
+def predict_path(model: str) -> str:
+    """Return the path of a model's predictions in the v1 protocol."""
+    return f"/v1/models/{quote(model)}:predict"
+
+
+async def predict(endpoint: Endpoint, body: bytes) -> str:
+    """Return the response to ``body``; raises RunFailed for an error, and unless the service has exactly one model."""
+    names = await model_names(endpoint)
+    if len(names) != 1:
+        raise RunFailed(
+            f"{endpoint.service} serves {one_line(', '.join(names)) or 'no model'}; --request requires one model"
+        )
+    # Like `curl -T`, this sends no Content-Type.
+    async with (
+        aiohttp.ClientSession(headers={"Host": endpoint.host}, skip_auto_headers=["Content-Type"]) as session,
+        session.post(endpoint.url + predict_path(names[0]), data=body) as response,
+    ):
+        content = await read_up_to(response, SENT_RESPONSE_BYTES)
+        text = _text(content, response.charset or "utf-8").strip()
+        if len(content) > SENT_RESPONSE_BYTES:
+            raise RunFailed(f"{predict_path(names[0])} returned more than {SENT_RESPONSE_BYTES} bytes")
+        if response.status != 200:
+            raise RunFailed(f"{predict_path(names[0])} returned {response.status}: {one_line(text)}")
+        return text
+
+
+def _text(content: bytes, charset: str) -> str:
+    try:
+        return content.decode(charset, errors="replace")
+    except LookupError:
+        return content.decode(errors="replace")

@@ -1,0 +1,156 @@
+"""Checks files: what the API server would refuse, what the operator could not serve, and what has no effect. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from isvc.run.admission import refusals
+from isvc.run.children import Rendered, render_services
+from isvc.run.documents import NO_OBJECT, Documents, YamlText, ignored_lines, read_documents
+from isvc.run.errors import Unserved
+from isvc.run.objects import configuration_in
+from isvc.run.place import NOWHERE, Located, Place, field_of, located
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import ANNOTATION_STOP, CONFIG_MAP
+from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
+from isvc_operator.ignored_settings import ignored_settings
+from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
+from isvc_operator.resolve.service import is_stopped
+from isvc_operator.text import one_line
+
+# What is left out of a line about a setting: its value, and what happens instead.
+_SETTING: Final = re.compile(r"[\w.-]+(?= \(|:|$)")
+
+
+class Severity(Enum):
+    """What a finding means for the service.
+
+    It is not created or not served; it depends on a secret that is in none of the files; a part changes nothing; or
+    nothing.
+    """
+
+    ERROR = "error"
+    NOT_CHECKED = "not checked"
+    NO_EFFECT = "no effect"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class CheckFinding:
+    """A line about one object, or about a file, and where that is."""
+
+    severity: Severity
+    text: str
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The services that can be served, with their children, and what was found."""
+
+    rendered: tuple[Rendered, ...]
+    findings: tuple[CheckFinding, ...]
+
+    def texts(self, *severities: Severity) -> list[str]:
+        """Return the lines of these severities."""
+        return [finding.text for finding in self.findings if finding.severity in severities]
+
+
+def check(
+    texts: Iterable[YamlText],
+    namespace: str,
+    *,
+    installed: Sequence[ServingRuntime],
+    settings: Mapping[str, str] | None,
+    tls: bool = True,
+) -> Checked:
+    """Check the files; ``settings`` is the data of ``inferenceservice-config``, by default that ConfigMap in them.
+
+    ``tls``: pods serve TLS if that is asked for.
+    """
+    given, problems = read_documents(texts, namespace, refusals)
+    if not problems and given == Documents():
+        problems.append(Located(NO_OBJECT))
+    data: Mapping[str, str] = {}
+    config = OperatorConfig()
+    try:
+        data = configuration_in(given.objects) if settings is None else settings
+        config = parse_config(data)
+    except ConfigError as error:
+        problems.append(Located(str(error), _of_settings(given, settings)))
+    rendered, invalid = render_services(given, installed, config, tls=tls)
+    findings = [
+        *_findings(Severity.NO_EFFECT, _unread(data, _of_settings(given, settings))),
+        *_findings(Severity.NO_EFFECT, without_effect(given, rendered, config)),
+        *_findings(Severity.NOTE, _left_out(given)),
+        *_findings(Severity.ERROR, problems),
+        *(CheckFinding(_severity(error), one_line(str(error)), _of_service(given, error)) for error in invalid),
+    ]
+    return Checked(tuple(rendered), tuple(findings))
+
+
+def _findings(severity: Severity, lines: Iterable[Located]) -> Iterator[CheckFinding]:
+    for line in lines:
+        yield CheckFinding(severity, one_line(line.text), line.place)
+
+
+def _of_settings(given: Documents, settings: Mapping[str, str] | None) -> Place:
+    """Return where the settings are: in the last ConfigMap of their name, unless they are given."""
+    keys = [key for key in given.files if (key.kind, key.name) == ("ConfigMap", CONFIG_MAP)]
+    if settings is None and keys:
+        return given.place(*keys[-1])
+    return Place(kind="ConfigMap", name=CONFIG_MAP)
+
+
+def _unread(data: Mapping[str, str], place: Place) -> Iterator[Located]:
+    for line in ignored_settings(data):
+        found = _SETTING.match(line)
+        yield Located(f"ConfigMap {CONFIG_MAP}: {line}", replace(place, field=f"data.{found[0]}" if found else ""))
+
+
+def _of_service(given: Documents, error: Unserved) -> Place:
+    metadata = error.service.metadata
+    place = given.place(error.service.kind, metadata.namespace, metadata.name)
+    return replace(place, field=field_of(error.why))
+
+
+def _severity(error: InvalidSpec) -> Severity:
+    """Secrets are seldom kept beside services: the cluster may have what is missing here."""
+    return Severity.NOT_CHECKED if error.reason == InvalidCredentials.reason else Severity.ERROR
+
+
+def without_effect(given: Documents, rendered: Iterable[Rendered], config: OperatorConfig) -> Iterator[Located]:
+    """Yield a line for each part of the objects that has no effect, and for each host that belongs to another."""
+    found = {_key(item.service): item.resolved for item in rendered}
+    for service in given.services:
+        resolved = found.get(_key(service))
+        prefix = f"{service.kind} {service.metadata.name}: "
+        place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
+        yield from located(prefix, ignored_parts(service, resolved, config), place)
+        for host, holder in resolved.hosts.taken.items() if resolved else ():
+            yield Located(f"{prefix}host {host} belongs to {service.kind} {holder}", place)
+    for runtime in given.runtimes:
+        prefix = f"{runtime.kind} {runtime.metadata.name}: "
+        place = given.place(runtime.kind, runtime.metadata.namespace, runtime.metadata.name)
+        yield from located(prefix, (line.removeprefix(prefix) for line in ignored_parts_of_runtime(runtime)), place)
+
+
+def _key(service: InferenceService) -> tuple[str | None, str]:
+    return service.metadata.namespace, service.metadata.name
+
+
+def _left_out(given: Documents) -> Iterator[Located]:
+    yield from ignored_lines(given)
+    for service in given.services:
+        if is_stopped(service):
+            place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
+            yield Located(
+                f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out",
+                replace(place, field=f"metadata.annotations[{ANNOTATION_STOP}]"),
+            )

@@ -1,0 +1,311 @@
+"""The services of a run, as a cluster would show them: what the dashboard and ``isvc run`` read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+from yarl import URL
+
+from isvc.run.caller import Endpoint
+from isvc.run.children import Rendered
+from isvc.run.clock import now
+from isvc.run.container import LOOPBACK
+from isvc.run.errors import RunFailed, UnusableInput
+from isvc.run.kubelet import LocalPod
+from isvc.run.log import Wakeup
+from isvc.run.processes import Group
+from isvc.run.routes import IngressRoute, path_of
+from isvc.run.service import Host, LocalService, Settings
+from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse, ServiceSource
+from isvc_operator.api.inference_service import Condition
+from isvc_operator.api.names import READY
+from isvc_operator.limits import SCRAPED_BYTES, SENT_RESPONSE_BYTES
+from isvc_operator.manifests import ServiceKey, annotations_of
+from isvc_operator.observe.component import LAST_LOG_LINES
+from isvc_operator.responses import read_up_to
+from isvc_operator.text import one_line, visible
+
+_AT_MOST_EVERY = 0.2  # seconds between two statuses of a service, and between two items of ``changes``
+_LOG_EVERY = 2.0  # seconds; the status of a service that is not ready quotes its logs
+_SCRAPE = aiohttp.ClientTimeout(total=5)
+
+
+@dataclass
+class _Watcher:
+    """Someone who waits for changes."""
+
+    changed: set[ServiceKey] = field(default_factory=set)
+    wakeup: Wakeup = field(default_factory=Wakeup)
+
+
+class LocalCluster(ServiceSource):
+    """Runs services; a ServiceSource. ``routes`` are those of its ingress, which change in place.
+
+    ``failure`` is why the first container that has failed is not running.
+    """
+
+    def __init__(self, group: Group, session: aiohttp.ClientSession, settings: Settings) -> None:
+        self.routes: list[IngressRoute] = []
+        self.failure: RunFailed | None = None
+        self._group = group
+        self._session = session
+        self._settings = settings
+        self._host = Host(group, session, settings, changed=self._mark, failed=self._failed)
+        self.services: dict[ServiceKey, LocalService] = {}
+        self._clock = asyncio.get_running_loop().time
+        self._began: dict[ServiceKey, float] = {}
+        self._ready_after: dict[ServiceKey, float] = {}
+        self._predicted: set[ServiceKey] = set()
+        self._checked: dict[ServiceKey, LocalService] = {}
+        self._dirty: set[ServiceKey] = set()
+        self._wakeup = Wakeup()
+        self._watchers: list[_Watcher] = []
+        self._endings: set[asyncio.Task[None]] = set()
+
+    async def check(self, services: Collection[Rendered]) -> None:
+        """Check whether all of them can run here; raises UnusableInput. Nothing is started or changed."""
+        before, self._checked = self._checked, {}
+        unused = [service for key, service in before.items() if service is not self.services.get(key)]
+        await asyncio.gather(*(service.stop() for service in unused))
+        self._host.several_namespaces = len({rendered.key.namespace for rendered in services}) > 1
+        for rendered in services:
+            service = self.services.get(rendered.key) or LocalService(self._host, rendered.key)
+            self._checked[rendered.key] = service
+            await service.check(rendered)
+
+    def apply(self, services: Collection[Rendered]) -> None:
+        """Run these services, which were checked, and no others."""
+        for key in set(self.services) - {rendered.key for rendered in services}:
+            task = asyncio.create_task(self.services.pop(key).remove())
+            self._endings.add(task)
+            task.add_done_callback(self._endings.discard)
+            self._mark(key)
+        for rendered in services:
+            if rendered.key not in self.services:
+                self._began[rendered.key] = self._clock()
+                self._ready_after.pop(rendered.key, None)
+                self._predicted.discard(rendered.key)
+            self.services[rendered.key] = self._checked[rendered.key]
+            self.services[rendered.key].apply(rendered)
+
+    def restart(self, key: ServiceKey, deployments: Iterable[str]) -> None:
+        """Replace the pods of these Deployments of a service."""
+        self.services[key].restart(deployments)
+
+    async def keep_statuses(self) -> None:
+        """Derive the status of each service that has changed, and of those that are not ready; until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOG_EVERY):
+                    while not self._dirty:
+                        await self._wakeup.wait()
+            changed, self._dirty = self._dirty, set()
+            changed |= {key for key in self.services if not self.is_ready(key)}
+            self.update_statuses(changed)
+            for watcher in self._watchers:
+                watcher.changed |= changed
+                watcher.wakeup.wake()
+            await asyncio.sleep(_AT_MOST_EVERY)
+
+    def update_statuses(self, keys: Iterable[ServiceKey] | None = None) -> None:
+        """Derive the statuses of these services, or of all; their warnings are printed."""
+        for key in self.services if keys is None else self.services.keys() & set(keys):
+            for event in self.services[key].update_status():
+                if event["type"] == "Warning":
+                    # Without the last log lines, which were printed when they came.
+                    message = event["message"].partition(LAST_LOG_LINES)[0]
+                    self._group.output.say(visible(f"{key.name}: {event['reason']}: {message}"))
+            if key not in self._ready_after and self.is_ready(key):
+                self._ready_after[key] = self._clock() - self._began[key]
+
+    async def until(self, wanted: Callable[[], bool]) -> None:
+        """Return when ``wanted`` holds; it is asked after each change."""
+        changes = self.changes()
+        while not wanted():
+            await anext(changes)
+
+    def ready(self, key: ServiceKey) -> Condition | None:
+        """Return the condition ``Ready`` of a service; None if it has none yet."""
+        conditions = self.services[key].status.conditions if key in self.services else ()
+        return next((item for item in conditions if item.type == READY), None)
+
+    def is_ready(self, key: ServiceKey) -> bool:
+        """Whether a service is ready."""
+        condition = self.ready(key)
+        return condition is not None and condition.status == "True"
+
+    def has_failed(self, key: ServiceKey) -> bool:
+        """Whether a service does not become ready without a change."""
+        condition = self.ready(key)
+        return condition is not None and condition.status == "False"
+
+    def is_settled(self, key: ServiceKey) -> bool:
+        """Whether a service is ready, or has failed; a predictor that starts is waited for whatever else has failed."""
+        return self.is_ready(key) or (self.has_failed(key) and not self.services[key].is_starting)
+
+    def predicted(self, route: IngressRoute, seconds: float) -> None:
+        """Print how long the first prediction of a service took, and how long the service until it was ready."""
+        key = route.key
+        if key is None or key in self._predicted or key not in self.services:
+            return
+        self._predicted.add(key)
+        ready = self._ready_after.get(key) or self._clock() - self._began[key] - seconds
+        self._group.output.say(f"{key.name}: ready after {ready:.1f} s; its first prediction took {seconds:.2f} s")
+
+    def endpoint(self, key: ServiceKey) -> Endpoint:
+        """Return where a service is reached; its first host is that of the default template, unless another has it."""
+        service = self.services[key]
+        return Endpoint(
+            key.name, service.routes[0].host, self._settings.http_port, service.grpc_port(), path=path_of(key)
+        )
+
+    def keep(self, content: bytes) -> Path:
+        """Write a file that is there as long as the run is; return its path."""
+        folder = self._host.folder()
+        folder.mkdir()
+        file = folder / "sample.json"
+        file.write_bytes(content)
+        return file
+
+    def rendered(self, key: ServiceKey) -> Rendered:
+        """Return what a service was last changed to."""
+        return self.services[key].rendered
+
+    # --- as a ServiceSource -----------------------------------------------------------------------------
+
+    def keys(self) -> Sequence[ServiceKey]:
+        """Return the services, in the order of their names."""
+        return sorted(self.services)
+
+    def related(self, key: ServiceKey) -> Related | None:
+        """Return a service with its objects; None if it does not exist."""
+        service = self.services.get(key)
+        return service.related() if service else None
+
+    async def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
+        """Yield the services that have changed since the last item."""
+        watcher = _Watcher()
+        self._watchers.append(watcher)
+        try:
+            while True:
+                while not watcher.changed:
+                    await watcher.wakeup.wait()
+                changed, watcher.changed = watcher.changed, set()
+                yield frozenset(changed)
+        finally:
+            self._watchers.remove(watcher)
+
+    def hidden(self) -> Sequence[str]:
+        """Return nothing: who runs services sees all of them."""
+        return ()
+
+    def silent(self) -> float:
+        """Return 0: the services are here."""
+        return 0.0
+
+    async def log(
+        self,
+        key: ContainerKey,
+        *,
+        lines: int,
+        follow: bool,
+        previous: bool = False,
+        since_seconds: int | None = None,
+    ) -> AsyncGenerator[tuple[str | None, str], None]:
+        """Yield lines of a container's log with their times; with ``follow`` until the container ends."""
+        earliest = "" if since_seconds is None else now(-since_seconds)
+        pod = self._pod(key.service, key.pod)
+        if key.container not in pod.containers():
+            raise UnusableInput(f"pod {key.pod} has no container {key.container}; it has {', '.join(pod.containers())}")
+        async for time, text in pod.log(key.container, previous=previous).read(lines, follow=follow):
+            if time >= earliest:
+                yield time, text
+
+    async def metrics(self, key: ServiceKey, pod: str) -> str:
+        """Return the metrics of a pod's server; empty if it has none."""
+        found = self._pod(key, pod)
+        annotations = annotations_of(found.manifest)
+        port = found.plan.ports.get(int(annotations.get("prometheus.io/port") or 0))
+        if port is None:
+            return ""
+        url = f"http://{LOOPBACK}:{port}{annotations.get('prometheus.io/path', '/metrics')}"
+        try:
+            async with self._session.get(url, timeout=_SCRAPE) as response:
+                content = await _read(response, SCRAPED_BYTES)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise RunFailed(f"the metrics of pod {pod} cannot be read: {one_line(str(error))}") from error
+        return content.decode(errors="replace") if response.status == 200 else ""
+
+    async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
+        """Send a request to a service through the ingress."""
+        if key not in self.services:
+            raise UnusableInput(f"there is no InferenceService {key.name} in namespace {key.namespace}")
+        endpoint, clock = self.endpoint(key), asyncio.get_running_loop().time
+        began = clock()
+        try:
+            async with self._session.request(
+                request.method,
+                URL(endpoint.url + request.path, encoded=True),
+                headers={**request.headers, "Host": endpoint.host},
+                data=request.body or None,
+                allow_redirects=False,
+            ) as response:
+                body = await _read(response, SENT_RESPONSE_BYTES)
+        except aiohttp.ClientError as error:
+            raise RunFailed(f"{key.name} does not respond: {one_line(str(error))}") from error
+        return ServiceResponse(
+            status=response.status, headers=dict(response.headers), body=body, seconds=clock() - began
+        )
+
+    async def stop(self) -> None:
+        """End all services at once."""
+        for task in self._endings:
+            task.cancel()
+        await asyncio.gather(*self._endings, return_exceptions=True)
+        started = {*self.services.values(), *self._checked.values()}
+        await asyncio.gather(*(service.stop() for service in started))
+
+    def _pod(self, key: ServiceKey, name: str) -> LocalPod:
+        service = self.services.get(key)
+        pod = service.pod(name) if service else None
+        if pod is None:
+            raise UnusableInput(f"InferenceService {key.name} has no pod {name}")
+        return pod
+
+    def _mark(self, key: ServiceKey) -> None:
+        """A service has changed: its routes, its pods, its Events."""
+        self.routes[:] = [route for service in self.services.values() for route in service.routes]
+        self._dirty.add(key)
+        self._wakeup.wake()
+
+    def _failed(self, failure: RunFailed) -> None:
+        self._group.output.say(str(failure))
+        self.failure = self.failure or failure
+        self._wakeup.wake()
+
+
+@asynccontextmanager
+async def local_cluster(group: Group, settings: Settings) -> AsyncIterator[LocalCluster]:
+    """Yield a cluster without services; on exit those that it has got are stopped."""
+    # A new connection for each request, as a kubelet makes: a kept one holds a server that has one thread.
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
+        cluster = LocalCluster(group, session, settings)
+        deriving = asyncio.create_task(cluster.keep_statuses())
+        try:
+            yield cluster
+        finally:
+            deriving.cancel()
+            await cluster.stop()
+
+
+async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    content = await read_up_to(response, limit)
+    if len(content) > limit:
+        raise RunFailed(f"the response has more than {limit} bytes")
+    return content

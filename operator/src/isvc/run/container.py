@@ -1,0 +1,301 @@
+"""Turns a rendered container into a command on this machine. Pure.
+
+In arguments and variables, paths of the container are replaced by local folders, its ports by free ports, and the names
+of Services of this run by their local addresses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
+
+from isvc.extras import PROGRAMS
+from isvc.run import shape
+from isvc.run.addresses import ServiceAddress, localize_addresses
+from isvc.run.errors import UnusableInput
+from isvc.run.objects import text_of
+from isvc_operator.api.names import CONTAINER_INITIALIZER
+from isvc_operator.manifests import Container
+from isvc_operator.resolve.component import DEFAULT_GRPC_PORT
+from isvc_operator.resolve.storage.objects import Objects
+
+LOOPBACK: Final = "127.0.0.1"
+
+_PYTHON = ("python", "python3")
+# What the image of the storage-initializer runs.
+_INITIALIZER = ("python", "-m", "storage_initializer")
+_REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
+
+
+@dataclass(frozen=True)
+class LocalBindings:
+    """Local counterparts of what a container uses: ``paths`` and ``ports`` map the container's to this machine's.
+
+    ``objects`` are those in the same files as the service; ``addresses`` are those of Services that it calls.
+    ``images`` maps images to the commands that stand for them.
+    """
+
+    paths: Mapping[str, Path]
+    ports: Mapping[int, int]
+    scratch: Path
+    termination_log: Path
+    environment: Mapping[str, str]
+    python: str
+    objects: Objects = field(default_factory=dict)
+    addresses: tuple[ServiceAddress, ...] = ()
+    images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HttpGet:
+    """Succeeds if the response to ``GET path`` is below 400."""
+
+    port: int
+    path: str = "/"
+    scheme: str = "http"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class TcpSocket:
+    """Succeeds if the port accepts a connection."""
+
+    port: int
+
+
+@dataclass(frozen=True)
+class Grpc:
+    """Succeeds if the server's health service reports that ``service`` is serving."""
+
+    port: int
+    service: str = ""
+
+
+@dataclass(frozen=True)
+class Exec:
+    """Succeeds if the command exits with 0."""
+
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A probe of a container with the defaults of Kubernetes; times are in seconds."""
+
+    action: HttpGet | TcpSocket | Grpc | Exec
+    initial_delay: float = 0
+    period: float = 10
+    timeout: float = 1
+    successes: int = 1
+    failures: int = 3
+
+
+@dataclass(frozen=True)
+class Process:
+    """A container as a command; ``env`` is added to this machine's environment.
+
+    ``name`` is for people, ``container`` is that of the pod.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    working_dir: str | None
+    termination_log: Path
+    container: str = ""
+    readiness: Probe | None = None
+    liveness: Probe | None = None
+    startup: Probe | None = None
+
+
+def plan_process(name: str, container: Container, bindings: LocalBindings) -> Process:
+    """Return the container as a process; raises UnusableInput if it needs something that only a cluster has."""
+    container = shape.container(container, name)
+    env = _environment(name, container, bindings)
+    command = [
+        _expand(_text(name, item), env) for item in (*_command(name, container, bindings), *container.get("args", ()))
+    ]
+    working_dir = container.get("workingDir")
+    return Process(
+        name=name,
+        command=_local_command(command, bindings),
+        env=_local(env, bindings),
+        working_dir=_localize_paths(working_dir, bindings.paths) if working_dir else None,
+        termination_log=bindings.termination_log,
+        container=container["name"],
+        readiness=_probe(name, "readinessProbe", container, bindings),
+        liveness=_probe(name, "livenessProbe", container, bindings),
+        startup=_probe(name, "startupProbe", container, bindings),
+    )
+
+
+def _command(name: str, container: Container, bindings: LocalBindings) -> tuple[str, ...]:
+    """Return the command of ``--image``, which wins over that of the container, or else the container's own."""
+    image = container.get("image", "")
+    for named in (image, _without_tag(image)):
+        if named in bindings.images:
+            return bindings.images[named]
+    command = tuple(container.get("command", ()))
+    if not command and container["name"] == CONTAINER_INITIALIZER:
+        command = _INITIALIZER
+    if not command:
+        raise UnusableInput(
+            f"{name} has no command, and the entry point of its image is not known here; give it with the flag "
+            f"--image '{image}=python model.py', or give the container a command that works on "
+            "this machine as well (in the runtime or the service), such as [python, model.py]"
+        )
+    return command
+
+
+def _without_tag(image: str) -> str:
+    """Return the image without its tag and digest; a colon before a slash belongs to the registry's port."""
+    name = image.partition("@")[0]
+    before, _, tag = name.rpartition(":")
+    return before if before and "/" not in tag else name
+
+
+def _local_command(command: Sequence[str], bindings: LocalBindings) -> tuple[str, ...]:
+    """Replace paths and ports, and then the program ``python``, whose own path must not be replaced."""
+    local = [localize_addresses(_localize_paths(item, bindings.paths), bindings.addresses) for item in command]
+    program, *arguments = _localize_ports(local, bindings.ports)
+    if program not in _PYTHON:
+        return (program, *arguments)
+    # What lies in the working folder, which may be a stranger's model, must not replace our modules.
+    flags = ("-P",) if program_of_ours(arguments) else ()
+    return (bindings.python, *flags, *arguments)
+
+
+def program_of_ours(arguments: Sequence[str]) -> str | None:
+    """Return the program of ours that Python runs with these arguments; a user's own may lie in the working folder."""
+    flags = list(takewhile(lambda word: word.startswith("-"), arguments))
+    module = arguments[len(flags)] if flags[-1:] == ["-m"] and len(flags) < len(arguments) else ""
+    program = module.partition(".")[0]
+    return program if program in PROGRAMS else None
+
+
+def _environment(name: str, container: Container, bindings: LocalBindings) -> dict[str, str]:
+    if container.get("envFrom"):
+        raise UnusableInput(f"{name} takes variables from the cluster (envFrom); write them as env to run it here")
+    env: dict[str, str] = {}
+    for item in container.get("env", ()):
+        variable = item["name"]
+        if "valueFrom" not in item:
+            env[variable] = _expand(_text(name, item.get("value") or ""), env)
+        elif (text := text_of(item["valueFrom"], bindings.objects)) is not None:
+            env[variable] = text
+        elif variable not in bindings.environment:
+            raise UnusableInput(
+                f"{name} takes {variable} from the cluster (valueFrom); export it, or put the object that contains it "
+                "into the file"
+            )
+    return env
+
+
+def _local(env: Mapping[str, str], bindings: LocalBindings) -> dict[str, str]:
+    """Replace paths and ports in the container's variables, and add those that its environment would set."""
+    local = {
+        name: localize_addresses(_localize_paths(value, bindings.paths), bindings.addresses)
+        for name, value in env.items()
+    }
+    localized = {name: _localize_port(name, value, bindings.ports) for name, value in local.items()}
+    # Servers that no flag tells their port for gRPC would all take the same one.
+    grpc = {"GRPC_PORT": str(bindings.ports[DEFAULT_GRPC_PORT])} if DEFAULT_GRPC_PORT in bindings.ports else {}
+    return {
+        "PYTHONUNBUFFERED": "1",
+        # The server must not be reachable from other machines.
+        "HTTP_HOST": LOOPBACK,
+        "TMPDIR": str(bindings.scratch),
+        **grpc,
+        **localized,
+        "TERMINATION_LOG": str(bindings.termination_log),
+    }
+
+
+def _text(name: str, value: Any) -> str:
+    """Return the value if it is a string, as Kubernetes requires: YAML reads a bare 8080 as a number."""
+    if not isinstance(value, str):
+        raise UnusableInput(f"{name}: {value!r} in its command, args or env is not a string; put it in quotes")
+    return value
+
+
+def _expand(text: str, env: Mapping[str, str]) -> str:
+    """Expand ``$(NAME)`` as Kubernetes does; ``$$(NAME)`` and unknown names are not expanded."""
+
+    def value(match: re.Match[str]) -> str:
+        return match[0][1:] if match[1] else env.get(match[2], match[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+def _localize_paths(text: str, paths: Mapping[str, Path]) -> str:
+    """Replace the container's paths, also inside of a text: ``--dir=/mnt/models/a``, ``/a:/mnt``."""
+    if not paths:
+        return text
+    longest_first = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
+    standing_alone = rf"""(?<![^=:,\s"'])({longest_first})(?![^/:,\s"'])"""
+    return re.sub(standing_alone, lambda match: str(paths[match[1]]), text)
+
+
+def _localize_ports(command: Sequence[str], ports: Mapping[int, int]) -> list[str]:
+    """Replace the values of flags whose name ends in ``port``, written ``--port=8080`` or ``--port 8080``."""
+    localized = []
+    for before, item in zip(("", *command), command, strict=False):
+        flag, equals, value = item.rpartition("=")
+        name = flag or before
+        localized.append(flag + equals + _localize_port(name, value, ports) if name.startswith("-") else item)
+    return localized
+
+
+def _localize_port(name: str, value: str, ports: Mapping[int, int]) -> str:
+    if name.lower().endswith("port") and value.isdigit():
+        return str(ports.get(int(value), value))
+    return value
+
+
+def _probe(name: str, field: str, container: Container, bindings: LocalBindings) -> Probe | None:
+    probe = container.get(field)
+    if probe is None:
+        return None
+    action = _action(f"the {field} of {name}", probe, container, bindings)
+    if action is None:
+        raise UnusableInput(f"the {field} of {name} has none of httpGet, tcpSocket, grpc and exec; give it one")
+    return Probe(
+        action,
+        initial_delay=probe.get("initialDelaySeconds", Probe.initial_delay),
+        period=max(1, probe.get("periodSeconds", Probe.period)),
+        timeout=max(1, probe.get("timeoutSeconds", Probe.timeout)),
+        successes=max(1, probe.get("successThreshold", Probe.successes)),
+        failures=max(1, probe.get("failureThreshold", Probe.failures)),
+    )
+
+
+def _action(
+    name: str, probe: Mapping[str, Any], container: Container, bindings: LocalBindings
+) -> HttpGet | TcpSocket | Grpc | Exec | None:
+    if exec_ := probe.get("exec"):
+        return Exec(_local_command(exec_["command"], bindings))
+    if get := probe.get("httpGet"):
+        headers = tuple((item["name"], item.get("value", "")) for item in get.get("httpHeaders", ()))
+        scheme = get.get("scheme", "HTTP").lower()
+        return HttpGet(_port(name, get["port"], container, bindings), get.get("path") or "/", scheme, headers)
+    if socket := probe.get("tcpSocket"):
+        return TcpSocket(_port(name, socket["port"], container, bindings))
+    if grpc := probe.get("grpc"):
+        return Grpc(_port(name, grpc["port"], container, bindings), grpc.get("service") or "")
+    return None
+
+
+def _port(name: str, port: int | str, container: Container, bindings: LocalBindings) -> int:
+    """Return the port of this machine for one of the container, which may have a name, or be a number in quotes."""
+    named = {item["name"]: item["containerPort"] for item in container.get("ports", ()) if "name" in item}
+    number = named.get(port, port)
+    if isinstance(number, str):
+        if not number.isascii() or not number.isdigit() or not 1 <= int(number[:6]) <= 65535:
+            known = ", ".join(named) or "none"
+            raise UnusableInput(f"{name} asks port {number!r}, which the container does not name; it names {known}")
+        number = int(number)
+    return bindings.ports.get(number, number)

@@ -1,0 +1,138 @@
+"""Keeps the pods of a Deployment, by the rules of its controller: a change rolls them without losing a request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+
+from isvc.run.clock import now
+from isvc.run.errors import RunFailed
+from isvc.run.kubelet import LocalPod
+from isvc.run.log import Wakeup
+from isvc.run.stored import TEMPLATE_HASH, deployment_status, new_pod, template_hash
+from isvc_operator.manifests import Manifest, labels_of
+
+StartPod = Callable[[Manifest, str], LocalPod]
+
+
+class LocalDeployment:
+    """The pods of a Deployment.
+
+    ``start_pod`` starts one, with a tag for people; ``drained`` returns when a pod has no more requests.
+    """
+
+    def __init__(self, manifest: Manifest, start_pod: StartPod, drained: Callable[[LocalPod], Awaitable[None]]) -> None:
+        self.pods: list[LocalPod] = []
+        self._numbers = count(1)
+        self._wakeup = Wakeup()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._drained = drained
+        self.use(manifest, start_pod)
+        self._task = asyncio.create_task(self._run())
+
+    def use(self, manifest: Manifest, start_pod: StartPod) -> None:
+        """Change the Deployment: pods of another template are replaced, one after the other."""
+        self._manifest, self._start_pod = manifest, start_pod
+        self.wake()
+
+    def wake(self) -> None:
+        """Look at the pods again."""
+        self._wakeup.wake()
+
+    @property
+    def manifest(self) -> Manifest:
+        """The Deployment with its status, as it is now."""
+        status = deployment_status(self._manifest, [pod.manifest for pod in self.pods], now())
+        if status != self._manifest.get("status"):
+            self._manifest = {**self._manifest, "status": status}
+        return self._manifest
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many pods as wanted have the newest template, and no others exist."""
+        status = self.manifest["status"]
+        counts = {status[name] for name in ("replicas", "updatedReplicas", "readyReplicas")}
+        return counts == {self._wanted}
+
+    async def stop(self) -> None:
+        """End all pods at once."""
+        self._task.cancel()
+        for task in self._ending:
+            task.cancel()
+        await asyncio.gather(self._task, *self._ending, return_exceptions=True)
+        await asyncio.gather(*(pod.end() for pod in self.pods))
+        self.pods.clear()
+
+    async def remove(self) -> None:
+        """End all pods when they have no more requests."""
+        self._task.cancel()
+        for pod in self.pods:
+            self._end(pod)
+        await asyncio.gather(*self._ending)
+
+    @property
+    def _wanted(self) -> int:
+        wanted: int = self._manifest["spec"]["replicas"]
+        return wanted
+
+    async def _run(self) -> None:
+        while True:
+            if leaving := self._leaving():
+                for pod in leaving:
+                    self._end(pod)
+            elif self._lacks_pod():
+                self.pods.append(self._next_pod())
+            else:
+                await self._wakeup.wait()
+
+    def _next_pod(self) -> LocalPod:
+        number = next(self._numbers)
+        # The only pod that there has been needs no number.
+        tag = f"#{number}" if number > 1 or self._wanted > 1 else ""
+        return self._start_pod(new_pod(self._manifest, number, now()), tag)
+
+    def _living(self) -> tuple[list[LocalPod], list[LocalPod]]:
+        """Return the pods of the newest template and those of older ones, without those that are ending."""
+        newest = template_hash(self._manifest)
+        living = [pod for pod in self.pods if not pod.is_ending]
+        updated = [pod for pod in living if labels_of(pod.manifest)[TEMPLATE_HASH] == newest]
+        return updated, [pod for pod in living if pod not in updated]
+
+    def _leaving(self) -> Sequence[LocalPod]:
+        """Return the pods to end now: old ones that do not serve, and one for each new one that does."""
+        updated, old = self._living()
+        if self._manifest["spec"].get("strategy", {}).get("type") == "Recreate":
+            return old or updated[self._wanted :]
+        idle = [pod for pod in old if not pod.is_ready]
+        spare = sum(pod.is_ready for pod in (*updated, *old)) - self._wanted
+        serving = [pod for pod in old if pod.is_ready]
+        return [*idle, *serving[: max(0, spare)], *updated[self._wanted :]]
+
+    def _lacks_pod(self) -> bool:
+        """Whether to start a pod now; a rollout has one more than is wanted."""
+        updated, old = self._living()
+        if self._manifest["spec"].get("strategy", {}).get("type") == "Recreate":
+            return len(self.pods) < self._wanted
+        return len(updated) < self._wanted and len(updated) + len(old) <= self._wanted
+
+    def _end(self, pod: LocalPod) -> None:
+        if pod.is_ending:
+            return
+        pod.mark_ending()
+        task = asyncio.create_task(self._ended(pod))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _ended(self, pod: LocalPod) -> None:
+        try:
+            async with asyncio.timeout(pod.plan.grace):
+                await self._drained(pod)
+        except TimeoutError:
+            pass  # as on a cluster, what takes longer is cut off
+        except Exception as error:  # noqa: BLE001 - its requests are lost, but it must end, and not without a word
+            pod.listener.failed(RunFailed(f"pod {pod.name} is ended with its requests: {error!r}"))
+        finally:
+            await pod.end()
+            self.pods.remove(pod)
+            pod.listener.changed()

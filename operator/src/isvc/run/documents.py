@@ -1,0 +1,261 @@
+"""Parses YAML files with services and the objects that they are made from. Pure: ``files`` reads the files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from isvc.run import objects
+from isvc.run.errors import UnusableInput
+from isvc.run.place import Located, Place, located
+from isvc_operator.api import inference_service, storage_container
+from isvc_operator.api.errors import InvalidObject
+from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.kinds import ResourceKind, Role, with_role
+from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.size import excess
+from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
+from isvc_operator.api.unknown_fields import unknown_names
+from isvc_operator.limits import NAMED
+from isvc_operator.manifests import Manifest
+
+_KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in with_role(Role.SERVICE, Role.INPUT, Role.REFERENCE)}
+
+
+@dataclass(frozen=True)
+class YamlText:
+    """A YAML text and the name of the file that it came from."""
+
+    source: str
+    content: str
+
+
+class DocumentKey(NamedTuple):
+    """The identity of an object in the files; ``namespace`` is empty for cluster-scoped kinds."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The objects in the files. ``ignored`` are those of other kinds, ``files`` names the file of each other one.
+
+    ``bodies`` are the services, runtimes and storage containers as they are written, with their namespace.
+    """
+
+    services: tuple[InferenceService, ...] = ()
+    runtimes: tuple[ServingRuntime, ...] = ()
+    storage_containers: tuple[ClusterStorageContainer, ...] = ()
+    objects: tuple[Manifest, ...] = ()
+    bodies: tuple[Manifest, ...] = ()
+    ignored: tuple[Place, ...] = ()
+    files: Mapping[DocumentKey, str] = field(default_factory=dict)
+
+    def place(self, kind: str, namespace: str | None, name: str) -> Place:
+        """Return where an object is; its file is unknown if it is in none of them."""
+        file = self.files.get(DocumentKey(kind, namespace or "", name), "")
+        return Place(file=file, kind=kind, namespace=namespace or "", name=name)
+
+
+NO_OBJECT: Final = "the files contain no object; write an InferenceService, or name other files"
+_MERGE = "tag:yaml.org,2002:merge"
+_FLOAT = "tag:yaml.org,2002:float"
+_INTEGERS = 2**63  # of JSON in Go; what is larger stays a float
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads what an API server gets from kubectl and keeps: dates as texts, 2.0 as 2, and no fields that are null."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the name is the library's
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
+        """Compose a mapping; raises ComposerError for a key that occurs twice, which kubectl refuses.
+
+        Later, merged mappings (``<<``) are part of the node.
+        """
+        node = super().compose_mapping_node(anchor)
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if key.value in seen:
+                    raise yaml.composer.ComposerError(None, None, f"the key {key.value} occurs twice", key.start_mark)
+                seen.add(key.value)
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        return {key: value for key, value in super().construct_mapping(node, deep).items() if value is not None}
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        number: float = super().construct_yaml_float(node)
+        return int(number) if number.is_integer() and abs(number) < _INTEGERS else number
+
+
+_Loader.add_constructor(_FLOAT, _Loader.construct_yaml_float)
+# As YAML reads 1e3 and 1.5e0 in Go; in YAML 1.1, an exponent needs a sign.
+_Loader.add_implicit_resolver(
+    _FLOAT, re.compile(r"[-+]?([0-9]+\.?|\.[0-9])[0-9]*[eE][-+]?[0-9]+\Z"), list("-+.0123456789")
+)
+
+
+def parse_documents(texts: Iterable[YamlText], namespace: str) -> Documents:
+    """Parse every document; ``namespace`` is for objects that name none. Raises UnusableInput."""
+    documents, problems = read_documents(texts, namespace)
+    if problems:
+        raise UnusableInput(problems[0].text)
+    return documents
+
+
+def ignored_lines(given: Documents) -> Iterator[Located]:
+    """Yield a line for each object that is of no use here."""
+    for place in given.ignored:
+        called = " ".join(filter(None, (place.kind, place.name)))
+        yield Located(f"{called}: not an object that services are made from; ignored", place)
+
+
+def read_documents(
+    texts: Iterable[YamlText], namespace: str, refusals: Callable[[Manifest], Iterable[str]] = lambda _: ()
+) -> tuple[Documents, list[Located]]:
+    """Parse every document that can be used, and return what is wrong with the others.
+
+    ``refusals`` says why an object would be refused before it is parsed.
+    """
+    found: defaultdict[str, list[Any]] = defaultdict(list)
+    problems: list[Located] = []
+    places: dict[DocumentKey, str] = {}
+    files: dict[DocumentKey, str] = {}
+    for text in texts:
+        try:
+            documents = _documents(text)
+        except UnusableInput as error:
+            problems.append(Located(str(error), Place(file=text.source)))
+            continue
+        for number, document in enumerate(documents, start=1):
+            try:
+                group, item = _read(document, text, namespace, refusals)
+                if group != "ignored":
+                    key = _key_of(_placed(document, namespace))
+                    _check_once(key, f"object {number} of {text.source}", places)
+                    files[key] = text.source
+            except UnusableInput as error:
+                problems.append(Located(str(error), _place(document, text)))
+            except InvalidObject as error:
+                place = _place(_placed(document, namespace), text)
+                problems += located(f"{text.source}: {place.kind} {place.name}: ", error.problems, place)
+            else:
+                found[group].append(item)
+                if group not in ("ignored", "objects"):
+                    found["bodies"].append(_placed(document, namespace))
+    return Documents(**{group: tuple(items) for group, items in found.items()}, files=files), problems
+
+
+def _read(body: Any, text: YamlText, namespace: str, refusals: Callable[[Manifest], Iterable[str]]) -> tuple[str, Any]:
+    """Return the field of ``Documents`` that the object belongs to, and the parsed object."""
+    if not isinstance(body, Mapping) or not body.get("kind"):
+        raise UnusableInput(f"{text.source}: a document has no `kind`; is this a Kubernetes object?")
+    if too_much := excess(body):
+        raise UnusableInput(f"{text.source}: {too_much}")
+    kind = body["kind"]
+    try:
+        json.dumps(body, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UnusableInput(f"{text.source}: {kind} has a value that JSON has no type for: {error}") from error
+    if not _is_ours(body, text):
+        return "ignored", _place(body, text)
+    placed = _placed(body, namespace)
+    if refused := list(refusals(placed)):
+        unknown = (f"unknown field {field}" for field in unknown_names(placed))
+        raise InvalidObject(kind, _metadata(body)["name"], [*refused, *islice(unknown, NAMED)])
+    if kind == inference_service.KIND:
+        return "services", parse_inference_service(placed)
+    if kind == storage_container.KIND:
+        return "storage_containers", parse_storage_container(placed)
+    if _KINDS[kind].role is Role.REFERENCE:
+        return "objects", objects.as_stored(placed)
+    return "runtimes", parse_serving_runtime(placed)
+
+
+def _key_of(body: Mapping[str, Any]) -> DocumentKey:
+    metadata = body["metadata"]
+    return DocumentKey(body["kind"], metadata.get("namespace") or "", metadata["name"])
+
+
+def _place(body: Any, text: YamlText) -> Place:
+    """Return where a document is, whatever it is."""
+    if not isinstance(body, Mapping):
+        return Place(file=text.source)
+    metadata = _metadata(body)
+    kind, namespace, name = (
+        str(it or "") for it in (body.get("kind"), metadata.get("namespace"), metadata.get("name"))
+    )
+    return Place(file=text.source, kind=kind, namespace=namespace, name=name)
+
+
+def _check_once(key: DocumentKey, place: str, places: dict[DocumentKey, str]) -> None:
+    """Raise UnusableInput for an object that was given before, at another of the ``places``."""
+    if first := places.get(key):
+        namespace = f" of namespace {key.namespace}" if key.namespace else ""
+        raise UnusableInput(
+            f"{key.kind} {key.name}{namespace} is given twice: {first}, and {place}; remove one of them"
+        )
+    places[key] = place
+
+
+def _documents(text: YamlText) -> list[Any]:
+    try:
+        documents = list(yaml.load_all(text.content, _Loader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise UnusableInput(f"{text.source}{line}: this is not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise UnusableInput(f"{text.source}: this is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise UnusableInput(f"{text.source}: nested deeper than any object that can be used") from error
+    return [item for document in documents if document is not None for item in _items(document)]
+
+
+def _items(document: Any) -> list[Any]:
+    """Return the objects of a list, such as ``kubectl get -o yaml`` prints, or the document itself."""
+    if not isinstance(document, Mapping) or not str(document.get("kind")).endswith("List"):
+        return [document]
+    items = document.get("items")
+    return items if isinstance(items, list) else [document]
+
+
+def _is_ours(body: Mapping[str, Any], text: YamlText) -> bool:
+    """Whether the object's kind is known; raises UnusableInput for one without a name or of another API version."""
+    kind, version, name = str(body["kind"]), body.get("apiVersion"), _metadata(body).get("name")
+    known = _KINDS.get(kind)
+    if known is None:
+        return False
+    if not name:
+        raise UnusableInput(f"{text.source}: {kind} has no name; give it one in metadata.name")
+    if version != known.api_version:
+        raise UnusableInput(
+            f"{text.source}: {kind} {name} has apiVersion {version}; write apiVersion: {known.api_version}"
+        )
+    return True
+
+
+def _placed(body: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
+    metadata = _metadata(body)
+    if not _KINDS[body["kind"]].namespaced or metadata.get("namespace"):
+        return body
+    return {**body, "metadata": {**metadata, "namespace": namespace}}
+
+
+def _metadata(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = body.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}

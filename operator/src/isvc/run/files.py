@@ -1,0 +1,64 @@
+"""Reads the YAML files of a command, and the shipped runtimes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import BinaryIO
+
+from isvc.run.documents import YamlText
+from isvc.run.errors import UnusableInput
+from isvc_operator.limits import FILE_BYTES
+
+_CHECKOUT = Path(__file__).parents[4]
+_STANDARD_INPUT = Path("-")
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def read_files(paths: Iterable[Path]) -> list[YamlText]:
+    """Read the files, those in folders, and the standard input for ``-``; raises UnusableInput."""
+    return [_text(file) for path in paths for file in _files(path)]
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+    if not found:
+        raise UnusableInput(f"folder {path} has no file that ends with {', '.join(_SUFFIXES)}")
+    return found
+
+
+def _text(path: Path) -> YamlText:
+    if path == _STANDARD_INPUT:
+        content = bounded(sys.stdin.buffer, "standard input", FILE_BYTES)
+        return YamlText("standard input", content.decode("utf-8", errors="replace"))
+    return YamlText(str(path), read_bytes(path).decode("utf-8", errors="replace"))
+
+
+def read_bytes(path: Path, limit: int = FILE_BYTES) -> bytes:
+    """Read one file; raises UnusableInput if it cannot be read, or has more than ``limit`` bytes."""
+    try:
+        with path.open("rb") as file:
+            return bounded(file, str(path), limit)
+    except OSError as error:
+        raise UnusableInput(f"{path} cannot be read: {error.strerror}") from error
+
+
+def bounded(file: BinaryIO, name: str, limit: int) -> bytes:
+    """Read an open file, which may have no end."""
+    content = file.read(limit + 1)
+    if len(content) > limit:
+        raise UnusableInput(f"{name} has more than {limit} bytes; use a smaller one")
+    return content
+
+
+def read_runtimes(folder: Path | None) -> list[YamlText]:
+    """Read the runtimes in ``folder``, or the shipped ones without it."""
+    if folder is not None and not folder.is_dir():
+        raise UnusableInput(f"{folder} is not a folder; --runtimes requires one with runtimes as YAML files")
+    with resources.as_file(resources.files("isvc") / "runtimes") as packaged:
+        shipped = packaged if packaged.is_dir() else _CHECKOUT / "manifests" / "runtimes"
+        return read_files(sorted((folder or shipped).glob("*.yaml")))

@@ -1,0 +1,256 @@
+"""Runs a pod as processes of this machine, by the kubelet's rules: init containers, probes, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import aiohttp
+
+from isvc.run.clock import now
+from isvc.run.container import Probe, Process
+from isvc.run.errors import RunFailed
+from isvc.run.log import Log
+from isvc.run.pod import Pod
+from isvc.run.probes import check_of, wait_until_bad, wait_until_good
+from isvc.run.processes import Group, Running
+from isvc.run.states import ContainerStatus, Ended, PodState, initial_state, pod_status
+from isvc_operator.limits import LOG_BYTES
+from isvc_operator.manifests import Manifest, name_of
+from isvc_operator.text import last_of, one_line
+
+# Kubernetes' numbers, in seconds.
+_FIRST_BACK_OFF, _LONGEST_BACK_OFF = 10.0, 300.0
+_FORGOTTEN = 2 * _LONGEST_BACK_OFF  # after such a time of running, the next failure counts as the first
+_FALLBACK_LINES, _FALLBACK_BYTES = 80, 2048  # of a log that stands for a termination message
+_START_ERROR = 128  # the exit code of a container whose program cannot be started
+
+
+@dataclass
+class PodListener:
+    """Who is told of a pod: that its status has changed, what has happened to it, and that a container has failed."""
+
+    changed: Callable[[], None]
+    event: Callable[[Manifest, str, str, str], None]
+    failed: Callable[[RunFailed], None]
+
+
+@dataclass
+class LocalPod:
+    """A pod on this machine; ``manifest`` is the object with its status."""
+
+    manifest: Manifest
+    plan: Pod
+    group: Group
+    session: aiohttp.ClientSession
+    listener: PodListener
+    logs: dict[str, Log] = field(default_factory=dict)
+    previous_logs: dict[str, Log] = field(default_factory=dict)
+    _running: dict[str, Running] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._state: PodState = initial_state(self.manifest["spec"])
+        self._write_status()
+        self._task = asyncio.create_task(self._run())
+
+    @property
+    def name(self) -> str:
+        """The name of the pod."""
+        return name_of(self.manifest)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it gets requests."""
+        return self._state.is_ready and not self.is_ending
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a server of it has ended before, or an init container has failed."""
+        init, servers = self._state.init.values(), self._state.servers.values()
+        ended = [how for item in (*init, *servers) for how in (item.state, item.last) if isinstance(how, Ended)]
+        return any(how.exit_code for how in ended) or any(
+            isinstance(item.last or item.state, Ended) for item in servers
+        )
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is being deleted."""
+        return bool(self.manifest["metadata"].get("deletionTimestamp"))
+
+    def log(self, container: str, *, previous: bool = False) -> Log:
+        """Return the log of a container; that of one that does not run is the previous one, too."""
+        before = previous and container in self._running
+        return (self.previous_logs if before else self.logs).get(container) or Log()
+
+    def containers(self) -> list[str]:
+        """Return the names of its containers, in the order of their start."""
+        return [*self._state.init, *self._state.servers]
+
+    def has_ended(self, container: str) -> bool:
+        """Whether a container does not run any more, and is not started again."""
+        return isinstance(self._state.of(container).state, Ended)
+
+    def mark_ending(self) -> None:
+        """Take it out of the endpoints: requests go to other pods from now on."""
+        self.manifest = {**self.manifest, "metadata": {**self.manifest["metadata"], "deletionTimestamp": now()}}
+        self.listener.changed()
+
+    async def end(self) -> None:
+        """Stop its processes, each with the time that the pod gives it, and remove its folder."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        for name in self._running:
+            self.listener.event(self.manifest, "Normal", "Killing", f"Stopping container {name}")
+        await asyncio.gather(*(running.stop(self.plan.grace) for running in self._running.values()))
+        await asyncio.to_thread(shutil.rmtree, self.plan.folder, ignore_errors=True)
+
+    async def _run(self) -> None:
+        try:
+            self._prepare()
+        except OSError as error:
+            self.listener.failed(RunFailed(f"the folders of pod {self.name} cannot be made: {error}"))
+            return
+        try:
+            for process in self.plan.init:
+                await self._keep(process, until_success=True)
+            async with asyncio.TaskGroup() as servers:
+                for process in self.plan.servers:
+                    servers.create_task(self._keep(process, until_success=False))
+        except Exception as error:  # noqa: BLE001 - a pod that is not run any more must not be so without a word
+            self.listener.failed(RunFailed(f"pod {self.name} is not run any more: {error!r}"))
+
+    def _prepare(self) -> None:
+        for folder in self.plan.folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        for file, content in self.plan.files.items():
+            if ".." in file.parts or not file.is_relative_to(self.plan.folder):
+                raise OSError(f"{file} is outside of {self.plan.folder}")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        for link, target in self.plan.links.items():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target.resolve(), target_is_directory=True)
+
+    async def _keep(self, process: Process, *, until_success: bool) -> None:
+        """Run a container again and again, until it has succeeded or for ever."""
+        back_off = 0.0
+        while True:
+            began = asyncio.get_running_loop().time()
+            failure = await self._once(process)
+            ended = self._state.of(process.container).state
+            if until_success and isinstance(ended, Ended) and ended.exit_code == 0:
+                return
+            if asyncio.get_running_loop().time() - began > _FORGOTTEN:
+                back_off = 0.0
+            self.listener.failed(failure)
+            if back_off:
+                what = f"back-off {back_off:g}s restarting failed container={process.container} pod={self.name}"
+                self._set(self._state.of(process.container).waits("CrashLoopBackOff", what))
+                self.listener.event(self.manifest, "Warning", "BackOff", what)
+                self.group.output.say(f"{process.name} is started again in {back_off:g} s")
+            await asyncio.sleep(back_off)
+            back_off = min(max(_FIRST_BACK_OFF, 2 * back_off), _LONGEST_BACK_OFF)
+
+    async def _once(self, process: Process) -> RunFailed:
+        """Run a container once; return why it is not running any more."""
+        name, started_at = process.container, now()
+        if log := self.logs.get(name):
+            self.previous_logs[name] = log
+        self.logs[name] = Log()
+        try:
+            running = await self.group.start(process)
+        except RunFailed as error:
+            self._set(self._state.of(name).runs(started_at, 0))
+            self._set(self._state.of(name).ends(Ended(_START_ERROR, "StartError", str(error), started_at, started_at)))
+            return error
+        self.logs[name] = running.log
+        self._running[name] = running
+        self._set(self._state.of(name).runs(started_at, running.child.pid))
+        self.listener.event(self.manifest, "Normal", "Started", f"Started container {name}")
+        probing = asyncio.create_task(self._probe(process, running))
+        try:
+            await asyncio.shield(running.exited)
+        finally:
+            probing.cancel()
+        del self._running[name]
+        code, pid = running.exit_code, running.child.pid
+        message = running.message() or (_last_lines(running.log) if code else "")
+        reason = "Error" if code else "Completed"
+        self._set(self._state.of(name).ends(Ended(code, reason, message, started_at, now(), pid)))
+        return running.failure()
+
+    async def _probe(self, process: Process, running: Running) -> None:
+        """Probe a container while it runs; it is stopped if it has not started in time, or does not live."""
+        if process in self.plan.init:
+            return
+        try:
+            if process.startup and not await self._has_started(process, process.startup):
+                await self._stop(process, running, "Startup", process.startup, "it has not started in time")
+                return
+            self._set(replace(self._state.of(process.container), started=True))
+            async with asyncio.TaskGroup() as probes:
+                probes.create_task(self._watch_readiness(process))
+                if process.liveness:
+                    probes.create_task(self._watch_liveness(process, process.liveness, running))
+        except Exception as error:  # noqa: BLE001 - a probe must not end the run without a word
+            self.listener.failed(RunFailed(f"{process.name} cannot be probed: {error!r}"))
+
+    async def _has_started(self, process: Process, probe: Probe) -> bool:
+        check = check_of(probe, process, self.group, self.session)
+        try:
+            async with asyncio.timeout(probe.initial_delay + probe.failures * probe.period):
+                await wait_until_good(probe, check, partial(self._not_ready, process))
+        except TimeoutError:
+            return False
+        return True
+
+    async def _watch_readiness(self, process: Process) -> None:
+        probe = process.readiness
+        check = check_of(probe, process, self.group, self.session) if probe else None
+        while True:
+            if probe and check:
+                await wait_until_good(probe, check, partial(self._not_ready, process))
+            self._set(replace(self._state.of(process.container), ready=True))
+            self.group.output.say(f"{process.name} is ready")
+            if not probe or not check:
+                return
+            reason = await wait_until_bad(probe, check)
+            self._set(replace(self._state.of(process.container), ready=False))
+            self._not_ready(process, reason)
+            self.listener.event(self.manifest, "Warning", "Unhealthy", f"Readiness probe failed: {one_line(reason)}")
+
+    async def _watch_liveness(self, process: Process, probe: Probe, running: Running) -> None:
+        await asyncio.sleep(probe.initial_delay)
+        reason = await wait_until_bad(probe, check_of(probe, process, self.group, self.session))
+        await self._stop(process, running, "Liveness", probe, reason)
+
+    async def _stop(self, process: Process, running: Running, which: str, probe: Probe, reason: str) -> None:
+        why = f"{which} probe failed {probe.failures} times: {one_line(reason)}"
+        self.listener.event(self.manifest, "Warning", "Unhealthy", why)
+        self.group.output.say(f"{process.name} is stopped and started again: {why}")
+        await running.stop(self.plan.grace)
+
+    def _not_ready(self, process: Process, reason: str) -> None:
+        self.group.output.say(f"{process.name} is not ready: {reason}")
+
+    def _set(self, container: ContainerStatus) -> None:
+        before = self._state
+        self._state = before.having(container)
+        if self._state != before:
+            self._write_status()
+            self.listener.changed()
+
+    def _write_status(self) -> None:
+        created = self.manifest["metadata"]["creationTimestamp"]
+        status = pod_status(self._state, self.manifest.get("status") or {}, created, now())
+        self.manifest = {**self.manifest, "status": status}
+
+
+def _last_lines(log: Log) -> str:
+    """Return what Kubernetes uses as the message of a container that has left none (FallbackToLogsOnError)."""
+    return last_of("\n".join(log.last(_FALLBACK_LINES)), min(_FALLBACK_BYTES, LOG_BYTES))

@@ -1,0 +1,88 @@
+"""Secrets, service accounts and ConfigMaps in the same files as the services. Pure."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from isvc.run.errors import UnusableInput
+from isvc.run.shape import is_key
+from isvc_operator.api.names import CONFIG_MAP
+from isvc_operator.errors import ConfigError
+from isvc_operator.manifests import Manifest, Volume
+from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.text import shortened
+
+
+def as_stored(body: Mapping[str, Any]) -> Manifest:
+    """Return the object as an API server would store it: a secret's ``stringData`` is encoded into ``data``.
+
+    Raises UnusableInput for data that it would refuse.
+    """
+    if body["kind"] != "Secret":
+        return body
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in _texts(body, "stringData").items()}
+    kept = {name: value for name, value in body.items() if name != "stringData"}
+    return {**kept, "data": {**_texts(body, "data"), **encoded}}
+
+
+def configuration_in(objects: Iterable[Manifest]) -> Mapping[str, str]:
+    """Return the data of the last ConfigMap ``inferenceservice-config``, or none; raises ConfigError."""
+    found = [body for body in objects if (body["kind"], body["metadata"]["name"]) == ("ConfigMap", CONFIG_MAP)]
+    data = found[-1].get("data") if found else None
+    if not isinstance(data or {}, Mapping):
+        raise ConfigError(f"ConfigMap {CONFIG_MAP}: data is not a map of keys to texts")
+    return {str(key): str(text) for key, text in (data or {}).items()}
+
+
+def text_of(source: Mapping[str, Any], objects: Objects) -> str | None:
+    """Return the value of a variable's ``valueFrom``; None if no file has it."""
+    for field, kind in (("secretKeyRef", "Secret"), ("configMapKeyRef", "ConfigMap")):
+        if reference := source.get(field):
+            found = _contents(objects.get(ObjectReference(kind, reference["name"]))).get(reference["key"])
+            return None if found is None else found.decode(errors="replace")
+    return None
+
+
+def files_of(volume: Volume, objects: Objects) -> Mapping[str, bytes] | None:
+    """Return the files of a volume of a secret or ConfigMap; None if the object is in no file."""
+    if "secret" in volume:
+        body = objects.get(ObjectReference("Secret", volume["secret"]["secretName"]))
+    elif "configMap" in volume:
+        body = objects.get(ObjectReference("ConfigMap", volume["configMap"]["name"]))
+    else:
+        return None
+    return None if body is None else _contents(body)
+
+
+def _contents(body: Manifest | None) -> Mapping[str, bytes]:
+    if body is None:
+        return {}
+    texts = _texts(body, "data")
+    if body["kind"] == "Secret":
+        return {key: _decoded(body, key, text) for key, text in texts.items()}
+    binary = {key: _decoded(body, key, text) for key, text in _texts(body, "binaryData").items()}
+    return {key: text.encode() for key, text in texts.items()} | binary
+
+
+def _texts(body: Manifest, field: str) -> Mapping[str, str]:
+    """Return the values of a Secret or ConfigMap; raises UnusableInput for what an API server would refuse."""
+    name, data = f"{body['kind']} {body['metadata']['name']}", body.get(field) or {}
+    if not isinstance(data, Mapping):
+        raise UnusableInput(f"{name}: {field} is not a map of keys to texts")
+    for key, text in data.items():
+        if not is_key(key):
+            what = "a key may only have letters, digits, '-', '_' and '.', and does not begin with '..'"
+            raise UnusableInput(f"{name}: {field} has the key {shortened(repr(key), 80)}; {what}")
+        if not isinstance(text, str):
+            raise UnusableInput(f"{name}: the value of key {key} in {field} is not a string; put it in quotes")
+    return data
+
+
+def _decoded(body: Manifest, key: str, text: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        name = f"{body['kind']} {body['metadata']['name']}"
+        raise UnusableInput(f"{name}: the value of key {key} is not Base64; correct it") from None

@@ -1,0 +1,350 @@
+"""Where a run prints: the containers' lines and its own on stderr, what can be pasted on stdout.
+
+A thread of its own prints, because a pipe or a terminal may take nothing for as long as its reader likes (``| less``,
+Ctrl-S). Meanwhile the run goes on; lines of containers that are too much to keep are dropped, and counted.
+
+On a terminal, Rich colours the names of containers (unless NO_COLOR is set) and draws the progress of downloads.
+Elsewhere, and without Rich, the same is plain lines. No text is ever read as Rich's markup.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
+from zlib import crc32
+
+from isvc.view.progress import progress_in
+from isvc.view.values import DownloadProgress
+from isvc_operator.api.names import CONTAINER_INITIALIZER
+from isvc_operator.limits import UNREAD_OUTPUT_BYTES
+
+if TYPE_CHECKING:
+    import rich.progress
+
+_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
+_KEPT_PREFIXES = 1000
+_ITEM_COST = 500  # bytes of memory, beside the text of a line
+_UNREAD_SECONDS = 2.0  # at the end, for what nobody reads
+
+
+class StandardStream:
+    """A standard stream. When nobody reads it any more, ``lost`` is called, and what is printed after that is dropped.
+
+    So it is with a pipe into ``head``, or a terminal that was closed.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._descriptor = _descriptor(stream)
+        self.lost: Callable[[], object] = lambda: None
+        self.is_writing = False
+        self._is_left = False
+
+    def write(self, text: str) -> int:
+        """Print a text at once."""
+        self.is_writing = True
+        try:
+            self._write(text)
+        except OSError:
+            self.leave()
+            self.lost()
+        self.is_writing = False
+        return len(text)
+
+    def leave(self) -> None:
+        """Print nowhere from now on: also what Python prints itself, such as at its end."""
+        if self._descriptor is not None and not self._is_left:
+            self._is_left = True
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._descriptor)
+            os.close(nowhere)
+
+    def _write(self, text: str) -> None:
+        if self._descriptor is None:
+            self._stream.write(text)
+            return
+        # Not by the stream, whose lock would be held at the end of Python if nobody reads.
+        left = memoryview(text.encode(self._stream.encoding, errors="backslashreplace"))
+        while left and not self._is_left:
+            try:
+                left = left[os.write(self._descriptor, left) :]
+            except BlockingIOError:  # whoever shares it has made it so
+                select.select([], [self._descriptor], [])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    try:
+        return stream.fileno()
+    except (OSError, AttributeError):
+        return None
+
+
+class Output(Protocol):
+    """What a run prints to. Texts from outside are escaped before they come here."""
+
+    def when_lost(self, call: Callable[[], object]) -> None:
+        """Call this when nobody reads any more what the run prints."""
+        ...
+
+    def log(self, name: str, line: str) -> None:
+        """Print a line of a container."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Print what the run itself reports."""
+        ...
+
+    def show(self, text: str) -> None:
+        """Print a result: a response, or a command that can be pasted."""
+        ...
+
+    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None:
+        """Print the ways to a service, each with its name."""
+        ...
+
+
+class PlainOutput:
+    """Plain lines, for files and pipes."""
+
+    def __init__(self, stderr: TextIO, stdout: TextIO) -> None:
+        self.streams = self._stderr, self._stdout = StandardStream(stderr), StandardStream(stdout)
+
+    def when_lost(self, call: Callable[[], object]) -> None:
+        for stream in self.streams:
+            stream.lost = call
+
+    def log(self, name: str, line: str) -> None:
+        self._stderr.write(f"{name} | {line}\n")
+
+    def say(self, text: str) -> None:
+        self._stderr.write(f"{text}\n")
+
+    def show(self, text: str) -> None:
+        self._stdout.write(f"{text}\n")
+
+    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None:
+        self.show(f"\n{service} is served")
+        for name, address in addresses:
+            self.show(f"  {name}: {address}")
+
+    def end(self) -> None:
+        """Nothing moves."""
+
+
+class TerminalOutput:
+    """Colours, and a bar for each download, on a terminal. Rich is imported with the first instance."""
+
+    def __init__(self, stderr: TextIO, stdout: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.text import Text
+
+        def console(stream: StandardStream) -> Console:
+            file = cast(TextIO, stream)
+            return Console(file=file, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+        self._text = Text
+        self.streams = StandardStream(stderr), StandardStream(stdout)
+        self._stderr, self._stdout = map(console, self.streams)
+        self._prefixes: dict[str, str] = {}
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[how]}", markup=False),
+        )
+        self._bars = Progress(*columns, console=self._stderr, transient=True, refresh_per_second=4)
+        self._tasks: dict[str, rich.progress.TaskID] = {}
+
+    def when_lost(self, call: Callable[[], object]) -> None:
+        for stream in self.streams:
+            stream.lost = call
+
+    def log(self, name: str, line: str) -> None:
+        if CONTAINER_INITIALIZER in name:
+            progress = progress_in(line)
+            if progress and progress.percent is not None:
+                self._draw(name, progress)
+                return
+            self._remove_bar(name)
+        if self._tasks:
+            self._stderr.print(self._text.assemble((f"{name} | ", _colour(name)), line))
+        else:
+            # Rich takes longer than all that the run does for a line beside it.
+            self.streams[0].write(f"{self._prefix(name)}{line}\n")
+
+    def _prefix(self, name: str) -> str:
+        """Return the coloured name; a run that goes on for long has any number of pods."""
+        if name not in self._prefixes:
+            if len(self._prefixes) >= _KEPT_PREFIXES:
+                self._prefixes.clear()
+            with self._stderr.capture() as captured:
+                self._stderr.print(self._text(f"{name} | ", style=_colour(name)), end="")
+            self._prefixes[name] = captured.get()
+        return self._prefixes[name]
+
+    def say(self, text: str) -> None:
+        self._stderr.print(self._text(text, style="bold"))
+
+    def show(self, text: str) -> None:
+        with self._without_bars():
+            self._stdout.print(self._text(text))
+
+    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None:
+        width = max((len(name) for name, _ in addresses), default=0)
+        with self._without_bars():
+            self._stdout.print()
+            self._stdout.print(self._text(f"{service} is served", style="bold green"))
+            for name, address in addresses:  # a table of Rich would fold an address, which is copied as a whole
+                self._stdout.print(self._text.assemble((f"  {name:<{width}}  ", "dim"), (address, "bold")))
+
+    def end(self) -> None:
+        """Remove what moves."""
+        self._bars.stop()
+
+    def _draw(self, name: str, progress: DownloadProgress) -> None:
+        how = f"{progress.percent} % of {progress.size}, {progress.rate}, {progress.seconds_left} s left"
+        if not self._tasks:
+            self._bars.start()
+        if name not in self._tasks:
+            self._tasks[name] = self._bars.add_task(name, total=100, how=how)
+        self._bars.update(self._tasks[name], completed=progress.percent, how=how)
+
+    def _remove_bar(self, name: str) -> None:
+        if name in self._tasks:
+            self._bars.remove_task(self._tasks.pop(name))
+            if not self._tasks:
+                self._bars.stop()
+
+    @contextmanager
+    def _without_bars(self) -> Iterator[None]:
+        """Stop the bars, which are on stderr, while something is printed on stdout."""
+        if not self._tasks:
+            yield
+            return
+        self._bars.stop()
+        try:
+            yield
+        finally:
+            self._bars.start()
+
+
+def _colour(name: str) -> str:
+    return _COLOURS[crc32(name.encode()) % len(_COLOURS)]
+
+
+class QueuedOutput:
+    """Has another output print in a thread, and never waits for it."""
+
+    def __init__(self, output: PlainOutput | TerminalOutput, streams: Sequence[StandardStream] = ()) -> None:
+        self._output = output
+        self._streams = streams or output.streams
+        self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
+        self._changed = threading.Condition()
+        self._size = self._dropped = self._printed = 0
+        self._ended = False
+        self._thread = threading.Thread(target=self._print, name="output", daemon=True)
+        self._thread.start()
+
+    def when_lost(self, call: Callable[[], object]) -> None:
+        self._output.when_lost(call)
+
+    def log(self, name: str, line: str) -> None:
+        self._add(len(line), partial(self._output.log, name, line), UNREAD_OUTPUT_BYTES)
+
+    def say(self, text: str) -> None:
+        self._add(len(text), partial(self._output.say, text))
+
+    def show(self, text: str) -> None:
+        self._add(len(text), partial(self._output.show, text))
+
+    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None:
+        size = sum(len(name) + len(address) for name, address in addresses)
+        self._add(size, partial(self._output.show_addresses, service, addresses))
+
+    def end(self) -> None:
+        """Print what is left, and remove what moves; what nobody takes for a while is dropped."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+        printed = -1
+        while self._thread.is_alive() and printed != self._printed:
+            printed = self._printed
+            self._thread.join(_UNREAD_SECONDS)
+        if self._thread.is_alive():
+            for stream in self._streams:
+                if stream.is_writing:
+                    stream.leave()
+
+    def _add(self, size: int, print_: Callable[[], object], limit: int = 2 * UNREAD_OUTPUT_BYTES) -> None:
+        """Have something printed; what the run itself reports has as much room again as lines of containers."""
+        with self._changed:
+            if self._waiting and self._size + size > limit:
+                self._dropped += 1
+                return
+            if self._dropped:
+                self._waiting.append((0, self._tell_dropped()))
+            self._size += size + _ITEM_COST
+            self._waiting.append((size + _ITEM_COST, print_))
+            self._changed.notify()
+
+    def _print(self) -> None:
+        while item := self._next():
+            size, print_ = item
+            print_()
+            self._printed += 1
+            with self._changed:
+                self._size -= size
+        self._output.end()
+
+    def _next(self) -> tuple[int, Callable[[], object]] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._dropped or self._ended)
+            if self._waiting:
+                return self._waiting.popleft()
+            return (0, self._tell_dropped()) if self._dropped else None
+
+    def _tell_dropped(self) -> Callable[[], object]:
+        dropped, self._dropped = self._dropped, 0
+        return partial(self._output.say, f"{dropped} lines were dropped here, because nobody read what was printed")
+
+
+class TwoQueues:
+    """Has plain lines printed on stderr and stdout by a thread each: a reader of one of them may not read the other."""
+
+    def __init__(self, output: PlainOutput) -> None:
+        stderr, stdout = output.streams
+        self._lines, self._results = QueuedOutput(output, [stderr]), QueuedOutput(output, [stdout])
+        self.log, self.say = self._lines.log, self._lines.say
+        self.show, self.show_addresses = self._results.show, self._results.show_addresses
+        self.when_lost = output.when_lost
+
+    def end(self) -> None:
+        """Print what is left."""
+        self._results.end()
+        self._lines.end()
+
+
+@contextmanager
+def new_output() -> Iterator[Output]:
+    """Yield the output of this terminal, or plain lines where stderr is none."""
+    is_terminal = sys.stderr.isatty() and find_spec("rich") is not None
+    output = (
+        QueuedOutput(TerminalOutput(sys.stderr, sys.stdout))
+        if is_terminal
+        else TwoQueues(PlainOutput(sys.stderr, sys.stdout))
+    )
+    try:
+        yield output
+    finally:
+        output.end()

@@ -1,0 +1,221 @@
+"""Turns a rendered Deployment into the processes of one pod on this machine. Pure.
+
+Its volumes become folders inside a private one, which is removed at the end of the run; a claim becomes a link to the
+folder of ``--pvc``. Paths are kept short, because servers create Unix sockets in them, whose paths are limited to 103
+characters. Folders that are not volumes begin with a dot, which the name of a volume cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from isvc.run import shape
+from isvc.run.addresses import ServiceAddress
+from isvc.run.container import LocalBindings, Process, plan_process
+from isvc.run.errors import UnusableInput
+from isvc.run.objects import files_of
+from isvc_operator.api.names import (
+    CONTAINER_INITIALIZER,
+    CONTAINER_MODELCAR,
+    CONTAINER_SERVER,
+    CONTAINER_TRANSFORMER,
+    LABEL_COMPONENT,
+    LABEL_SERVICE,
+    PREDICTOR,
+    PVC_MOUNT_ROOT,
+)
+from isvc_operator.manifests import Container, Volume
+from isvc_operator.resolve.component import DEFAULT_GRPC_PORT, DEFAULT_PORT
+from isvc_operator.resolve.storage.objects import Objects
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The environment of a pod: its own ``folder``, and the folders of ``--pvc`` in ``claims``.
+
+    ``objects`` are those in the same files as the service; ``addresses`` are those of its Services that the pod calls.
+    ``images`` has the commands of ``--image``. ``prefix`` and ``tag`` tell the names of processes from those of other
+    namespaces and pods.
+    """
+
+    folder: Path
+    claims: Mapping[str, Path]
+    environment: Mapping[str, str]
+    python: str
+    free_port: Callable[[], int]
+    objects: Objects = field(default_factory=dict)
+    addresses: tuple[ServiceAddress, ...] = ()
+    images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prefix: str = ""
+    tag: str = ""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """Processes, and the ``folders``, ``files`` and ``links`` to create before they start.
+
+    All of it is in ``folder``. ``ports`` maps the ports of the containers to those of this machine; ``grace`` is the
+    time in seconds that its processes have to end.
+    """
+
+    folder: Path
+    folders: tuple[Path, ...]
+    files: Mapping[Path, bytes]
+    links: Mapping[Path, Path]
+    ports: Mapping[int, int]
+    init: tuple[Process, ...]
+    servers: tuple[Process, ...]
+    grace: float = 30
+
+
+def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
+    """Return the pod of a Deployment; raises UnusableInput if it needs something that only a cluster has."""
+    template = deployment["spec"]["template"]
+    labels = template["metadata"]["labels"]
+    spec = shape.pod_spec(template["spec"], f"the pod of {_component_name(labels)}")
+    volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
+    for container in spec.get("initContainers", ()):
+        _check_ends(container)
+    used = [port for container in spec["containers"] for port in _ports(container)]
+    ports = {port: machine.free_port() for port in dict.fromkeys((*used, DEFAULT_GRPC_PORT))}
+
+    def planned(container: Container) -> Process:
+        bindings = _bindings(container, volumes, ports, machine)
+        process = plan_process(f"{machine.prefix}{_process_name(labels, container)}{machine.tag}", container, bindings)
+        for port in _ports(container)[:1]:
+            _check_port(process, ports[port])
+        return process
+
+    claims = {claim for volume in volumes.values() if (claim := _claim(volume))}
+    return Pod(
+        folder=machine.folder,
+        folders=(
+            _scratch(machine),
+            _termination(machine),
+            *(_folder(name, volumes, machine) for name, volume in volumes.items() if "emptyDir" in volume),
+        ),
+        files={
+            machine.folder / name / file: content
+            for name, volume in volumes.items()
+            for file, content in (files_of(volume, machine.objects) or {}).items()
+        },
+        links={_claims_root(machine) / claim: _folder_of_claim(claim, machine) for claim in claims},
+        ports=ports,
+        init=tuple(planned(container) for container in spec.get("initContainers", ())),
+        servers=tuple(planned(container) for container in spec["containers"]),
+        grace=spec.get("terminationGracePeriodSeconds", Pod.grace),
+    )
+
+
+def claims_of(deployment: Mapping[str, Any]) -> set[str]:
+    """Return the claims that the pods of a Deployment, whose spec was checked, have as volumes."""
+    volumes = deployment["spec"]["template"]["spec"].get("volumes") or ()
+    return {claim for volume in volumes if (claim := _claim(volume))}
+
+
+def _check_ends(container: Container) -> None:
+    if container["name"].startswith(CONTAINER_MODELCAR):
+        raise _image_needed(container["image"])
+    if container.get("restartPolicy") == "Always":
+        raise UnusableInput(
+            f"init container {container['name']!r} keeps running beside the server (restartPolicy: Always), which only "
+            "a cluster supports; leave it out to run the service here"
+        )
+
+
+def _image_needed(image: str) -> UnusableInput:
+    return UnusableInput(
+        f"the model is in the image {image}, which this machine does not run; copy its folder /models out of it "
+        f"(docker create --name model {image} sh; docker cp model:/models .) and write its path as the storageUri"
+    )
+
+
+def _process_name(labels: Mapping[str, str], container: Container) -> str:
+    """Return ``SERVICE/CONTAINER``, with the component in between if it is not the predictor."""
+    return f"{_component_name(labels)}/{container['name']}"
+
+
+def _component_name(labels: Mapping[str, str]) -> str:
+    component = labels[LABEL_COMPONENT]
+    return labels[LABEL_SERVICE] if component == PREDICTOR else f"{labels[LABEL_SERVICE]}/{component}"
+
+
+def _bindings(
+    container: Container, volumes: Mapping[str, Volume], ports: Mapping[int, int], machine: Machine
+) -> LocalBindings:
+    name = container["name"]
+    paths = {
+        mount["mountPath"].rstrip("/"): _folder(mount["name"], volumes, machine) / mount.get("subPath", "")
+        for mount in container.get("volumeMounts", ())
+    }
+    if name == CONTAINER_INITIALIZER:
+        paths[PVC_MOUNT_ROOT] = _claims_root(machine)
+    return LocalBindings(
+        paths=paths,
+        ports=ports,
+        scratch=paths.get("/tmp", _scratch(machine)),  # noqa: S108 - the container's
+        termination_log=_termination(machine) / name,
+        environment=machine.environment,
+        python=machine.python,
+        objects=machine.objects,
+        addresses=machine.addresses,
+        images=machine.images,
+    )
+
+
+def _ports(container: Container) -> list[int]:
+    """Return the ports of a container, which are replaced by free ones; a server without any has the default port."""
+    named = [port["containerPort"] for port in container.get("ports", ())]
+    serves = container["name"] in (CONTAINER_SERVER, CONTAINER_TRANSFORMER)
+    return named or ([DEFAULT_PORT] if serves else [])
+
+
+def _check_port(process: Process, port: int) -> None:
+    """Check that the process gets its first port, which receives the requests; others may be unused."""
+    if str(port) not in " ".join((*process.command, *process.env.values())):
+        raise UnusableInput(
+            f"{process.name} does not get its port from a flag or a variable, so it cannot use a free one; give the "
+            "container a flag such as --port=8080 or a variable such as PORT"
+        )
+
+
+def _folder(name: str, volumes: Mapping[str, Volume], machine: Machine) -> Path:
+    volume = volumes.get(name)
+    if volume is None:
+        raise UnusableInput(f"volume {name!r} is mounted, but the pod has no such volume; add it to its volumes")
+    if "emptyDir" in volume or files_of(volume, machine.objects) is not None:
+        return machine.folder / name
+    if claim := _claim(volume):
+        return _claims_root(machine) / claim
+    if "image" in volume:
+        raise _image_needed(volume["image"]["reference"])
+    kind = next((field for field in volume if field != "name"), "nothing")
+    raise UnusableInput(
+        f"volume {name!r} is of kind {kind}; this machine supports emptyDir, claims (--pvc), and the secrets and "
+        "ConfigMaps in the file"
+    )
+
+
+def _claim(volume: Volume) -> str | None:
+    return volume["persistentVolumeClaim"]["claimName"] if "persistentVolumeClaim" in volume else None
+
+
+def _claims_root(machine: Machine) -> Path:
+    return machine.folder / ".claims"
+
+
+def _scratch(machine: Machine) -> Path:
+    return machine.folder / ".tmp"
+
+
+def _termination(machine: Machine) -> Path:
+    return machine.folder / ".termination"
+
+
+def _folder_of_claim(claim: str, machine: Machine) -> Path:
+    if claim not in machine.claims:
+        raise UnusableInput(f"the model is in the claim {claim!r}; name a folder for it: --pvc {claim}=DIR")
+    return machine.claims[claim]

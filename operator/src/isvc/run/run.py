@@ -1,0 +1,170 @@
+"""``isvc run``: runs the rendered children of services on this machine.
+
+1. check     whether all of them can run here                      pure, except for the ports of Services
+2. listen    the ingress; it returns 503 until a pod is ready
+3. apply     the services: their pods start, and are restarted where they fail
+4. use       one request, or print the URLs and wait for a signal
+5. stop      the ingress first (requests in progress are finished), then the pods, then the folders
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+
+from isvc.dashboard.server import dashboard
+from isvc.run.caller import UNKNOWN, predict, sample_request, served
+from isvc.run.children import Rendered
+from isvc.run.cluster import LocalCluster, local_cluster
+from isvc.run.container import LOOPBACK
+from isvc.run.errors import RunFailed, UnusableInput
+from isvc.run.ingress import ingress
+from isvc.run.output import Output
+from isvc.run.pod import claims_of
+from isvc.run.processes import process_group
+from isvc.run.service import Settings
+from isvc.run.watch import WatchedFiles, watch
+from isvc_operator.api.names import TRANSFORMER
+from isvc_operator.manifests import ServiceKey
+from isvc_operator.text import one_line
+
+T = TypeVar("T")
+
+_INLINE_BYTES = 500  # of a body in a printed command; a longer one is a file
+
+_NOT_ENFORCED = (
+    "resource limits, users, read-only mounts, NetworkPolicies and TLS between servers are not enforced on this machine"
+)
+
+
+async def serve(
+    services: Sequence[Rendered],
+    settings: Settings,
+    *,
+    sample: Path | None,
+    output: Output,
+    inputs: WatchedFiles | None = None,
+    dashboard_port: int = 0,
+) -> None:
+    """Serve until cancelled; raises RunFailed then if a service is not ready. The printed command sends ``sample``
+    to a model that it fits.
+
+    With ``inputs``, pods are replaced when these files have changed. The dashboard has a free port if its port is 0.
+    """
+    async with (
+        _running(services, settings, output) as cluster,
+        dashboard(cluster, port=dashboard_port, token=secrets.token_urlsafe(24), where="this machine") as address,
+    ):
+        output.show(f"The dashboard is at {address}")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_announce(cluster, sample, output))
+                if inputs:
+                    tasks.create_task(watch(cluster, inputs, output))
+        except asyncio.CancelledError:
+            cluster.update_statuses()
+            if failed := [key.name for key in cluster.services if cluster.has_failed(key)]:
+                raise RunFailed(f"stopped while a service was not ready: {one_line(', '.join(failed))}") from None
+            raise
+
+
+async def _announce(cluster: LocalCluster, sample: Path | None, output: Output) -> None:
+    """Print where each service is reached when it is ready, and how to stop when all are ready or have failed."""
+    announced: set[ServiceKey] = set()
+    changes, prompted = cluster.changes(), False
+    while True:
+        for key in list(cluster.services):
+            if cluster.is_ready(key) and key not in announced:
+                announced.add(key)
+                await _show(cluster, key, sample, output)
+        if not prompted and all(map(cluster.is_settled, cluster.services)):
+            prompted = True
+            output.show("Ctrl-C stops it.\n")
+        await anext(changes)
+
+
+async def _show(cluster: LocalCluster, key: ServiceKey, sample: Path | None, output: Output) -> None:
+    endpoint = cluster.endpoint(key)
+    addresses = [("URL", f"{endpoint.url}{endpoint.path}/"), ("Host", f"{endpoint.host} at {endpoint.url}")]
+    if endpoint.grpc_port:
+        addresses.append(("gRPC", f"{LOOPBACK}:{endpoint.grpc_port}"))
+    output.show_addresses(endpoint.service, addresses)
+    try:
+        models = await served(endpoint)
+    except aiohttp.ClientError:  # it has failed since it was ready
+        return
+    kinds = {item.kind for item in cluster.rendered(key).resolved.components}
+    for name in models.names:
+        path, body = sample_request(name, models, sample, transformed=TRANSFORMER in kinds)
+        if isinstance(body, bytes) and len(body) > _INLINE_BYTES:
+            body = await asyncio.to_thread(cluster.keep, body)
+        output.show(f"  {endpoint.curl(path, body)}")
+        if body is UNKNOWN:
+            output.show(f"  ({one_line(name)} does not say what it takes; put your own input into this command)")
+
+
+async def request_once(services: Sequence[Rendered], settings: Settings, *, body: bytes, output: Output) -> str:
+    """Serve for one request, and return the response; raises RunFailed if it fails, or if a container does."""
+    if len(services) != 1:
+        raise UnusableInput(f"--request requires one InferenceService, and there are {len(services)}")
+    async with _running(services, settings, output) as cluster:
+        (key,) = cluster.services
+        await cluster.until(lambda: cluster.is_settled(key) or cluster.failure is not None)
+        if cluster.failure:
+            raise cluster.failure
+        if not cluster.is_ready(key):
+            condition = cluster.ready(key)
+            raise RunFailed(f"{key.name} is not ready: {condition.message if condition else 'it has no status'}")
+        return await predict(cluster.endpoint(key), body)
+
+
+async def until_signal(work: Coroutine[Any, Any, T], output: Output) -> T | None:
+    """Return the result of ``work``, or None if SIGINT or SIGTERM has stopped it; a second signal stops it faster.
+
+    It is stopped as well when nobody reads any more what it prints.
+    """
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+
+    def lost() -> None:  # in the thread that prints
+        with suppress(RuntimeError):  # the run has just ended
+            loop.call_soon_threadsafe(task.cancel)
+
+    output.when_lost(lost)
+
+    def stop() -> None:
+        output.say("stopping")
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return None
+
+
+@asynccontextmanager
+async def _running(services: Sequence[Rendered], settings: Settings, output: Output) -> AsyncIterator[LocalCluster]:
+    async with (
+        process_group(settings.environment, output) as group,
+        local_cluster(group, settings) as cluster,
+    ):
+        await cluster.check(services)
+        for claim in sorted(settings.claims.keys() - _claims_of(services)):
+            output.say(f"--pvc {one_line(claim)}: no service uses this claim")
+        async with ingress(cluster.routes, settings.http_port, cluster.predicted):
+            output.say(_NOT_ENFORCED)
+            cluster.apply(services)
+            yield cluster
+
+
+def _claims_of(services: Sequence[Rendered]) -> set[str]:
+    deployments = (child for rendered in services for child in rendered.children if child["kind"] == "Deployment")
+    return {claim for deployment in deployments for claim in claims_of(deployment)}

@@ -1,0 +1,378 @@
+"""A service on this machine: its Deployments, the ports of its Services, its routes and its status."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import aiohttp
+
+from isvc.extras import advice, missing_for
+from isvc.run.children import Rendered
+from isvc.run.clock import now
+from isvc.run.container import LOOPBACK, program_of_ours
+from isvc.run.deployment import LocalDeployment
+from isvc.run.endpoints import Endpoints, forwarding
+from isvc.run.errors import RunFailed, UnusableInput
+from isvc.run.kubelet import LocalPod, PodListener
+from isvc.run.pod import Machine, Pod, plan_pod
+from isvc.run.processes import Group
+from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
+from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
+from isvc.view.source import Related
+from isvc_operator.api.inference_service import InferenceServiceStatus, parse_inference_service
+from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR
+from isvc_operator.limits import KEPT_EVENTS, LOG_BYTES
+from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of, name_of
+from isvc_operator.observe.component import ComponentObservation, observe_component
+from isvc_operator.observe.events import events_for
+from isvc_operator.observe.pods import LOADING, STARTING, furthest, stage_of, waiting_container
+from isvc_operator.observe.probes import with_probe
+from isvc_operator.observe.status import Observation, derive_status
+from isvc_operator.render.routes import routes_of
+from isvc_operator.resolve.components import components_of
+from isvc_operator.resolve.ignored import all_ignored_parts
+from isvc_operator.text import last_of
+
+# As on a cluster (kube.pod_details).
+_FAILED_LINES, _WAITING_LINES, _WAITING_LATE = 10, 5, 10.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The folders of ``--pvc``, the port of the ingress, this machine's environment, and commands for images."""
+
+    claims: Mapping[str, Path]
+    http_port: int
+    environment: Mapping[str, str]
+    images: Mapping[str, tuple[str, ...]]
+
+
+@dataclass
+class Host:
+    """What services run on: the processes of the run, a session for probes, and who is told of what.
+
+    ``changed`` gets the key of a service, ``failed`` why a container is not running. Names of processes have their
+    namespace where there are several.
+    """
+
+    group: Group
+    session: aiohttp.ClientSession
+    settings: Settings
+    changed: Callable[[ServiceKey], None]
+    failed: Callable[[RunFailed], None]
+    several_namespaces: bool = False
+
+    def __post_init__(self) -> None:
+        self._folders = count()
+        self._given_ports: set[int] = set()
+
+    def folder(self) -> Path:
+        """Return a new folder; its path is short, as those of Unix sockets have to be."""
+        return self.group.folder / str(next(self._folders))
+
+    def free_port(self) -> int:
+        """Return a port that nobody has, and that no other container of the run was given."""
+        while True:
+            with socket.socket() as listener:
+                listener.bind((LOOPBACK, 0))
+                port: int = listener.getsockname()[1]
+            if port not in self._given_ports:
+                self._given_ports.add(port)
+                return port
+
+
+class LocalService:
+    """A service. ``rendered`` is what it was last changed to; nothing of that runs before ``apply``."""
+
+    def __init__(self, host: Host, key: ServiceKey) -> None:
+        self.key = key
+        self.routes: tuple[IngressRoute, ...] = ()
+        self.rendered: Rendered
+        self.body: Manifest
+        self._host = host
+        self._stack = AsyncExitStack()
+        self._ports: dict[ServicePort, tuple[Endpoints, int]] = {}
+        self._children: dict[tuple[str, str], Manifest] = {}
+        self._deployments: dict[str, LocalDeployment] = {}
+        self._next_routes: tuple[IngressRoute, ...] | None = None
+        self._restarts: dict[str, str] = {}
+        self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self._removals: set[asyncio.Task[None]] = set()
+        self._listener = PodListener(self._changed, self._pod_event, host.failed)
+
+    async def check(self, rendered: Rendered) -> None:
+        """Check whether it can run here; raises UnusableInput. Opens the ports of its Services."""
+        for port in service_ports(rendered.children):
+            if port not in self._ports:
+                endpoints = Endpoints()
+                self._ports[port] = endpoints, await self._stack.enter_async_context(forwarding(endpoints))
+        for deployment in _deployments(rendered):
+            _require_installed(plan_pod(deployment, self._machine(rendered, deployment)))
+        if not self._routes_of(rendered) or not rendered.resolved.hosts.service:
+            raise UnusableInput(f"InferenceService {self.key.name} {_unreachable(rendered)}")
+
+    def apply(self, rendered: Rendered) -> None:
+        """Change the service to what was checked: pods whose template differs are replaced."""
+        at = now()
+        first = not self._deployments
+        self.rendered = rendered
+        self.body = stored(rendered.service.as_dict() | {"status": {}}, None if first else self.body, at)
+        before, self._children = self._children, {}
+        for child in rendered.children:
+            id_ = child["kind"], name_of(child)
+            self._children[id_] = stored(self._completed(child), before.get(id_), at)
+        routes = self._routes_of(rendered)
+        self._next_routes = routes
+        if first:
+            self.routes = routes
+        for (kind, name), child in self._children.items():
+            if kind != "Deployment":
+                continue
+            start_pod = partial(self._start_pod, rendered, child)
+            if name in self._deployments:
+                self._deployments[name].use(child, start_pod)
+            else:
+                self._deployments[name] = LocalDeployment(child, start_pod, self._drained)
+        self._changed()
+
+    def restart(self, deployments: Iterable[str]) -> None:
+        """Replace the pods of these Deployments, as ``kubectl rollout restart`` does."""
+        self._restarts.update(dict.fromkeys(deployments, now()))
+        self.apply(self.rendered)
+
+    async def stop(self) -> None:
+        """End its processes, without waiting for requests."""
+        await asyncio.gather(*(deployment.stop() for deployment in self._deployments.values()))
+        await self._close()
+
+    async def remove(self) -> None:
+        """End its processes when they have no more requests."""
+        await asyncio.gather(*(deployment.remove() for deployment in self._deployments.values()))
+        await self._close()
+
+    def pods(self) -> list[LocalPod]:
+        """Return its pods, also those that are ending."""
+        return [pod for deployment in self._deployments.values() for pod in deployment.pods]
+
+    def plans(self) -> Mapping[str, Pod]:
+        """Return the plan of the newest pod of each Deployment."""
+        return {name: item.pods[-1].plan for name, item in self._deployments.items() if item.pods}
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a pod of its predictor is not ready, and has not failed so far; other components wait for it."""
+        predictors = [pod for pod in self.pods() if labels_of(pod.manifest).get(LABEL_COMPONENT) == PREDICTOR]
+        return any(not pod.is_ready and not pod.is_ending and not pod.has_failed for pod in predictors)
+
+    def pod(self, name: str) -> LocalPod | None:
+        """Return the pod of this name."""
+        return next((pod for pod in self.pods() if pod.name == name), None)
+
+    def grpc_port(self) -> int | None:
+        """Return the port of this machine for gRPC; None if the service has none."""
+        found = (self._ports[port][1] for port in service_ports(self.rendered.children) if port.is_grpc)
+        return next(found, None)
+
+    def update_status(self) -> list[Event]:
+        """Derive the status from its objects, by the operator's code; return the new Events on the service."""
+        at, service = now(), parse_inference_service(self.body)
+        observation = self._observe()
+        status = derive_status(replace(observation, service=service), at)
+        events = events_for(service, status, at)
+        self._events.extend(events)
+        self.body = {**self.body, "status": status.as_dict()}
+        return list(events)
+
+    @property
+    def status(self) -> InferenceServiceStatus:
+        """The status, as it was last derived."""
+        return parse_inference_service(self.body).status
+
+    def related(self) -> Related:
+        """Return the service and its objects, as a cluster would have them."""
+        own = self.rendered.runtimes
+        return Related(
+            service=self.body,
+            children=self._objects(),
+            pods=[pod.manifest for pod in self.pods()],
+            events=list(self._events),
+            runtimes=[item.as_dict() for item in (*own.namespaced, *own.cluster)],
+            logs=dict(self._logs()),
+        )
+
+    def _objects(self) -> list[Manifest]:
+        deployments = [deployment.manifest for deployment in self._deployments.values()]
+        return [*deployments, *(child for (kind, _), child in self._children.items() if kind != "Deployment")]
+
+    def _completed(self, child: Manifest) -> Manifest:
+        """Return a Deployment with the number of its pods, and with the last restart of them."""
+        if child["kind"] != "Deployment":
+            return child
+        requested = requested_replicas(child, self.rendered.children)
+        if (replicas := replicas_of(requested)) < requested:
+            self._host.group.output.say(f"{name_of(child)}: {replicas} of {requested} pods run on this machine")
+        child = {**child, "spec": {**child["spec"], "replicas": replicas}}
+        at = self._restarts.get(name_of(child))
+        return restarted(child, at) if at else child
+
+    def _routes_of(self, rendered: Rendered) -> tuple[IngressRoute, ...]:
+        endpoints = {(port.service, port.port): self._ports[port][0] for port in service_ports(rendered.children)}
+        return ingress_routes(routes_of(rendered.resolved), endpoints, self.key)
+
+    def _machine(self, rendered: Rendered, deployment: Manifest, tag: str = "") -> Machine:
+        """Return the environment of a pod: the components before its own can be called by their Services."""
+        deployments = list(_deployments(rendered))
+        names = list(map(name_of, deployments))
+        before = deployments[: names.index(name_of(deployment))]
+        ports = [(port, self._ports[port][1]) for port in service_ports(rendered.children)]
+        return Machine(
+            folder=self._host.folder(),
+            claims=self._host.settings.claims,
+            environment=self._host.settings.environment,
+            python=sys.executable,
+            free_port=self._host.free_port,
+            objects=rendered.objects,
+            addresses=addresses_of(ports, self.key.namespace, [_pod_labels(item) for item in before]),
+            images=self._host.settings.images,
+            prefix=f"{self.key.namespace}/" if self._host.several_namespaces else "",
+            tag=tag,
+        )
+
+    def _start_pod(self, rendered: Rendered, deployment: Manifest, manifest: Manifest, tag: str) -> LocalPod:
+        plan = plan_pod(deployment, self._machine(rendered, deployment, tag))
+        return LocalPod(manifest, plan, self._host.group, self._host.session, self._listener)
+
+    async def _drained(self, pod: LocalPod) -> None:
+        """Return when the ingress has no request for a pod; a pod of an older spec may lack a port of the newest."""
+        for port, (endpoints, _) in self._ports.items():
+            local = pod.plan.ports.get(port.target)
+            if local is not None and port.selects(labels_of(pod.manifest)):
+                await endpoints.until_free(local)
+
+    def _changed(self) -> None:
+        """Send requests to the pods that are ready now, and let the Deployments look at their pods."""
+        pods = self.pods()
+        for port, (endpoints, _) in self._ports.items():
+            ready = [pod for pod in pods if pod.is_ready and port.selects(labels_of(pod.manifest))]
+            endpoints.use(pod.plan.ports[port.target] for pod in ready if port.target in pod.plan.ports)
+        self._move_traffic()
+        for deployment in self._deployments.values():
+            deployment.wake()
+        self._host.changed(self.key)
+
+    def _move_traffic(self) -> None:
+        """Use the routes of the newest spec when all of its pods serve, and end components that it does not have."""
+        if self._next_routes is None:
+            return
+        wanted = [name for kind, name in self._children if kind == "Deployment"]
+        if not all(self._deployments[name].is_complete for name in wanted if name in self._deployments):
+            return
+        self.routes, self._next_routes = self._next_routes, None
+        for name in set(self._deployments) - set(wanted):
+            task = asyncio.create_task(self._deployments.pop(name).remove())
+            self._removals.add(task)
+            task.add_done_callback(self._removals.discard)
+
+    def _pod_event(self, pod: Manifest, type_: str, reason: str, message: str) -> None:
+        self._events.append(pod_event(pod, type_, reason=reason, message=message, now=now()))
+        self._host.changed(self.key)
+
+    def _observe(self) -> Observation:
+        resolved = self.rendered.resolved
+        labelled = [*self._objects(), *(pod.manifest for pod in self.pods())]
+        known = {item.kind: item for item in resolved.components}
+        components = [
+            self._with_log(observe_component(item.kind, known.get(item.kind), labelled, stopped=False))
+            for item in components_of(self.rendered.service)
+        ]
+        return Observation(
+            service=self.rendered.service,
+            resolved=resolved,
+            components=components,
+            ignored=tuple(all_ignored_parts(self.rendered.service, resolved, self.rendered.config)),
+        )
+
+    def _with_log(self, component: ComponentObservation) -> ComponentObservation:
+        if failure := component.failure:
+            name, lines = failure.container if failure.has_log else None, _FAILED_LINES
+            of_pod = [event for event in self._events if event["involvedObject"]["name"] == failure.pod]
+            component = replace(component, failure=with_probe(failure, of_pod))
+            return replace(component, log=self._log(failure.pod, name, lines, previous=failure.previous))
+        pod = furthest(component.pods)
+        stage = stage_of(pod).reason if pod else ""
+        if pod and stage == LOADING:
+            return replace(component, progress=self._log(name_of(pod), CONTAINER_INITIALIZER, 1))
+        if pod and stage == STARTING and _runs_for(pod) >= _WAITING_LATE:
+            return replace(component, log=self._log(name_of(pod), waiting_container(pod), _WAITING_LINES))
+        return component
+
+    def _log(self, pod: str, container: str | None, lines: int, *, previous: bool = False) -> str:
+        found = self.pod(pod)
+        if found is None or container is None:
+            return ""
+        return last_of("\n".join(found.log(container, previous=previous).last(lines)).strip(), LOG_BYTES)
+
+    def _logs(self) -> Iterator[tuple[tuple[str, str], str]]:
+        """Yield the last lines of containers of pods that are not ready."""
+        for pod in self.pods():
+            for name in () if pod.is_ready else pod.containers():
+                lines = 1 if name == CONTAINER_INITIALIZER and not pod.has_ended(name) else _FAILED_LINES
+                if text := self._log(pod.name, name, lines):
+                    yield (pod.name, name), text
+
+    async def _close(self) -> None:
+        await asyncio.gather(*self._removals)
+        await self._stack.aclose()
+
+
+def _require_installed(pod: Pod) -> None:
+    """Raise UnusableInput if a program of ours would not start."""
+    for process in (*pod.init, *pod.servers):
+        program = program_of_ours(process.command[1:])
+        if program and (missing := missing_for(program)):
+            raise UnusableInput(f"{process.name} runs {program}: {advice(missing)}")
+
+
+def _deployments(rendered: Rendered) -> Sequence[Manifest]:
+    return [child for child in rendered.children if child["kind"] == "Deployment"]
+
+
+def _pod_labels(deployment: Manifest) -> Mapping[str, str]:
+    labels: Mapping[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
+    return labels
+
+
+def _runs_for(pod: Manifest) -> float:
+    """Return since how many seconds the first running container of the pod runs."""
+    started = [
+        datetime.fromisoformat(item["state"]["running"]["startedAt"])
+        for item in pod["status"]["containerStatuses"]
+        if "running" in item["state"]
+    ]
+    return (datetime.fromisoformat(now()) - min(started)).total_seconds() if started else 0.0
+
+
+def _unreachable(service: Rendered) -> str:
+    """Return why the service has no route, and what to do."""
+    if guards := service.resolved.ingress_annotations.guards:
+        return (
+            f"has annotations that restrict access and are not allowed: {', '.join(guards)}; allow them in the "
+            "configuration (allowedServiceAnnotations), or remove them"
+        )
+    if taken := service.resolved.hosts.taken:
+        hosts = ", ".join(f"{host} ({holder})" for host, holder in taken.items())
+        return f"has no host: its hosts belong to other services: {hosts}; rename it, or use another namespace"
+    return (
+        "can only be called inside a cluster; "
+        f"remove its label {LABEL_VISIBILITY}, or allow ingresses in the configuration"
+    )

@@ -1,0 +1,89 @@
+"""Logs of a cluster's containers and requests to its services, with the rights of whoever asks for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Final
+
+from isvc.source.changed import Changed
+from isvc.source.errors import NotReachable
+from isvc.source.objects import WatchedObjects
+from isvc.source.pod_log import followed_lines, log_lines
+from isvc.source.ways_in import answer_seconds, service_place
+from isvc.view.source import ContainerKey, ServiceRequest, ServiceResponse
+from isvc_operator.kube import requests
+from isvc_operator.kube.client import ProxyApi
+from isvc_operator.kube.requests import ApiRequest, LogOptions
+from isvc_operator.limits import API_RESPONSE_SECONDS
+from isvc_operator.manifests import ServiceKey, name_of
+from isvc_operator.observe.pods import running_instance
+
+Instance = tuple[int, str]
+
+_ENDED_WITHIN: Final = 5.0  # seconds after the end of a log, in which its container's end is known, if that was it
+_SENT: Final = ("inference-header-content-length", "x-server-timing")  # beside the types of the bodies
+_CONNECTION: Final = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
+
+
+class Reach:
+    """Reads logs and sends requests through ``api``. ``objects`` are known, and ``changed`` says when they change."""
+
+    def __init__(self, api: ProxyApi, objects: WatchedObjects, changed: Changed) -> None:
+        self._api = api
+        self._objects = objects
+        self._changed = changed
+        self._clock = asyncio.get_running_loop().time
+
+    def log(
+        self,
+        key: ContainerKey,
+        *,
+        lines: int,
+        follow: bool,
+        previous: bool = False,
+        since_seconds: int | None = None,
+    ) -> AsyncGenerator[tuple[str | None, str], None]:
+        """Yield the last lines of a container's log with their times; with ``follow`` until the container ends."""
+        options = LogOptions(lines=lines, follow=follow, previous=previous, since_seconds=since_seconds)
+        instance = self._instance(key)
+        if not follow or instance is None:
+            return log_lines(self._api, key, options)
+        return followed_lines(self._api, key, options, lambda: self._still_runs(key, instance))
+
+    async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
+        """Send a request to the service through the API server."""
+        service = self._objects.service(key)
+        place = service_place(service) if service else None
+        if place is None:
+            raise NotReachable(f"InferenceService {key.name} has no address yet; isvc status {key.name} says why")
+        given = {name.lower(): value for name, value in request.headers.items()}
+        sent = ApiRequest(
+            request.method,
+            request.path,
+            body=request.body or None,
+            content_type=given.get("content-type", "application/json"),
+            accept=given.get("accept", "*/*"),
+            headers=tuple((name, given[name]) for name in _SENT if name in given),
+        )
+        started = self._clock()
+        # To say which models there are does not take the time of a prediction.
+        seconds = answer_seconds(service or {}) if request.method == "POST" else API_RESPONSE_SECONDS
+        passed = await self._api.pass_on(requests.through_service(key.namespace, place.proxied, sent), seconds=seconds)
+        received = {name: value for name, value in passed.headers.items() if name.lower() not in _CONNECTION}
+        took = self._clock() - started
+        return ServiceResponse(status=passed.status, headers=received, body=passed.body, seconds=took)
+
+    def _instance(self, key: ContainerKey) -> Instance | None:
+        """Return the instance of a container that runs, as far as is known."""
+        pod = next((item for item in self._objects.pods(key.service) if name_of(item) == key.pod), None)
+        return running_instance(pod, key.container) if pod else None
+
+    async def _still_runs(self, key: ContainerKey, instance: Instance) -> bool:
+        """Whether an instance still runs, once its pod has had the time to say so."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ENDED_WITHIN), aclosing(self._changed.changes()) as changes:
+                while self._instance(key) == instance:
+                    await anext(changes)
+        return self._instance(key) == instance

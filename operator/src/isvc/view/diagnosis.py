@@ -1,0 +1,155 @@
+"""Why a service does not serve: one cause first, its evidence and its fix, then what else is worth knowing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from isvc.view.fixes import SEE_MESSAGE, fix_for
+from isvc.view.values import (
+    ComponentView,
+    ConditionView,
+    Failure,
+    HealthStatus,
+    HistorySource,
+    Moment,
+    PodView,
+    ServiceView,
+)
+from isvc_operator.observe.pods import LOADING, STARTING
+
+NOT_PROCESSED: Final = "NotProcessed"
+SCALED_TO_ZERO: Final = "ScaledToZero"
+_EVENTS: Final = 3  # of the pod that has failed
+_WARNING: Final = "Warning"
+_STARTING_CURES: Final = {
+    LOADING: "wait for the download; isvc status -w shows its progress",
+    STARTING: "wait; if it stays like that, the last log lines say what the server does or waits for",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding(Failure):
+    """A failure, or a warning of a service that serves; ``evidence`` are lines: Events, restarts."""
+
+    evidence: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """What is found of a service: the cause of its failure first. ``healthy``: it serves, and nothing has failed."""
+
+    namespace: str
+    name: str
+    health: HealthStatus
+    healthy: bool
+    findings: Sequence[Finding] = ()
+
+
+def diagnose(service: ServiceView) -> Diagnosis:
+    """Return the findings on a service."""
+    causes = [*_causes(service)]
+    others = [Finding(**vars(failure)) for failure in _failures(service) if not _is_among(failure, causes)]
+    findings = [*causes, *_distinct(others), *_warnings(service, (*causes, *others))]
+    return Diagnosis(
+        namespace=service.namespace,
+        name=service.name,
+        health=service.health,
+        healthy=service.health is HealthStatus.READY and not causes and not others,
+        findings=[_completed(finding, service) for finding in findings],
+    )
+
+
+def _causes(service: ServiceView) -> Iterator[Finding]:
+    if service.health is HealthStatus.TERMINATING:
+        yield Finding(reason="Deleted", cause="the service is being deleted", fix="wait until it is gone")
+    elif _is_behind(service):
+        yield Finding(reason=NOT_PROCESSED, cause=_behind(service), fix=fix_for(NOT_PROCESSED))
+    elif service.health is HealthStatus.STOPPED:
+        fix = f"kubectl annotate isvc {service.name} serving.kserve.io/stop-"
+        yield Finding(reason="Stopped", cause="the service is stopped by its annotation", fix=fix)
+    elif service.failure is not None:
+        yield Finding(**vars(service.failure))
+    elif service.health is HealthStatus.STARTING:
+        fix = _STARTING_CURES.get(service.stage, "wait; isvc status -w shows what comes next")
+        yield Finding(reason=service.stage, cause=service.message or "the service is starting", fix=fix)
+
+
+def _is_behind(service: ServiceView) -> bool:
+    """Whether the operator has not written the status of the service as it is now."""
+    return service.generation > service.observed_generation or not service.conditions
+
+
+def _behind(service: ServiceView) -> str:
+    if not service.conditions:
+        return "no operator has written a status yet"
+    return (
+        f"the operator has not processed the last change yet: the service has generation {service.generation}, its "
+        f"status is of generation {service.observed_generation}"
+    )
+
+
+def _failures(service: ServiceView) -> Iterator[Failure]:
+    for component in service.components:
+        if component.failure:
+            yield component.failure
+        yield from (pod.failure for pod in component.pods if pod.failure and pod.current)
+
+
+def _warnings(service: ServiceView, found: Sequence[Failure]) -> Iterator[Finding]:
+    """Yield what a service that is ready lacks: pods, and conditions on which ``Ready`` does not depend."""
+    if service.health is HealthStatus.READY:
+        yield from (_without_pods(item) for item in service.components if item.wanted == 0)
+    for item in service.conditions:
+        finding = Finding(reason=item.reason, cause=item.message, fix=fix_for(item.reason))
+        if item.severity == _WARNING and item.status == "False" and not _is_among(finding, found):
+            yield finding
+    if service.health is HealthStatus.READY:
+        yield from (_not_ready(item) for item in service.conditions if item.type.endswith("Ready") and _is_false(item))
+
+
+def _without_pods(component: ComponentView) -> Finding:
+    cause = f"the {component.kind} {component.name} is scaled to zero: it has no pod that serves requests"
+    return Finding(reason=SCALED_TO_ZERO, cause=cause, fix=f"{fix_for(SCALED_TO_ZERO)} {component.name} --replicas=1")
+
+
+def _is_false(item: ConditionView) -> bool:
+    return item.status == "False" and not item.severity
+
+
+def _not_ready(item: ConditionView) -> Finding:
+    return Finding(reason=item.reason, cause=item.message, fix=fix_for(item.reason))
+
+
+def _distinct(findings: Sequence[Finding]) -> list[Finding]:
+    """Return one finding of each cause: the pods of a component most often fail for the same."""
+    return [*{(item.reason, item.cause): item for item in reversed(findings)}.values()][::-1]
+
+
+def _is_among(failure: Failure, others: Sequence[Failure]) -> bool:
+    return any((failure.reason, failure.cause) == (other.reason, other.cause) for other in others)
+
+
+def _completed(finding: Finding, service: ServiceView) -> Finding:
+    pods = [pod for item in service.components for pod in item.pods if _concerns(finding, pod)]
+    restarts = [
+        f"container {item.name} was restarted {item.restarts} times"
+        for pod in pods
+        for item in pod.containers
+        if item.restarts > 1
+    ]
+    about = {f"Pod/{pod.name}" for pod in pods}
+    warned = [
+        item for item in service.history if item.source is HistorySource.EVENT and item.warning and item.about in about
+    ]
+    return replace(finding, fix=finding.fix or SEE_MESSAGE, evidence=[*restarts, *map(_event, warned[-_EVENTS:])])
+
+
+def _concerns(finding: Finding, pod: PodView) -> bool:
+    return f"{finding.location},".startswith(f"pod {pod.name},")
+
+
+def _event(moment: Moment) -> str:
+    times = f" ({moment.count} times)" if moment.count > 1 else ""
+    return f"{moment.at} {moment.reason}: {moment.message}{times}"
