@@ -79,7 +79,7 @@ async def test_the_page_of_a_service_follows_it_and_says_so_to_a_screen_reader(
     source.put(PLAYED.failed())
     failure = page.get_by_role("region", name="Why it is not ready").first
     await expect(failure).to_contain_text("Error(s) in loading state_dict for ConvNet")
-    await expect(failure).to_contain_text("What to do")
+    await expect(failure).to_contain_text("Fix")
     await expect(page.locator("#announced")).to_have_text("torchserve is Failed, ServerFailed")
     await expect(page.get_by_text("3 restarts")).to_be_visible()
 
