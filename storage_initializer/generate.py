@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 
 from model_archive.archive import is_model, is_unpacked
 from model_archive.configuration import CONFIG, STORES
-from model_archive.contents import Contents, exact
+from model_archive.contents import Contents
 from model_archive.manifest import MANIFEST
 from model_archive.zips import open_zip
 from storage_initializer.errors import LayoutError
@@ -128,6 +128,6 @@ def _is_script(model: Path) -> bool:
     if model.suffix != _SCRIPT or not zipfile.is_zipfile(model):
         return False
     size = model.stat().st_size
-    contents = Contents(model.name, size=size, cure="export it again with torch.jit.save", spelling=exact)
-    with open_zip(model, contents) as archive:
-        return any(path.name == "constants.pkl" for path in archive.files)
+    contents = Contents(model.name, size=size, cure="export it again with torch.jit.save")
+    with open_zip(model, contents) as members:
+        return any(member.path.name == "constants.pkl" for member in members)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import tarfile
-import zlib
 from pathlib import Path, PurePosixPath
 
-from model_archive.compression import DamagedError, compression_of, open_decompressed
-from model_archive.contents import Contents, exact
+from model_archive.contents import Contents
+from model_archive.errors import DamagedArchive, InvalidArchive
 from model_archive.manifest import MANIFEST
+from model_archive.tars import open_tar
 from model_archive.zips import open_zip
 
 # The ends of names of archives that are unpacked: those that KServe unpacks.
@@ -22,9 +20,10 @@ _EXPORTED = "archive_format"
 
 def suffix_of(path: Path) -> str:
     """Return the suffix for a file's type; empty for what is neither an archive nor a torch model."""
+    contents = Contents(path.name, size=path.stat().st_size, cure="pack it again")
     if is_zip(path):
-        return _suffix_of_zip(path)
-    return ".tar" if _is_tar(_start_of_content(path)) else ""
+        return _suffix_of_zip(path, contents)
+    return ".tar" if _is_tar(path, contents) else ""
 
 
 def is_zip(path: Path) -> bool:
@@ -32,30 +31,23 @@ def is_zip(path: Path) -> bool:
         return stream.read(len(_ZIP[0])) in _ZIP
 
 
-def _suffix_of_zip(path: Path) -> str:
-    contents = Contents(path.name, size=path.stat().st_size, cure="pack it again", spelling=exact)
-    with open_zip(path, contents) as archive:
-        if PurePosixPath(MANIFEST) in archive.files:
-            return ".mar"
-        inside = {str(file).partition("/")[2] for file in archive.files}
-        if inside >= _SAVED:
-            return ".pt"
-        return ".pt2" if _EXPORTED in inside else ".zip"
+def _suffix_of_zip(path: Path, contents: Contents) -> str:
+    with open_zip(path, contents) as members:
+        files = {member.path for member in members if member.open}
+    if PurePosixPath(MANIFEST) in files:
+        return ".mar"
+    inside = {str(file).partition("/")[2] for file in files}
+    if inside >= _SAVED:
+        return ".pt"
+    return ".pt2" if _EXPORTED in inside else ".zip"
 
 
-def _start_of_content(path: Path) -> bytes:
-    """Return the first block, decompressed; empty where that fails."""
+def _is_tar(path: Path, contents: Contents) -> bool:
+    """By its first member, which may be one that must not be unpacked."""
     try:
-        with open_decompressed(path, compression_of(path)) as stream:
-            return stream.read(tarfile.BLOCKSIZE)
-    except (DamagedError, gzip.BadGzipFile, EOFError, zlib.error):
-        return b""
-
-
-def _is_tar(start: bytes) -> bool:
-    """By the checksum of its first header."""
-    try:
-        tarfile.TarInfo.frombuf(start, tarfile.ENCODING, "surrogateescape")
-    except tarfile.TarError:
+        with open_tar(path, contents, is_model=False) as members:
+            return next(members, None) is not None
+    except DamagedArchive:
         return False
-    return True
+    except InvalidArchive:
+        return True

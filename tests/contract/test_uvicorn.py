@@ -1,5 +1,4 @@
-"""The parts of uvicorn that are no public API and that our connections are built on: `data_plane/server/connection.py`,
-`cycle.py` and `run.py`.
+"""The parts of uvicorn that are no public API and that `data_plane/server/connection.py` is built on.
 
 When a newer uvicorn fails here, read what changed before you raise the bound in `data_plane/pyproject.toml`. The lower
 bound is the oldest version that passes here and in `tests/unit/data_plane`.
@@ -22,37 +21,31 @@ import httptools
 import pytest
 import uvicorn
 from packaging.requirements import Requirement
-from uvicorn.protocols.http import flow_control, httptools_impl
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import Server, ServerState
 
-from data_plane.server.connection import ServerConnection, _Flow
-from data_plane.server.cycle import Cycle
+from data_plane.server.connection import ServerConnection
 from data_plane.server.run import HttpServer, _without_hint
 
 ROOT = Path(__file__).parents[2]
 
 # What ServerConnection reads or sets of HttpToolsProtocol's.
 PROTOCOL = {
-    "access_logger", "app", "config", "cycle", "expect_100_continue", "flow", "headers", "logger", "loop", "parser",
-    "pipeline", "scope", "server_state", "transport", "url", "_start_asgi_task",
+    "config", "cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "transport", "url",
+    "_unset_keepalive_if_required",
 }  # fmt: skip
-# What ServerConnection and Cycle read or set of RequestResponseCycle's.
-CYCLE = {
-    "body", "default_headers", "disconnected", "flow", "keep_alive", "message_event", "more_body", "on_response",
-    "response_complete", "response_started", "scope", "transport", "waiting_for_100_continue",
-}  # fmt: skip
-# What HttpServer reads or sets of Server's.
-SERVERS = {"config", "lifespan", "serve", "server_state", "servers", "should_exit", "started"}
+# What it reads or sets of its cycle's.
+CYCLE = {"disconnected", "keep_alive", "message_event", "more_body", "response_complete", "response_started"}
+# What HttpServer reads or sets of Server's, whose API it is.
+SERVERS = {"config", "serve", "should_exit"}
 OVERRIDDEN = {
     ServerConnection: (HttpToolsProtocol, {
         "__init__", "connection_lost", "connection_made", "data_received", "on_body", "on_headers_complete",
-        "on_message_complete", "on_response_complete", "pause_writing", "resume_writing", "shutdown",
+        "on_message_begin", "on_message_complete", "on_response_complete", "pause_writing", "resume_writing",
+        "shutdown",
     }),
-    Cycle: (RequestResponseCycle, {"send"}),
-    _Flow: (FlowControl, {"__init__", "resume_reading"}),
-    HttpServer: (Server, {"__init__", "capture_signals", "on_tick", "startup"}),
+    HttpServer: (Server, {"__init__", "capture_signals"}),
 }  # fmt: skip
 
 
@@ -89,13 +82,12 @@ def own_names(cls: type, *made_in_init: str) -> set[str]:
 
 
 def test_the_names_in_use_are_those_that_are_tested_here() -> None:
-    connection, cycle, server = ServerConnection.__name__, Cycle.__name__, HttpServer.__name__
-    own = own_names(ServerConnection, "_connections", "_timeout") - {"cycle"}  # declared there, and uvicorn's
-    of_protocol = uses("connection.py", connection, "self") - own
-    of_cycle = uses("connection.py", connection, "cycle", "self.cycle", "before") | uses("cycle.py", cycle, "self")
+    connection, server = ServerConnection.__name__, HttpServer.__name__
+    of_protocol = uses("connection.py", connection, "self") - own_names(ServerConnection, "_connections", "_head")
+    of_cycle = uses("connection.py", connection, "cycle", "self.cycle")
     of_server = uses("run.py", server, "self") - own_names(HttpServer, "_certificate", "_connections", "_listener")
 
-    assert (of_protocol, of_cycle - own_names(Cycle), of_server) == (PROTOCOL, CYCLE, SERVERS)
+    assert (of_protocol, of_cycle, of_server) == (PROTOCOL, CYCLE, SERVERS)
 
 
 @pytest.mark.parametrize("cls", OVERRIDDEN, ids=lambda cls: cls.__name__)
@@ -105,21 +97,6 @@ def test_what_is_overridden_is_there_with_the_parameters_that_are_passed(cls: ty
     assert {name for name in vars(cls) if name in vars(base) and inspect.isfunction(vars(cls)[name])} == names
     for name in names - {"__init__"}:
         assert len(inspect.signature(vars(cls)[name]).parameters) == len(inspect.signature(vars(base)[name]).parameters)
-
-
-def test_a_cycle_is_made_of_these() -> None:
-    assert list(inspect.signature(RequestResponseCycle.__init__).parameters)[1:] == [
-        "scope", "transport", "flow", "logger", "access_logger", "access_log", "default_headers", "message_event",
-        "expect_100_continue", "keep_alive", "on_response",
-    ]  # fmt: skip
-
-
-def test_the_texts_and_bounds_are_there() -> None:
-    assert httptools_impl.STATUS_LINE[200] == b"HTTP/1.1 200 OK\r\n"
-    assert flow_control.HIGH_WATER_LIMIT == 65536
-    names = [bool(httptools_impl.HEADER_RE.search(text)) for text in (b"x-a", b"x a", b"x:a", b"x\r\na")]
-    values = [bool(httptools_impl.HEADER_VALUE_RE.search(text)) for text in (b"a b\tc", b"a\r\nb", b"a\0")]
-    assert (names, values) == ([False, True, True, True], [False, True, True])
 
 
 # --- what is called when --------------------------------------------------------------------------------
@@ -348,86 +325,6 @@ async def test_at_the_shutdown_an_idle_connection_closes_and_a_busy_one_keeps_al
     assert (transport.called, protocol.cycle.keep_alive) == ([] if busy else ["close"], not busy)
     await turns_of_the_loop()
     protocol._unset_keepalive_if_required()
-
-
-# --- the server -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def server() -> Server:
-    return Server(config_for(respond))
-
-
-async def test_a_tick_is_a_tenth_of_a_second_and_each_tenth_renews_the_default_headers(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slept, ticks = list[float](), list[int]()
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    async def on_tick(counter: int) -> bool:
-        ticks.append(counter)
-        return await Server.on_tick(server, counter) or counter == 2
-
-    monkeypatch.setattr("uvicorn.server.asyncio.sleep", sleep)
-    monkeypatch.setattr(server, "on_tick", on_tick)
-    await server.main_loop()
-
-    assert (ticks, slept) == ([0, 1, 2], [0.1, 0.1])
-    assert [name for name, _ in server.server_state.default_headers] == [b"date"]
-    server.server_state.default_headers = []
-    assert not await Server.on_tick(server, 9)
-    assert server.server_state.default_headers == []
-    server.should_exit = True
-    assert await Server.on_tick(server, 10)
-
-
-async def test_to_serve_is_to_start_up_to_tick_and_to_shut_down_all_connections(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called: list[str] = []
-
-    class Open:
-        def shutdown(self) -> None:
-            called.append("shutdown of a connection")
-            server.server_state.connections.clear()
-
-    class Listening:
-        def close(self) -> None:
-            called.append("close")
-
-        async def wait_closed(self) -> None:
-            called.append("wait_closed")
-
-    async def startup(sockets: Any = None) -> None:
-        called.append(f"startup {sockets}")
-        assert server.lifespan.state == {}
-        server.servers, server.started = [Listening()], True  # type: ignore[list-item]
-        server.server_state.connections.add(Open())  # type: ignore[arg-type]
-
-    monkeypatch.setattr(server, "startup", startup)
-    server.should_exit = False
-
-    async def on_tick(counter: int) -> bool:
-        called.append("tick")
-        return True
-
-    monkeypatch.setattr(server, "on_tick", on_tick)
-    monkeypatch.setattr(server, "capture_signals", HttpServer.capture_signals.__get__(server))
-    await server.serve(sockets=[])
-
-    assert called == ["startup []", "tick", "close", "shutdown of a connection", "wait_closed"]
-
-
-async def test_a_configuration_that_is_loaded_has_these() -> None:
-    config = uvicorn.Config(
-        respond, lifespan="off", log_config=None, ws="none", proxy_headers=False, server_header=False, http=Recorded
-    )
-    config.load()
-
-    assert (config.http_protocol_class, config.ssl, config.backlog, config.loaded) == (Recorded, None, 2048, True)
-    assert config.app is respond
 
 
 def test_no_message_tells_a_container_to_press_keys() -> None:

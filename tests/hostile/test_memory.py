@@ -42,9 +42,13 @@ def resident(runtime: Runtime) -> int:
     return int(psutil.Process(runtime.process.pid).memory_info().rss)
 
 
+def connect(runtime: Runtime) -> Visitor:
+    return Visitor(socket.create_connection(("127.0.0.1", runtime.port), timeout=20))
+
+
 def visit(runtime: Runtime, model: str, body: bytes) -> Visitor:
     head = b"POST /v1/models/%b:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (model.encode(), SIZE)
-    return Visitor(socket.create_connection(("127.0.0.1", runtime.port), timeout=20)).send(head, body)
+    return connect(runtime).send(head, body)
 
 
 def test_bodies_for_an_unknown_model_are_not_kept(runtime: Runtime) -> None:
@@ -63,6 +67,19 @@ def test_unfinished_bodies_are_bounded_together(runtime: Runtime) -> None:
     with contextlib.ExitStack() as clients, healthy(runtime.port):
         sent = [clients.enter_context(visit(runtime, "m", bytes(SIZE - 1))) for _ in range(CLIENTS)]
         refused = [client.answer()[:2] for client in sent[BUDGET // SIZE + 1 :]]
+        grown = resident(runtime) - before
+
+    assert {(status, headers["retry-after"]) for status, headers in refused} == {(503, "1")}
+    assert grown < BUDGET + OTHERWISE
+    assert told(runtime, "m")
+
+
+def test_unfinished_heads_are_bounded_together(runtime: Runtime) -> None:
+    before = resident(runtime)
+    head = b"POST /v1/models/m:predict HTTP/1.1\r\nX: " + b"a" * 60_000
+    with contextlib.ExitStack() as clients, healthy(runtime.port):
+        sent = [clients.enter_context(connect(runtime).send(head)) for _ in range(BUDGET // len(head) + 20)]
+        refused = [client.answer()[:2] for client in sent[-10:]]
         grown = resident(runtime) - before
 
     assert {(status, headers["retry-after"]) for status, headers in refused} == {(503, "1")}

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from data_plane.protocol.v2 import bfloat16, tensors
+from data_plane.protocol.v2.datatypes import DATATYPES
 from data_plane.protocol.v2.document import Parameter
 from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
-from data_plane.protocol.v2.tensors import DATATYPES, Tensor
+from data_plane.protocol.v2.tensors import Tensor
 
 _NOT_FINITE = 0x7F80  # the exponent of infinities and NaN in BF16
 
@@ -67,7 +68,7 @@ def some_tensors(draw: st.DrawFn, *, json: bool) -> tuple[Tensor, ...]:
     """One to three tensors with names of their own."""
     found = []
     for name in draw(st.lists(names, min_size=1, max_size=3, unique=True)):
-        datatype = draw(st.sampled_from(DATATYPES))
+        datatype = draw(st.sampled_from(tuple(DATATYPES)))
         data = draw(arrays(datatype, json=json))
         found.append(Tensor(name, datatype, data.shape, data, draw(parameters)))
     return tuple(found)

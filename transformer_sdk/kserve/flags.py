@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from data_plane.limits import KEEP_ALIVE, MAX_CONNECTIONS
+from data_plane.limits import KEEP_ALIVE, MAX_CONNECTIONS, MAX_SDK_REQUEST
 from transformer_sdk.kserve.constants.constants import (
     DEFAULT_GRPC_PORT,
     DEFAULT_HTTP_PORT,
@@ -17,8 +17,6 @@ from transformer_sdk.kserve.constants.constants import (
     PredictorProtocol,
 )
 from transformer_sdk.kserve.predictor_config import PredictorConfig
-
-MAX_REQUEST_SIZE = 100 * 1024 * 1024
 
 _PROTOCOLS = [protocol.value for protocol in PredictorProtocol]
 _TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
@@ -91,7 +89,7 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
          choices=["auto", "asyncio", "uvloop"])  # fmt: skip
     flag("--timeout-keep-alive", int, KEEP_ALIVE, "Seconds until an idle connection is closed: more than a proxy's.",
          dest="timeout_keep_alive")  # fmt: skip
-    flag("--max_request_size", int, MAX_REQUEST_SIZE, "The largest request body in bytes.")
+    flag("--max_request_size", int, MAX_SDK_REQUEST, "The largest request body in bytes.")
     flag(
         "--max_buffered_bytes",
         int,

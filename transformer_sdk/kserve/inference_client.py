@@ -14,9 +14,8 @@ import orjson
 
 from data_plane.client import forwarding
 from data_plane.client.address import split
-from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorError
-from data_plane.client.http import HttpClient
+from data_plane.client.responses import UpstreamResponse, successful
 from data_plane.errors import InvalidRequest as BadDocument
 from data_plane.file_state import file_state
 from data_plane.protocol import json_text
@@ -28,12 +27,13 @@ from transformer_sdk.kserve.protocol.documents import dump
 from transformer_sdk.kserve.protocol.infer_type import InferRequest, InferResponse
 
 if TYPE_CHECKING:
+    from data_plane.client.http import HttpClient
     from transformer_sdk.kserve.grpc_client import InferenceGRPCClient
 
 __all__ = ["USE_CLIENT_DEFAULT", "InferenceGRPCClient", "InferenceRESTClient", "RESTConfig"]
 
 _V1, _V2 = PredictorProtocol.REST_V1.value, PredictorProtocol.REST_V2.value
-_LENGTH = INFERENCE_CONTENT_LENGTH_HEADER.encode()
+_LENGTH = INFERENCE_CONTENT_LENGTH_HEADER
 _UNAVAILABLE = 503
 
 
@@ -61,7 +61,7 @@ class RESTConfig:
         verbose: bool = False,
     ) -> None:
         if transport is not None or http2:
-            raise ValueError("transport and http2 are of httpx; this client has its own connections, of HTTP/1.1.")
+            raise ValueError("transport and http2 are of httpx; this client is aiohttp's, of HTTP/1.1.")
         self.transport, self.http2 = transport, http2
         self.protocol = protocol.value if isinstance(protocol, PredictorProtocol) else protocol.lower()
         self.retries = retries
@@ -116,7 +116,7 @@ class InferenceRESTClient:
         else:
             path = self._path(model_name, {_V1: ":predict", _V2: "/infer"})
         body, length = encode(data)
-        response = await self.post(base_url, path, body, forwarding.encode((headers or {}).items()), length, timeout)
+        response = await self.post(base_url, path, body, forwarding.sent((headers or {}).items()), length, timeout)
         if response_headers is not None:
             response_headers.update(
                 (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers
@@ -134,7 +134,7 @@ class InferenceRESTClient:
         timeout: Any = USE_CLIENT_DEFAULT,
     ) -> Any:
         """Return the explanations; raises UnsupportedProtocol unless the protocol is v1."""
-        sent = forwarding.encode((headers or {}).items())
+        sent = forwarding.sent((headers or {}).items())
         path = self._path(model_name, {_V1: ":explain"})
         return decode_json(await self.post(base_url, path, encode(data)[0], sent, None, timeout), base_url)
 
@@ -174,7 +174,7 @@ class InferenceRESTClient:
         base_url: str,
         path: str,
         body: bytes,
-        headers: list[tuple[bytes, bytes]],
+        headers: list[tuple[str, str]],
         json_length: int | None = None,
         timeout: Any = USE_CLIENT_DEFAULT,
         *,
@@ -183,16 +183,17 @@ class InferenceRESTClient:
         """Send a body as it is; `json_length` is that of one with raw tensors. With `stream`, stream the response."""
         sent = self._with_auth(headers)
         if json_length is not None:
-            sent = [pair for pair in sent if pair[0] != b"content-type"]
-            sent += [(b"content-type", b"application/octet-stream"), (_LENGTH, str(json_length).encode())]
-        elif all(name != b"content-type" for name, _ in sent):
-            sent.append((b"content-type", b"application/json"))
-        return await self._client.request("POST", base_url, path, sent, body, self._seconds(timeout), stream=stream)
+            sent = [pair for pair in sent if pair[0] != "content-type"]
+            sent += [("content-type", "application/octet-stream"), (_LENGTH, str(json_length))]
+        elif all(name != "content-type" for name, _ in sent):
+            sent.append(("content-type", "application/json"))
+        seconds = self._seconds(timeout)
+        return successful(await self._client.send("POST", base_url, path, sent, body, seconds, stream=stream), base_url)
 
     async def close(self) -> None:
-        """Close idle connections."""
+        """Close the connections."""
         if self._http is not None:
-            self._http.close()
+            await self._http.close()
 
     async def __aenter__(self) -> InferenceRESTClient:
         return self
@@ -203,12 +204,15 @@ class InferenceRESTClient:
     @property
     def _client(self) -> HttpClient:
         if self._http is None:
+            from data_plane.client.http import HttpClient  # aiohttp takes a while to import
+
             self._http = HttpClient(retries=self._config.retries, tls=self._config.tls)
         return self._http
 
     async def _get(self, base_url: str, path: str, headers: Mapping[str, str] | None, timeout: Any) -> dict[str, Any]:
-        sent = self._with_auth(forwarding.encode((headers or {}).items()))
-        response = await self._client.request("GET", base_url, path, sent, b"", self._seconds(timeout))
+        sent = self._with_auth(forwarding.sent((headers or {}).items()))
+        response = await self._client.send("GET", base_url, path, sent, timeout_s=self._seconds(timeout))
+        successful(response, base_url)
         document = decode_json(response, base_url) if response.body else {}
         return document if isinstance(document, dict) else {}
 
@@ -218,13 +222,13 @@ class InferenceRESTClient:
             raise UnsupportedProtocol(protocol)
         return f"/{protocol}" + (f"/models/{model}" if model else "") + by_protocol[protocol]
 
-    def _with_auth(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    def _with_auth(self, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return the headers with basic authentication, if configured, in place of any other `authorization`."""
         if not self._config.auth:
             return list(headers)
-        secret = base64.b64encode(":".join(self._config.auth).encode())
-        others = (pair for pair in headers if pair[0] != b"authorization")
-        return [*others, (b"authorization", b"Basic " + secret)]
+        secret = base64.b64encode(":".join(self._config.auth).encode()).decode()
+        others = (pair for pair in headers if pair[0] != "authorization")
+        return [*others, ("authorization", f"Basic {secret}")]
 
     def _seconds(self, timeout: Any) -> float | None:
         """Return the timeout in seconds; None for no limit."""
@@ -242,7 +246,7 @@ def decode_json(response: UpstreamResponse, base_url: str) -> Any:
 
 def decode_infer(response: UpstreamResponse, base_url: str) -> InferResponse:
     """Decode a v2 response; raises PredictorBroken."""
-    length = response.header(_LENGTH)
+    length = response.header(_LENGTH.encode())
     try:
         return InferResponse.from_bytes(response.body, int(length) if length else None)
     except (InvalidInput, ValueError) as error:

@@ -78,7 +78,7 @@ BOUNDS = (
         test=_ARCHIVES,
     ),
     Bound(
-        what="memory that a `.tar.xz` requires",
+        what="memory that a `.tar.xz` requires by its first block",
         constant=f"{_LIMITS}:MAX_XZ_MEMORY",
         unit=Unit.BYTES,
         beyond="exit code 14 of the storage-initializer; no runtime opens such an archive",

@@ -7,6 +7,7 @@ from tests.hostile.limits.bound import Bound, Unit
 _SHAPES = "tests/unit/protocol_v2/test_shapes.py::"
 _CONNECTIONS = "tests/unit/data_plane/test_connections.py::"
 _BUDGET = "tests/unit/data_plane/test_budget.py::"
+_APP = "tests/unit/data_plane/test_app.py::"
 _GRPC = "tests/unit/grpc/test_messages.py::"
 _FILES = "tests/unit/data_plane/test_files.py::"
 _FIELDS = "tests/unit/protocol_v2/test_fields.py::"
@@ -14,6 +15,14 @@ _JSON = "tests/unit/data_plane/test_json_text.py::"
 _PAYLOADS = "tests/unit/payload_logger/"
 
 BOUNDS = (
+    Bound(
+        what="body of a request to a runtime",
+        constant="data_plane.limits:MAX_REQUEST",
+        unit=Unit.BYTES,
+        setting="`max_request_size` of config.properties, `--max-request-size`",
+        beyond="413; the connection is closed",
+        test=f"{_APP}test_a_body_over_the_limit_is_read_to_its_end_and_refused",
+    ),
     Bound(
         what="parts of a streamed response that wait for a client that does not read them",
         constant="data_plane.limits:MAX_STREAM_BUFFER",
@@ -28,6 +37,13 @@ BOUNDS = (
         unit=Unit.BYTES,
         beyond="431; the connection is closed",
         test="tests/unit/data_plane/test_connection.py::test_a_head_at_the_limit_is_taken_and_a_larger_one_refused",
+    ),
+    Bound(
+        what="header fields of a request, those behind its body included",
+        constant="data_plane.limits:MAX_FIELDS",
+        unit=Unit.COUNT,
+        beyond="431; the connection is closed",
+        test="tests/unit/data_plane/test_connection.py::test_a_head_has_a_bounded_number_of_fields",
     ),
     Bound(
         what="inputs, and requested outputs, of a v2 request",
@@ -116,7 +132,7 @@ BOUNDS = (
         test=f"{_CONNECTIONS}test_so_many_requests_may_be_sent_ahead",
     ),
     Bound(
-        what="time for a request's head, from its first byte to its last, and for a TLS handshake",
+        what="time for a request's head, from its first byte to its last",
         constant="data_plane.limits:HEAD_TIMEOUT",
         unit=Unit.SECONDS,
         beyond="408; the connection is closed",
@@ -146,18 +162,18 @@ BOUNDS = (
         test=f"{_CONNECTIONS}test_an_idle_connection_is_kept_for_long",
     ),
     Bound(
-        what="time for which idle connections stay open when a server ends; over gRPC up to twice that",
+        what="time for which idle connections stay open when a server ends; gRPC has its own",
         constant="data_plane.limits:DRAIN_IDLE",
         unit=Unit.SECONDS,
         beyond="they are closed",
         test="tests/unit/data_plane/test_connections.py::test_an_idle_connection_is_closed_after_the_server_has_drained",
     ),
     Bound(
-        what="time for which a refused client may continue to send",
+        what="time for which a refused client may pause while it sends the rest of its body",
         constant="data_plane.limits:LINGER",
         unit=Unit.SECONDS,
         beyond="the connection is closed",
-        test="tests/unit/data_plane/test_connection.py::test_what_cannot_be_read_is_answered_in_the_form_of_errors",
+        test=f"{_CONNECTIONS}test_a_client_that_wants_to_be_closed_reads_its_answer",
     ),
     Bound(
         what="discarded body of a request that is refused before its body is read",
@@ -220,13 +236,6 @@ BOUNDS = (
         test=f"{_JSON}test_too_many_lists_are_refused",
     ),
     Bound(
-        what="nesting depth of such a body of more than 128 KiB",
-        constant="data_plane.limits:MAX_JSON_DEPTH",
-        unit=Unit.COUNT,
-        beyond="400",
-        test=f"{_JSON}test_a_large_text_that_is_nested_too_deep_is_refused",
-    ),
-    Bound(
         what="a structured CloudEvent, without its data",
         constant="data_plane.limits:MAX_EVENT_ATTRIBUTES",
         unit=Unit.BYTES,
@@ -276,15 +285,7 @@ BOUNDS = (
         test=f"{_GRPC}test_a_message_counts_as_often_as_it_is_there_until_it_is_answered",
     ),
     Bound(
-        what="gRPC messages that are read at a time without a limit of time or memory",
-        constant="data_plane.limits:MAX_GRPC_ARRIVING",
-        unit=Unit.COUNT,
-        beyond="further messages are read in turns",
-        test=f"{_GRPC}test_one_that_does_not_come_is_given_up",
-    ),
-    Bound(
-        what="ModelInfer messages that are read in turns at a time, if half of the memory for requests is "
-        "enough for them",
+        what="ModelInfer messages that are read at a time, if half of the memory for requests is enough for them",
         constant="data_plane.limits:MAX_GRPC_READERS",
         unit=Unit.COUNT,
         beyond="calls wait; a message may take 30 s",
@@ -324,6 +325,13 @@ BOUNDS = (
         unit=Unit.COUNT,
         beyond="the client library queues further calls",
         test=f"{_GRPC}test_a_connection_has_so_many_calls_at_a_time",
+    ),
+    Bound(
+        what="metadata of a gRPC call, as gRPC counts them",
+        constant="data_plane.limits:MAX_GRPC_METADATA",
+        unit=Unit.BYTES,
+        beyond="RESOURCE_EXHAUSTED",
+        test=f"{_GRPC}test_metadata_are_bounded",
     ),
     Bound(
         what="idle time of a gRPC connection before the server sends a keepalive ping",

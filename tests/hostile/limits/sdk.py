@@ -8,6 +8,14 @@ _CLIENT = "tests/integration/kserve_sdk/test_client.py::"
 
 BOUNDS: tuple[Bound, ...] = (
     Bound(
+        what="body of a request to a server that is built with the SDK",
+        constant="data_plane.limits:MAX_SDK_REQUEST",
+        unit=Unit.BYTES,
+        setting="`--max_request_size`",
+        beyond="413; the connection is closed",
+        test="tests/unit/data_plane/test_app.py::test_a_body_over_the_limit_is_read_to_its_end_and_refused",
+    ),
+    Bound(
         what="a predictor's response that is read as a whole; its headers have the limit of a request's",
         constant="data_plane.limits:MAX_RESPONSE",
         unit=Unit.BYTES,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from data_plane import limits
-from data_plane.client.address import Address
-from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
 from data_plane.client.http import HttpClient
-from data_plane.client.pool import Limits, Pool
+from data_plane.client.responses import UpstreamResponse, successful
+from data_plane.client.sessions import Limits
 from data_plane.errors import ServingError
 from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, answers, never, says, scripted
 from transformer_sdk.kserve.inference_client import USE_CLIENT_DEFAULT, InferenceRESTClient, RESTConfig
@@ -30,11 +29,24 @@ async def ask(
     server: ScriptedServer, body: bytes = b"{}", timeout_s: float = 30.0, retries: int = 0
 ) -> UpstreamResponse:
     """One request by a client of its own."""
-    client = HttpClient(retries=retries)
+    async with of(server, retries=retries) as client:
+        response = await client.send("POST", server.host, "/v1/models/m:predict", (), body, timeout_s)
+        return successful(response, server.host)
+
+
+@contextlib.asynccontextmanager
+async def of(server: ScriptedServer, **options: Any) -> AsyncIterator[HttpClient]:
+    client = HttpClient(**options)
     try:
-        return await client.request("POST", f"http://{server.host}", "/v1/models/m:predict", (), body, timeout_s)
+        yield client
     finally:
-        client.close()
+        await client.close()
+
+
+async def post(
+    client: HttpClient, server: ScriptedServer, body: bytes = b"{}", timeout_s: float = 30.0
+) -> UpstreamResponse:
+    return await client.send("POST", server.host, "/", (), body, timeout_s)
 
 
 async def test_a_request_goes_out_whole_and_its_answer_comes_back() -> None:
@@ -42,18 +54,18 @@ async def test_a_request_goes_out_whole_and_its_answer_comes_back() -> None:
         assert await ask(server, b'{"instances":[1]}') == GOOD
 
     assert server.requests == [
-        b"POST /v1/models/m:predict HTTP/1.1\r\nhost: %b\r\ncontent-length: 17\r\n\r\n" % server.host.encode()
+        b"POST /v1/models/m:predict HTTP/1.1\r\nHost: %b\r\nContent-Length: 17\r\n\r\n" % server.host.encode()
         + b'{"instances":[1]}'
     ]
 
 
 async def heads(url_path: str = "", model: str | None = "m", **more: Any) -> list[str]:
-    """The lines of the request that KServe's client sends, without those of its server's address."""
+    """The lines of the request that KServe's client sends, without the one of its server's address."""
     async with scripted(answers) as server, InferenceRESTClient() as client:
         await client.infer(f"http://{server.host}{url_path}", {}, model, **more)
 
     lines = server.requests[0].decode("latin-1").partition("\r\n\r\n")[0].split("\r\n")
-    return [line for line in lines if line != f"host: {server.host}"]
+    return [line for line in lines if line != f"Host: {server.host}"]
 
 
 @pytest.mark.parametrize("config", [RESTConfig(), RESTConfig(auth=("me", "secret"))], ids=["plain", "with auth"])
@@ -82,7 +94,7 @@ async def test_a_name_and_a_password_stand_for_the_callers_authorization() -> No
 async def test_no_compressed_answer_is_asked_for_whatever_headers_are_passed_on() -> None:
     lines = await heads(headers={"Accept-Encoding": "gzip, br", "x-a": "1"})
 
-    assert lines[1:] == ["x-a: 1", "content-type: application/json", "content-length: 2"]
+    assert lines[1:] == ["x-a: 1", "content-type: application/json", "Content-Length: 2"]
 
 
 @pytest.mark.parametrize(("url_path", "target"), [("", "/"), ("/", "/"), ("/a/b/", "/a/b/"), ("/a?b=c", "/a?b=c")])
@@ -121,33 +133,41 @@ async def test_a_timeout_of_none_is_no_limit(config: RESTConfig, given: Any) -> 
 
 async def test_connections_are_kept_and_no_more_are_opened_than_are_needed() -> None:
     async with scripted(answers) as server:
-        pool = Pool(Address.parse(server.host))
-        for _ in range(3):
-            await asyncio.gather(*(pool.request("POST", "/", (), b"{}", 30) for _ in range(4)))
-        assert (server.visits, pool.size) == (4, 4)
-        pool.close()
+        async with of(server) as client:
+            for _ in range(3):
+                await asyncio.gather(*(post(client, server) for _ in range(4)))
+            assert (server.visits, server.open) == (4, 4)
         await server.all_closed.wait()
 
 
+async def test_a_connection_that_has_had_its_time_ends_with_its_request() -> None:
+    async def ends_if_asked_to(visitor: Visitor) -> None:
+        while b"\r\nconnection: close\r\n" not in await visitor.request():
+            await visitor.say(OK)
+        await visitor.say(OK)
+
+    async with scripted(ends_if_asked_to) as server, of(server, limits=Limits(age_s=0)) as client:
+        assert [await post(client, server) for _ in range(3)] == [GOOD] * 3
+
+    assert server.visits == 3
+
+
 async def test_requests_over_the_limit_of_connections_wait_their_turn() -> None:
-    async with scripted(answers) as server:
-        pool = Pool(Address.parse(server.host), limits=Limits(connections=2))
-        answers_ = await asyncio.gather(*(pool.request("POST", "/", (), b"{}", 30) for _ in range(20)))
-        pool.close()
+    async with scripted(answers) as server, of(server, limits=Limits(connections=2)) as client:
+        answers_ = await asyncio.gather(*(post(client, server) for _ in range(20)))
 
     assert (answers_, server.visits) == ([GOOD] * 20, 2)
 
 
 async def test_who_waits_for_a_connection_in_vain_is_told() -> None:
-    async with scripted(never) as server:
-        pool = Pool(Address.parse(server.host), limits=Limits(connections=1))
-        first = asyncio.create_task(pool.request("POST", "/", (), b"{}", 30))
+    async with scripted(never) as server, of(server, limits=Limits(connections=1)) as client:
+        first = asyncio.create_task(post(client, server))
         await server.asked.wait()
         with pytest.raises(PredictorTimeout, match="all 1 connections are in use"):
-            await pool.request("POST", "/", (), b"{}", 0.01)
+            await post(client, server, timeout_s=0.01)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
-        assert pool.size == 0
+        await server.all_closed.wait()
 
 
 @pytest.mark.parametrize(
@@ -220,24 +240,41 @@ async def test_an_answer_over_the_bound_is_given_up(monkeypatch: pytest.MonkeyPa
                 await ask(server)
 
 
-@pytest.mark.parametrize("one", [b"x-a: 1\r\n", b"x", b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["many", "long", "early"])
-async def test_headers_of_an_answer_over_the_bound_are_given_up(one: bytes) -> None:
-    async def pours(visitor: Visitor) -> None:
+def pours(head: bytes, more: bytes) -> Behaviour:
+    """A head that does not end."""
+
+    async def behave(visitor: Visitor) -> None:
         await visitor.request()
-        await visitor.say(b"" if one.startswith(b"HTTP") else b"HTTP/1.1 200 OK\r\n")
+        await visitor.say(head)
         with contextlib.suppress(ConnectionError):
             while True:
-                await visitor.say(one * (limits.MAX_HEAD // len(one)))
+                await visitor.say(more * (limits.MAX_HEAD // len(more)))
 
-    async with scripted(pours) as server:
-        with pytest.raises(PredictorBroken, match="the headers of its response have more than 65536 bytes"):
+    return behave
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [(b"x-a: 1\r\n", "Too many headers received"), (b"x", "Got more than 65536 bytes")],
+    ids=["many", "long"],
+)
+async def test_headers_of_an_answer_over_the_bound_are_given_up(more: bytes, words: str) -> None:
+    async with scripted(pours(b"HTTP/1.1 200 OK\r\n", more)) as server:
+        with pytest.raises(PredictorBroken, match=rf"its response is not HTTP \({words}"):
             await ask(server)
+
+
+async def test_early_answers_without_end_are_given_up_in_time() -> None:
+    async with scripted(pours(b"", b"HTTP/1.1 100 Continue\r\n\r\n")) as server:
+        with pytest.raises(PredictorTimeout, match=r"did not answer within 0\.5 s"):
+            await ask(server, timeout_s=0.5)
 
 
 async def test_attempts_to_connect_end_with_the_requests_time_however_many_there_may_be() -> None:
     client = HttpClient(retries=1_000_000)
     with pytest.raises(PredictorUnreachable):
-        await client.request("GET", "http://127.0.0.1:1", "/", timeout_s=0.3)
+        await client.send("GET", "http://127.0.0.1:1", "/", timeout_s=0.3)
+    await client.close()
 
 
 async def test_an_error_keeps_its_status_words_and_all_else_that_it_says() -> None:
@@ -277,32 +314,31 @@ async def test_a_request_whose_time_is_over_is_told_so_and_not_that_the_address_
 
 
 async def test_a_predictor_that_could_be_asked_is_not_once_the_requests_time_is_over() -> None:
-    async with scripted(answers) as server:
-        pool = Pool(Address.parse(server.host))
-        await pool.request("POST", "/", (), b"{}", 30)
+    async with scripted(answers) as server, of(server) as client:
+        await post(client, server)
         with pytest.raises(PredictorTimeout, match="was not called"):
-            await pool.request("POST", "/", (), b"late", 0)
-        assert await pool.request("POST", "/", (), b"{}", 30) == GOOD
-        pool.close()
+            await post(client, server, b"late", 0)
+        assert await post(client, server) == GOOD
 
     assert ([one[-4:] for one in server.requests], server.visits) == ([b"\r\n{}"] * 2, 1)
 
 
 async def test_a_host_that_does_not_exist_is_named() -> None:
+    client = HttpClient()
     with pytest.raises(PredictorUnreachable, match=r"http://no\.such\.host\.invalid:80 .* there is no such host"):
-        await HttpClient().request("GET", "http://no.such.host.invalid", "/")
+        await client.send("GET", "http://no.such.host.invalid", "/")
+    await client.close()
 
 
 async def test_connecting_is_tried_again_as_often_as_is_said() -> None:
     async with scripted(answers) as server:
         pass
 
-    client = HttpClient(retries=3)
-    asking = asyncio.create_task(client.request("POST", f"http://{server.host}", "/"))
-    await asyncio.sleep(0)
-    async with scripted(answers, server.port):
-        assert await asking == GOOD
-        client.close()
+    async with of(server, retries=3) as client:
+        asking = asyncio.create_task(post(client, server))
+        await asyncio.sleep(0)
+        async with scripted(answers, server.port):
+            assert await asking == GOOD
 
 
 async def hangs_up_when_idle(visitor: Visitor) -> None:
@@ -315,11 +351,9 @@ async def hangs_up_when_idle(visitor: Visitor) -> None:
 
 
 async def test_a_kept_connection_that_is_reset_unread_costs_no_request() -> None:
-    async with scripted(hangs_up_when_idle) as server:
-        pool = Pool(Address.parse(server.host))
-        first = await pool.request("POST", "/", (), b"{}", 30)
-        second = await pool.request("POST", "/", (), b"x" * 1_000_000, 30)
-        pool.close()
+    async with scripted(hangs_up_when_idle) as server, of(server) as client:
+        first = await post(client, server)
+        second = await post(client, server, b"x" * 1_000_000)
 
     assert (first, second, server.visits) == (GOOD, GOOD, 2)
 
@@ -339,13 +373,11 @@ async def test_a_request_that_crosses_the_end_of_a_kept_connection_is_asked_agai
             end(visitor)
             ended.set()
 
-    async with scripted(answers_once) as server:
-        pool = Pool(Address.parse(server.host))
-        await pool.request("POST", "/", (), b"{}", 30)
+    async with scripted(answers_once) as server, of(server) as client:
+        await post(client, server)
         wanted.set()
         await ended.wait()  # and now, without a turn of the event loop to learn of the end:
-        assert await pool.request("POST", "/", (), b"{}", 30) == GOOD
-        pool.close()
+        assert await post(client, server) == GOOD
 
     assert len(server.requests) == 2
 
@@ -386,19 +418,20 @@ async def test_predictors_that_drain_under_load_cost_no_request() -> None:
     pods: set[Pod] = set()
     loop = asyncio.get_running_loop()
     listening = await loop.create_server(lambda: Pod(pods), "127.0.0.1", 0)
-    pool = Pool(Address.parse(f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"))
+    address = f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    client = HttpClient()
 
     bodies: list[bytes] = []
 
     async def ask_on(times: int) -> None:
         for _ in range(times):
-            bodies.append((await pool.request("POST", "/", (), b"{}", 30)).body)
+            bodies.append((await client.send("POST", address, "/", (), b"{}", 30)).body)
             if len(bodies) % 100 == 0:
                 for pod in list(pods):
                     pod.drain()
 
     await asyncio.gather(*(ask_on(200) for _ in range(16)))
-    pool.close()
+    await client.close()
     listening.close()
     await listening.wait_closed()
 
@@ -416,12 +449,11 @@ async def test_a_request_that_was_read_is_never_sent_twice(before: int, end: Cal
         await asyncio.sleep(1.1 * before)  # on a kept connection, later than a request crosses its end
         end(visitor)
 
-    async with scripted(reads_and_goes) as server:
-        pool = Pool(Address.parse(server.host))
+    async with scripted(reads_and_goes) as server, of(server) as client:
         for _ in range(before):
-            await pool.request("POST", "/", (), b"{}", 30)
+            await post(client, server)
         with pytest.raises(PredictorBroken, match="without a response"):
-            await pool.request("POST", "/", (), b"{}", 30)
+            await post(client, server)
 
     assert len(server.requests) == before + 1
 
@@ -436,15 +468,13 @@ async def test_who_gives_up_waiting_does_not_leave_an_answer_for_the_next() -> N
             await visitor.say(OK.replace(b"[7]", b"[1]"))
         await visitor.say(OK)
 
-    async with scripted(slow) as server:
-        pool = Pool(Address.parse(server.host))
-        first = asyncio.create_task(pool.request("POST", "/", (), b"{}", 30))
+    async with scripted(slow) as server, of(server) as client:
+        first = asyncio.create_task(post(client, server))
         await server.asked.wait()
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
-        second = await pool.request("POST", "/", (), b"{}", 30)
+        second = await post(client, server)
         released.set()
-        pool.close()
 
     assert second == GOOD
 
@@ -455,30 +485,27 @@ async def test_two_thousand_bad_answers_leave_no_connection_behind() -> None:
     async def badly(visitor: Visitor) -> None:
         await kinds[visitor.number % len(kinds)](visitor)
 
-    async with scripted(badly) as server:
-        pool = Pool(Address.parse(server.host))
+    async with scripted(badly) as server, of(server) as client:
         before = _descriptors()
         for _ in range(40):
-            calls = (pool.request("POST", "/", (), b"{}", 30) for _ in range(50))
-            await asyncio.gather(*calls, return_exceptions=True)
+            await asyncio.gather(*(post(client, server) for _ in range(50)), return_exceptions=True)
         await server.all_closed.wait()
 
-        assert (len(server.requests), pool.size) == (2_000, 0)
+        assert (len(server.requests), server.open) == (2_000, 0)
         assert _descriptors() <= before
 
 
 async def test_calls_that_are_given_up_leave_no_connection_behind() -> None:
-    async with scripted(never) as server:
-        pool = Pool(Address.parse(server.host))
+    async with scripted(never) as server, of(server) as client:
         for _ in range(20):
-            calls = (pool.request("POST", "/", (), b"{}", 0.001) for _ in range(50))
+            calls = (post(client, server, timeout_s=0.001) for _ in range(50))
             assert {type(one) for one in await asyncio.gather(*calls, return_exceptions=True)} <= {
                 PredictorTimeout,
                 PredictorUnreachable,
             }
         await server.all_closed.wait()
 
-        assert pool.size == 0
+        assert server.open == 0
 
 
 def _descriptors() -> int:

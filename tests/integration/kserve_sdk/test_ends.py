@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -95,3 +96,40 @@ def test_workers_that_are_stopped_before_they_serve_end_in_order(tmp_path: Path,
         process.kill()
 
     assert (code, "stopping the others" in log.read_text()) == (0, False), log.read_text()
+
+
+HANGING = """
+import threading
+from transformer_sdk.kserve import Model, ModelServer
+
+class Hanging(Model):
+    ready = True
+
+    def predict(self, payload, headers):
+        print("it hangs", flush=True)
+        threading.Event().wait()
+
+if __name__ == "__main__":
+    ModelServer().start([Hanging("m")])
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_sync_hook_that_hangs_does_not_keep_the_process(tmp_path: Path, workers: int) -> None:
+    port, log = free_port(), tmp_path / "log"
+    flags = (f"--http_port={port}", f"--workers={workers}", "--enable_grpc=false")
+    with log.open("wb") as file:
+        command = [sys.executable, "-c", HANGING, *flags]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file, env={**os.environ, "GRACE_PERIOD": "2"})
+    try:
+        eventually(lambda: _listens("127.0.0.1", port), "it serves", 60, log.read_text)
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 16\r\n\r\n" + b'{"instances":[]}')
+            eventually(lambda: "it hangs" in log.read_text(), "the hook runs", 60, log.read_text)
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(timeout=60)
+    finally:
+        process.kill()
+
+    assert code == 0, log.read_text()
+    assert "a sync hook still runs: the process ends without it" in log.read_text()

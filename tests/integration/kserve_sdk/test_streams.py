@@ -7,16 +7,16 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from data_plane.client.address import Address
-from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorTimeout
+from data_plane.client.http import HttpClient
 from data_plane.client.pieces import Pieces
-from data_plane.client.pool import Limits, Pool
+from data_plane.client.responses import UpstreamResponse
+from data_plane.client.sessions import Limits
 from tests.support.scripted_server import OK, Behaviour, ScriptedServer, Visitor, never, says, scripted
 from transformer_sdk.kserve import Model, PredictorConfig
 from transformer_sdk.testing import TransformerServer
@@ -31,17 +31,21 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
+Asks = Callable[..., Awaitable[UpstreamResponse]]
+
+
 @contextlib.asynccontextmanager
-async def pooled(server: ScriptedServer, **limits: Any) -> AsyncIterator[Pool]:
-    pool = Pool(Address.parse(server.host), limits=Limits(**limits))
+async def asking(server: ScriptedServer, **limits: Any) -> AsyncIterator[Asks]:
+    """What sends a request to the server."""
+    client = HttpClient(limits=Limits(**limits))
+
+    async def ask(timeout_s: float = 30.0, path: str = "/") -> UpstreamResponse:
+        return await client.send("POST", server.host, path, (), b"{}", timeout_s, stream=True)
+
     try:
-        yield pool
+        yield ask
     finally:
-        pool.close()
-
-
-async def ask(pool: Pool, timeout_s: float = 30.0) -> UpstreamResponse:
-    return await pool.request("POST", "/", (), b"{}", timeout_s, stream=True)
+        await client.close()
 
 
 def pieces_of(answer: UpstreamResponse) -> Pieces:
@@ -77,13 +81,12 @@ def in_two(head: bytes, first: bytes, then: bytes, go_on: asyncio.Event) -> Beha
 )
 async def test_pieces_come_as_they_arrive_and_the_connection_is_kept(head: bytes, first: bytes, then: bytes) -> None:
     go_on = asyncio.Event()
-    async with scripted(in_two(head, first, then, go_on)) as server, pooled(server) as pool:
-        answer = await ask(pool)
+    async with scripted(in_two(head, first, then, go_on)) as server, asking(server) as ask:
+        answer = await ask()
         early = await anext(pieces_of(answer))
         go_on.set()
         late = await all_of(answer)
-        await asyncio.sleep(0)  # the connection is free on the loop's next turn
-        again = await ask(pool)
+        again = await ask()
         if again.pieces:  # it may have come at once
             await all_of(again)
 
@@ -91,8 +94,8 @@ async def test_pieces_come_as_they_arrive_and_the_connection_is_kept(head: bytes
 
 
 async def test_an_answer_that_ends_with_its_connection_comes_in_pieces_too() -> None:
-    async with scripted(says(b"HTTP/1.0 200 OK\r\n\r\nuntil the end")) as server, pooled(server) as pool:
-        assert await all_of(await ask(pool)) == b"until the end"
+    async with scripted(says(b"HTTP/1.0 200 OK\r\n\r\nuntil the end")) as server, asking(server) as ask:
+        assert await all_of(await ask()) == b"until the end"
 
 
 @pytest.mark.parametrize(
@@ -104,8 +107,8 @@ async def test_an_answer_that_ends_with_its_connection_comes_in_pieces_too() -> 
     ids=["all chunks at once", "a length"],
 )
 async def test_what_is_whole_stays_whole(text: bytes, body: bytes) -> None:
-    async with scripted(says(text)) as server, pooled(server) as pool:
-        answer = await ask(pool)
+    async with scripted(says(text)) as server, asking(server) as ask:
+        answer = await ask()
 
     assert (answer.body, answer.pieces) == (body, None)
 
@@ -114,21 +117,19 @@ async def test_an_error_in_chunks_is_read_whole() -> None:
     go_on = asyncio.Event()
     go_on.set()
     head = CHUNKED.replace(b"200 OK", b"429 Slow")
-    async with scripted(in_two(head, chunk(b"no "), chunk(b"room") + END, go_on)) as server, pooled(server) as pool:
-        answer = await ask(pool)
+    async with scripted(in_two(head, chunk(b"no "), chunk(b"room") + END, go_on)) as server, asking(server) as ask:
+        answer = await ask()
 
     assert (answer.status, answer.body) == (429, b"no room")
 
 
 async def test_an_answer_that_breaks_off_is_no_end() -> None:
-    async with scripted(says(CHUNKED + chunk(b"half"))) as server, pooled(server) as pool:
-        pieces = pieces_of(await ask(pool))
+    async with scripted(says(CHUNKED + chunk(b"half"))) as server, asking(server) as ask:
+        pieces = pieces_of(await ask())
         assert await anext(pieces) == b"half"
         with pytest.raises(PredictorBroken, match=rf"{server.host} failed: .* in the middle of its response"):
             await anext(pieces)
         await server.all_closed.wait()
-        await asyncio.sleep(0)
-        assert pool.size == 0
 
 
 async def test_a_predictor_that_falls_silent_is_given_up() -> None:
@@ -137,19 +138,18 @@ async def test_a_predictor_that_falls_silent_is_given_up() -> None:
         await visitor.say(CHUNKED + chunk(b"one"))
         await visitor.reader.read()
 
-    async with scripted(behave) as server, pooled(server) as pool:
-        pieces = pieces_of(await ask(pool, 1))
+    async with scripted(behave) as server, asking(server) as ask:
+        pieces = pieces_of(await ask(1))
         assert await anext(pieces) == b"one"
         with pytest.raises(PredictorTimeout, match=r"sent nothing for 1 s in the middle of its response"):
             await anext(pieces)
         await server.all_closed.wait()
-        assert pool.size == 0
 
 
 async def test_nothing_at_all_is_a_timeout_as_ever() -> None:
-    async with scripted(never) as server, pooled(server) as pool:
+    async with scripted(never) as server, asking(server) as ask:
         with pytest.raises(PredictorTimeout, match=r"did not answer within 0.5 s"):
-            await ask(pool, 0.5)
+            await ask(0.5)
 
 
 async def test_a_reader_who_is_slow_slows_the_predictor_down() -> None:
@@ -164,8 +164,8 @@ async def test_a_reader_who_is_slow_slows_the_predictor_down() -> None:
             sent += 1
         await visitor.say(END)
 
-    async with scripted(pours) as server, pooled(server) as pool:
-        pieces = pieces_of(await ask(pool))
+    async with scripted(pours) as server, asking(server) as ask:
+        pieces = pieces_of(await ask())
         before = -1
         while before != sent:  # until the predictor is stuck
             before = sent
@@ -188,8 +188,8 @@ async def test_two_thousand_answers_in_pieces_however_they_end_leave_no_connecti
                 return
             await visitor.say(chunk(b"two") + END)
 
-    async def one(pool: Pool, number: int) -> None:
-        pieces = pieces_of(await pool.request("POST", f"/{number}", (), b"{}", 30, stream=True))
+    async def one(ask: Asks, number: int) -> None:
+        pieces = pieces_of(await ask(path=f"/{number}"))
         begun[number].set()
         if number % 5:
             async for _ in pieces:
@@ -197,17 +197,15 @@ async def test_two_thousand_answers_in_pieces_however_they_end_leave_no_connecti
                     break
         await pieces.aclose()
 
-    async with scripted(behave) as server, pooled(server, connections=20) as pool:
+    async with scripted(behave) as server, asking(server, connections=20) as ask:
         for start in range(0, 2_000, 50):
-            calls = (one(pool, start + number) for number in range(50))
+            calls = (one(ask, start + number) for number in range(50))
             failures = await asyncio.gather(*calls, return_exceptions=True)
             assert {type(failure) for failure in failures} <= {type(None), PredictorBroken}
-            assert pool.size <= 20
-        pool.close()
+            assert server.open <= 20
         await server.all_closed.wait()
-        await asyncio.sleep(0)
 
-        assert (len(server.requests), pool.size) == (2_000, 0)
+    assert len(server.requests) == 2_000
 
 
 # --- through a transformer

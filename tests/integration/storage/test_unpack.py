@@ -116,6 +116,21 @@ def test_a_zip_that_was_written_to_a_pipe_is_unpacked(tmp_path: Path) -> None:
     assert read_tree(tmp_path / "out") == FILES
 
 
+@pytest.mark.parametrize(
+    "names", [("model.pt", "Model.pt"), ("\u00e9", "e\u0301"), ("a/x", "A/y"), ("straße", "STRASSE")], ids=ascii
+)
+@pytest.mark.parametrize("file", ["m.zip", "m.tar.gz"])
+def test_names_that_other_file_systems_take_for_one_are_two_files(
+    tmp_path: Path, file: str, names: tuple[str, str]
+) -> None:
+    write = zip_of(*((name, b"") for name in names)) if file == "m.zip" else tar_of(*map(member, names), content=b"")
+    write(tmp_path / file)
+
+    unpack(tmp_path / file, tmp_path / "out")
+
+    assert set(read_tree(tmp_path / "out")) == set(names)
+
+
 @pytest.mark.parametrize("inner", ["inner.zip", "below/INNER.ZIP", "inner.tar.gz"])
 def test_an_archive_that_holds_only_another_one_is_refused(tmp_path: Path, inner: str) -> None:
     (tmp_path / "m.zip").write_bytes(packed_zip({inner: packed_zip(FILES)}))
@@ -169,10 +184,9 @@ def test_a_tar_is_unpacked(tmp_path: Path, name: str, mode: str, form: int) -> N
 def test_one_that_several_processors_have_compressed_is_unpacked(
     tmp_path: Path, compress: Callable[[bytes], bytes]
 ) -> None:
-    """Each of them makes a stream of its own; xz pads them with zeros."""
+    """Each of them makes a stream of its own."""
     packed = write_tar(tmp_path / "plain.tar", "w").read_bytes()
-    padding = bytes(4) if compress is lzma.compress else b""
-    (tmp_path / "m.tar").write_bytes(compress(packed[:1000]) + padding + compress(packed[1000:]) + padding)
+    (tmp_path / "m.tar").write_bytes(compress(packed[:1000]) + compress(packed[1000:]))
 
     unpack(tmp_path / "m.tar", tmp_path / "out")
 
@@ -182,14 +196,12 @@ def test_one_that_several_processors_have_compressed_is_unpacked(
 @pytest.mark.parametrize(
     ("compress", "kind"), [(bz2.compress, "tar.bz2"), (lzma.compress, "tar.xz")], ids=["bzip2", "xz"]
 )
-def test_one_that_is_cut_off_or_followed_by_something_else_is_refused(
-    tmp_path: Path, compress: Callable[[bytes], bytes], kind: str
-) -> None:
-    whole = compress(write_tar(tmp_path / "plain.tar", "w").read_bytes())
-    for number, content in enumerate((whole[:-20], whole + b"and more")):
-        (tmp_path / "m.tar").write_bytes(content)
-        with pytest.raises(InvalidArchive, match=rf"^m\.tar is truncated or not a {kind} \({len(content)} bytes: "):
-            unpack(tmp_path / "m.tar", tmp_path / str(number))
+def test_one_that_is_cut_off_is_refused(tmp_path: Path, compress: Callable[[bytes], bytes], kind: str) -> None:
+    content = compress(write_tar(tmp_path / "plain.tar", "w").read_bytes())[:-20]
+    (tmp_path / "m.tar").write_bytes(content)
+
+    with pytest.raises(InvalidArchive, match=rf"^m\.tar is truncated or not a {kind} \({len(content)} bytes: "):
+        unpack(tmp_path / "m.tar", tmp_path / "out")
 
 
 def test_a_tar_that_asks_for_gigabytes_of_memory_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_plane.errors import InvalidRequest
-from data_plane.limits import MAX_EVENT_ATTRIBUTES, ON_LOOP_BYTES
+from data_plane.limits import MAX_EVENT_ATTRIBUTES
 from data_plane.messages import Headers, Response
 from data_plane.protocol import cloudevents
 from data_plane.protocol.cloudevents import RESPONSE_TYPE, CloudEvent, EventStyle
@@ -114,26 +114,26 @@ def test_an_attribute_that_is_missing_is_named(missing: str) -> None:
         (STRUCTURED, structured(b'"more": 1'), 'needs "data" or "data_base64"'),
         (STRUCTURED, structured(b'"data_base64": "?"'), "Invalid base64 encoded string - at `$.data_base64`"),
         (STRUCTURED, structured(id=7), "Expected `str`, got `int` - at `$.id`"),
-        (STRUCTURED, b'{"data":' + b"[" * 100_000, "The structured CloudEvent cannot be read: depth limit"),
-        (STRUCTURED, b'{"data":' + b"[" * 60_000, "The structured CloudEvent cannot be read: maximum recursion depth"),
+        (STRUCTURED, b'{"data":' + b"[" * 100_000, "The structured CloudEvent cannot be read: maximum recursion depth"),
         (STRUCTURED, structured(specversion="0.3"), "The CloudEvent's specversion is '0.3'; send 1.0."),
         (binary(**{**ATTRIBUTES, "specversion": "2"}), PAYLOAD, "The CloudEvent's specversion is '2'; send 1.0."),
         (((b"content-type", b"application/cloudevents-batch+json"),), b"[]", "send each event as a request of its own"),
     ],
-    ids=["empty", "list", "both", "no-data", "base64", "id", "large-and-deep", "deep", "old", "new", "batch"],
+    ids=["empty", "list", "both", "no-data", "base64", "id", "deep", "old", "new", "batch"],
 )
 def test_what_is_wrong_with_an_event_is_said(headers: Headers, body: bytes, message: str) -> None:
     with pytest.raises(InvalidRequest, match=re.escape(message)):
         cloudevents.unwrap(headers, body)
 
 
-@pytest.mark.parametrize("data", [b'"data":%b' % PAYLOAD, b'"data_base64":"%b"' % base64.b64encode(PAYLOAD)])
+LARGE = b'{"instances": ["%b"]}' % (b"a" * MAX_EVENT_ATTRIBUTES)
+
+
+@pytest.mark.parametrize("data", [b'"data":%b' % LARGE, b'"data_base64":"%b"' % base64.b64encode(LARGE)])
 def test_the_data_of_a_large_event_is_found_as_that_of_a_small_one(data: bytes) -> None:
-    spaces = b" " * ON_LOOP_BYTES
+    read = cloudevents.unwrap(STRUCTURED, structured(data, retries=3))
 
-    read = cloudevents.unwrap(STRUCTURED, structured(spaces + data + spaces, retries=3))
-
-    assert read == CloudEvent({**ATTRIBUTES, "retries": 3}, PAYLOAD, structured=True)
+    assert read == CloudEvent({**ATTRIBUTES, "retries": 3}, LARGE, structured=True)
 
 
 def test_an_event_of_more_attributes_than_headers_hold_is_refused() -> None:

@@ -100,8 +100,8 @@ async def ask(method: str, path: str, *chunks: bytes | None, headers: Headers = 
 
 
 def answer(wire: Wire) -> tuple[int, Any, dict[bytes, bytes]]:
-    start, body = wire.sent
-    return start["status"], orjson.loads(body["body"]), dict(start["headers"])
+    start, *parts = wire.sent
+    return start["status"], orjson.loads(b"".join(part["body"] for part in parts)), dict(start["headers"])
 
 
 async def test_a_request_reaches_its_endpoint_whole() -> None:

@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -27,14 +26,13 @@ from data_plane.limits import (
     TRANSFER_TIMEOUT,
 )
 from data_plane.messages import Request, Response, json_response
-from data_plane.server import run
 from data_plane.server.app import App
+from data_plane.server.budget import Held
 from data_plane.server.certificate import Certificate, Tls
 from data_plane.server.connection import ServerConnection
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
 from data_plane.server.run import HttpServer, listen
-from tests.support.object_stores import tls
 from tests.support.raw_client import Visitor
 from tests.support.waiting import eventually
 
@@ -253,6 +251,34 @@ def test_an_answer_that_is_not_read_counts_at_once_until_it_is(served: Served) -
     assert budget.peak == 0
 
 
+def test_heads_that_have_not_arrived_completely_count_and_may_find_no_room(served: Served) -> None:
+    budget = cast("App", served.server.config.app).budget
+    begun = b"POST /size HTTP/1.1\r\nX: " + b"a" * 10_000
+    with served.visit(begun) as visitor:
+        served.let_pass()
+        assert budget.held == len(begun)
+        assert visitor.send(b"\r\nContent-Length: 3\r\n\r\n" + BODY).echoed() == len(BODY)
+    served.let_pass()
+    assert budget.held == 0
+
+    others = Held(budget)
+    others.add(budget.limit)
+    with served.visit(begun) as refused:
+        status, headers, _ = refused.answer()
+        assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
+        assert refused.is_closed()
+    others.release()
+    assert budget.held == 0
+
+
+def test_no_timer_of_uvicorns_ends_the_request_after_an_idle_time(served: Served) -> None:
+    with served.visit(WHOLE) as visitor:
+        assert visitor.echoed() == len(BODY)
+        served.let_pass()
+        connections = cast("set[ServerConnection]", served.server.server_state.connections)
+        assert {connection.timeout_keep_alive_task for connection in connections} == {None}
+
+
 def test_an_idle_connection_is_kept_for_long(served: Served) -> None:
     with served.visit() as fresh, served.visit(WHOLE) as used:
         assert used.echoed() == len(BODY)
@@ -261,17 +287,6 @@ def test_an_idle_connection_is_kept_for_long(served: Served) -> None:
         served.let_pass(KEEP_ALIVE)
 
         assert (fresh.is_closed(), used.is_closed()) == (True, True)
-
-
-@pytest.mark.parametrize("kind", LOOPS)
-def test_a_handshake_that_does_not_come_to_its_end_is_given_up(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run, "HEAD_TIMEOUT", 0.1)
-    certificate = tls.issue(tmp_path)
-
-    with serving(5, kind, Tls(str(certificate.chain), str(certificate.key))) as here, here.visit() as visitor:
-        assert visitor.was_reset()
 
 
 # --- answers before a body is there ------------------------------------------------------------------

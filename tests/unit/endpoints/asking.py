@@ -109,9 +109,9 @@ class Server:
             "headers": [(name.encode(), value.encode()) for name, value in named.items()],
         }  # fmt: skip
         await self.app(scope, receive, send)
-        start, content = sent
+        start, *content = sent
         answered = {name.decode(): value.decode() for name, value in start["headers"]}
-        return Answer(start["status"], content["body"], answered)
+        return Answer(start["status"], b"".join(part["body"] for part in content), answered)
 
 
 def error(message: str, component: str = "server") -> dict[str, str]:

@@ -16,7 +16,7 @@ from data_plane.limits import (
     GRPC_COPIES,
     GRPC_PING,
     GRPC_PING_TIMEOUT,
-    MAX_GRPC_ARRIVING,
+    MAX_GRPC_METADATA,
     MAX_GRPC_READERS,
     MAX_GRPC_STREAMS,
     MIN_GRPC_READERS,
@@ -28,7 +28,7 @@ from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.grpc import messages
-from data_plane.server.grpc.messages import MessageReceiver, readers_within
+from data_plane.server.grpc.messages import readers_within
 from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
@@ -136,7 +136,7 @@ async def test_one_that_finds_no_room_is_refused_and_health_is_answered() -> Non
 
 async def test_one_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "TRANSFER_TIMEOUT", 0.05)
-    async with asking() as asked, asked.stalled(MAX_GRPC_ARRIVING), asked.stalled(1) as (late,):
+    async with asking() as asked, asked.stalled(1) as (late,):
         code, words, _ = await refusal(late)
 
         assert code is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -147,7 +147,7 @@ async def test_one_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatc
 async def test_while_others_wait_it_is_given_up_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "HURRIED_MESSAGE_TIMEOUT", 0.05)
     readers = readers_within(ByteBudget(1_000_000), 1000)
-    async with asking() as asked, asked.stalled(MAX_GRPC_ARRIVING + readers) as calls:
+    async with asking() as asked, asked.stalled(readers) as calls:
         assert await asked.infer()
 
         ends = [asyncio.ensure_future(call.code()) for call in calls]
@@ -159,7 +159,7 @@ async def test_while_others_wait_it_is_given_up_sooner(monkeypatch: pytest.Monke
 async def test_so_many_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "MAX_GRPC_WAITING", 0)
     readers = readers_within(ByteBudget(1_000_000), 1000)
-    async with asking() as asked, asked.stalled(MAX_GRPC_ARRIVING + readers):
+    async with asking() as asked, asked.stalled(readers):
         assert await refusal(asked.infer()) == (
             grpc.StatusCode.UNAVAILABLE,
             "0 calls already wait until their message is read; send it again later.",
@@ -169,14 +169,14 @@ async def test_so_many_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_what_stalls_other_methods_stalls_no_inference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "HURRIED_MESSAGE_TIMEOUT", 0.05)  # health waits so long at most
-    async with asking() as asked, asked.stalled(MAX_GRPC_ARRIVING + MIN_GRPC_READERS, f"{LIVE[:-4]}Ready"):
+    async with asking() as asked, asked.stalled(MIN_GRPC_READERS, f"{LIVE[:-4]}Ready"):
         assert await asked.infer()
 
 
 async def test_calls_that_end_without_a_message_leave_no_trace() -> None:
     async with asking() as asked:
         for _ in range(3):
-            async with asked.stalled(MAX_GRPC_ARRIVING + 1):
+            async with asked.stalled(1):
                 pass
 
         assert await asked.infer()
@@ -200,24 +200,16 @@ def test_as_many_are_read_at_a_time_as_half_of_the_budget_holds(limit: int, size
     assert readers_within(ByteBudget(limit), size) == readers
 
 
-def test_gone_arrivals_are_no_arrivals() -> None:
-    receiver = MessageReceiver(1)
-    arrivals = [receiver.arrival() for _ in range(MAX_GRPC_ARRIVING)]
-    assert receiver.arrival() is None
-
-    first = arrivals.pop()
-    assert first is not None
-    first.end()
-    first.end()
-    assert receiver.arriving == MAX_GRPC_ARRIVING - 1
-
-    arrivals.clear()
-    del first
-    assert receiver.arriving == 0
-
-
 def test_a_connection_has_so_many_calls_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options_of_a_server(monkeypatch)["grpc.max_concurrent_streams"] == MAX_GRPC_STREAMS
+
+
+async def test_metadata_are_bounded() -> None:
+    async with asking() as asked:
+        call = asked.channel.unary_unary(LIVE)(b"", metadata=[("x", "a" * MAX_GRPC_METADATA)])
+        assert (await refusal(call))[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+        assert await asked.channel.unary_unary(LIVE)(b"", metadata=[("x", "a" * (MAX_GRPC_METADATA - 1024))])
 
 
 def test_a_silent_client_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

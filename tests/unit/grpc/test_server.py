@@ -34,7 +34,6 @@ from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
-from data_plane.server.grpc import server as server_module
 from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, echo, serving
@@ -282,8 +281,7 @@ async def test_a_client_that_hangs_up_is_gone() -> None:
     assert gone == [False, True]
 
 
-async def test_calls_under_way_are_finished_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "DRAIN_IDLE", BLINK_S)
+async def test_calls_under_way_are_finished_before_the_end() -> None:
     started, go_on = asyncio.Event(), asyncio.Event()
 
     async def wait(request: TensorRequest, call: Call) -> TensorResponse:
@@ -293,7 +291,6 @@ async def test_calls_under_way_are_finished_before_the_end(monkeypatch: pytest.M
 
     server = server_of(serving(FakeModel(wait)))
     port = await server.start()
-    silent = await connected(port)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         under_way = asyncio.ensure_future(call_method(channel, "ModelInfer", REQUEST))
         await started.wait()
@@ -302,23 +299,24 @@ async def test_calls_under_way_are_finished_before_the_end(monkeypatch: pytest.M
         go_on.set()
         assert (await under_way).id == "42"
         await stopping
-    silent.close()
 
 
-async def test_a_connection_without_a_call_whose_client_does_not_close_it_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(server_module, "DRAIN_IDLE", BLINK_S)
-    server = server_of(serving())
-    client = await connected(await server.start())
+@pytest.mark.parametrize("with_call", [False, True], ids=["no-call", "call"])
+async def test_no_client_outlasts_the_grace_period(with_call: bool) -> None:
+    server = server_of(serving(FakeModel()))
+    port = await server.start()
+    client = await connected(port)
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call: Any = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")()
+        if with_call:
+            await call.write(REQUEST.SerializeToString())
+            assert await call.read()
 
-    await asyncio.wait_for(server.stop(300), 15)  # gRPC itself waits 20 s for it
-
+        await asyncio.wait_for(server.stop(BLINK_S), 15)
     client.close()
 
 
-async def test_a_message_that_is_arriving_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "DRAIN_IDLE", BLINK_S)
+async def test_a_message_that_is_arriving_is_waited_for() -> None:
     go_on = asyncio.Event()
 
     async def late() -> AsyncIterator[bytes]:
@@ -327,7 +325,6 @@ async def test_a_message_that_is_arriving_is_waited_for(monkeypatch: pytest.Monk
 
     server = server_of(serving(FakeModel()))
     port = await server.start()
-    silent = await connected(port)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         under_way: Any = channel.stream_unary(INFER)(late())
         await call_method(channel, "ServerLive", pb.ServerLiveRequest())  # the server knows of the other call as well
@@ -337,11 +334,9 @@ async def test_a_message_that_is_arriving_is_waited_for(monkeypatch: pytest.Monk
 
         assert pb.ModelInferResponse.FromString(await under_way).id == "42"
         await stopping
-    silent.close()
 
 
-async def test_a_response_that_its_client_receives_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "DRAIN_IDLE", BLINK_S)
+async def test_a_response_that_its_client_receives_slowly_is_waited_for() -> None:
     response = TensorResponse("m", "1", (Tensor.from_numpy("x", np.zeros(100_000, np.uint8)),))
 
     called = asyncio.Event()

@@ -22,9 +22,9 @@ def imported_by(code: str) -> set[str]:
     return {module.partition(".")[0] for module in done.stdout.split()}
 
 
-def test_the_core_needs_five_small_packages() -> None:
+def test_the_core_needs_six_packages_and_on_python_3_10_one_more() -> None:
     assert [re.split("[>=]", one)[0] for one in PROJECT["dependencies"]] == [
-        "uvicorn", "httptools", "orjson", "msgspec", "prometheus-client",
+        "uvicorn", "httptools", "orjson", "msgspec", "prometheus-client", "aiohttp", "async-timeout",
     ]  # fmt: skip
 
 

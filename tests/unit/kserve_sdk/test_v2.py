@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from data_plane import limits
-from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
+from data_plane.client.responses import UpstreamResponse
 from data_plane.errors import DeadlineExceeded, InferenceFailed, UnprocessableInput
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.open_inference_pb2 import ModelInferRequest

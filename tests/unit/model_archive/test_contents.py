@@ -7,13 +7,13 @@ from pathlib import PurePosixPath
 import pytest
 
 from model_archive import contents
-from model_archive.contents import Contents, exact, folded
+from model_archive.contents import Contents
 from model_archive.errors import UnsafeArchive
 
 
 @pytest.fixture
 def archive() -> Contents:
-    return Contents("m.zip", size=1000, cure="pack it again", spelling=folded)
+    return Contents("m.zip", size=1000, cure="pack it again")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_folders_may_be_told_often_and_in_any_order(archive: Contents) -> None:
 
 def test_the_size_of_all_files_counts_and_a_large_archive_may_hold_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "HARMLESS_SIZE", 0)
-    archive = Contents("m.zip", size=1000, cure="pack it again", spelling=folded)
+    archive = Contents("m.zip", size=1000, cure="pack it again")
 
     archive.add_file("a", 120_000)
     archive.add_file("b", 80_000)
@@ -51,8 +51,8 @@ def test_the_size_of_all_files_counts_and_a_large_archive_may_hold_more(monkeypa
         archive.add_file("c", 1)
 
 
-def test_names_that_differ_in_case_are_two_where_only_linux_reads_them() -> None:
-    archive = Contents("m.mar", size=1000, cure="make it again", spelling=exact)
+def test_names_that_differ_in_case_are_two() -> None:
+    archive = Contents("m.mar", size=1000, cure="make it again")
 
     archive.add_file("model.py", 0)
     archive.add_file("Model.py", 0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 
-from data_plane.messages import Response
-from data_plane.payload_logger.counts import Counts, Drop, SinkFailure
-from data_plane.payload_logger.events import PayloadKind
+from prometheus_client import CollectorRegistry
+
+from data_plane.messages import Response, never
+from data_plane.payload_logger.counts import Drop, SinkFailure
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.payload_logger.settings import LoggerSettings, Mode
 from tests.support.scripted_server import Behaviour, ScriptedServer, scripted
@@ -18,19 +19,65 @@ JSON = b"application/json"
 NOWHERE = "http://127.0.0.1:1"
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What the metrics say became of the payloads, by type and reason, and what is held now."""
+
+    delivered: dict[str, int] = field(default_factory=dict)
+    dropped: dict[tuple[str, str], int] = field(default_factory=dict)
+    failed: dict[tuple[str, str], int] = field(default_factory=dict)
+    events: int = 0
+    bytes: int = 0
+
+
+class LoggerOfTest(PayloadLogger):
+    """A payload logger with a registry of its own."""
+
+    def __init__(self, settings: LoggerSettings, *, max_bytes: int, is_busy: Callable[[], bool]) -> None:
+        self.registry = CollectorRegistry()
+        super().__init__(settings, "pod", registry=self.registry, max_bytes=max_bytes, is_busy=is_busy)
+
+    @property
+    def counts(self) -> Counts:
+        return counts_of(self.registry)
+
+
+def counts_of(registry: CollectorRegistry) -> Counts:
+    samples = [sample for metric in registry.collect() for sample in metric.samples]
+    values = {
+        (sample.name.removeprefix("payload_logger_"), *(sample.labels[name] for name in sorted(sample.labels))): int(
+            sample.value
+        )
+        for sample in samples
+    }
+    return Counts(
+        {labels[0]: value for (name, *labels), value in values.items() if name == "delivered_total"},
+        {(labels[1], labels[0]): value for (name, *labels), value in values.items() if name == "dropped_total"},
+        {(labels[1], labels[0]): value for (name, *labels), value in values.items() if name == "failed_total"},
+        values["queued",],
+        values["queued_bytes",],
+    )
+
+
 def a_logger(
-    url: str = NOWHERE, *, mode: Mode = Mode.ALL, fraction: float = 1.0, max_bytes: int = 64 * MIB
-) -> PayloadLogger:
-    return PayloadLogger(LoggerSettings(url=url, mode=mode, fraction=fraction), "pod", max_bytes=max_bytes)
+    url: str = NOWHERE,
+    *,
+    mode: Mode = Mode.ALL,
+    fraction: float = 1.0,
+    max_bytes: int = 64 * MIB,
+    is_busy: Callable[[], bool] = never,
+) -> LoggerOfTest:
+    settings = LoggerSettings(url=url, mode=mode, fraction=fraction)
+    return LoggerOfTest(settings, max_bytes=max_bytes, is_busy=is_busy)
 
 
 @contextlib.asynccontextmanager
 async def logging_to(
-    behaviour: Behaviour, *, mode: Mode = Mode.REQUEST
-) -> AsyncIterator[tuple[PayloadLogger, ScriptedServer]]:
+    behaviour: Behaviour, *, mode: Mode = Mode.REQUEST, is_busy: Callable[[], bool] = never
+) -> AsyncIterator[tuple[LoggerOfTest, ScriptedServer]]:
     """A started logger and its sink."""
     async with scripted(behaviour) as sink:
-        logger = a_logger(f"http://{sink.host}/in?a=b", mode=mode)
+        logger = a_logger(f"http://{sink.host}/in?a=b", mode=mode, is_busy=is_busy)
         logger.start()
         try:
             yield logger, sink
@@ -45,12 +92,12 @@ def ask(logger: PayloadLogger, identity: str = "1", body: bytes = b"question", a
 
 
 def delivered(**numbers: int) -> Counts:
-    return Counts(delivered=Counter({PayloadKind(kind): number for kind, number in numbers.items()}))
+    return Counts(delivered=numbers)
 
 
 def dropped(why: Drop, **numbers: int) -> Counts:
-    return Counts(dropped=Counter({(PayloadKind(kind), why): number for kind, number in numbers.items()}))
+    return Counts(dropped={(kind, why.value): number for kind, number in numbers.items()})
 
 
 def failed(why: SinkFailure, **numbers: int) -> Counts:
-    return Counts(failed=Counter({(PayloadKind(kind), why): number for kind, number in numbers.items()}))
+    return Counts(failed={(kind, why.value): number for kind, number in numbers.items()})

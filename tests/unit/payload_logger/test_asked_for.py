@@ -10,11 +10,9 @@ from data_plane.limits import LOGGED_SHARE, MAX_LOGGED_BYTES
 from data_plane.model_server import container
 from data_plane.model_server.errors import ConfigurationError
 from data_plane.model_server.payloads import payload_logger
-from data_plane.payload_logger.counts import Drop
-from data_plane.payload_logger.events import PayloadKind
 from data_plane.payload_logger.settings import VARIABLE
 from data_plane.server.metrics import ServerMetrics
-from tests.unit.payload_logger.loggers import MIB, ask
+from tests.unit.payload_logger.loggers import MIB, ask, counts_of
 
 ENVIRONMENT = {VARIABLE: '{"url": "http://sink", "mode": "request"}'}
 
@@ -30,24 +28,27 @@ def test_the_processes_of_a_server_share_a_part_of_the_memory(monkeypatch: pytes
     monkeypatch.setattr(container, "memory", lambda: int(4 * MIB / LOGGED_SHARE))
     held = []
     for processes in (1, 2):
-        logger = payload_logger(ENVIRONMENT, ServerMetrics(), processes)
+        metrics = ServerMetrics()
+        logger = payload_logger(ENVIRONMENT, metrics, processes)
         assert logger
         for _ in range(10):
             ask(logger, body=bytes(MIB // 2))
-        held.append(logger.counts.bytes)
+        held.append(counts_of(metrics.registry).bytes)
 
     assert [size // (MIB // 2) for size in held] == [7, 3]  # each with its overhead
 
 
 def test_a_large_machine_does_not_mean_more_than_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container, "memory", lambda: 1000 * MAX_LOGGED_BYTES)
-    logger = payload_logger(ENVIRONMENT, ServerMetrics())
+    metrics = ServerMetrics()
+    logger = payload_logger(ENVIRONMENT, metrics)
     assert logger
     for _ in range(MAX_LOGGED_BYTES // MIB):
         ask(logger, body=bytes(MIB))
 
-    assert logger.counts.bytes <= MAX_LOGGED_BYTES
-    assert sum(logger.counts.dropped.values()) == 1
+    counts = counts_of(metrics.registry)
+    assert counts.bytes <= MAX_LOGGED_BYTES
+    assert sum(counts.dropped.values()) == 1
 
 
 def test_the_metrics_have_what_became_of_the_payloads() -> None:
@@ -55,11 +56,15 @@ def test_the_metrics_have_what_became_of_the_payloads() -> None:
     logger = payload_logger(ENVIRONMENT, metrics)
     assert logger
     ask(logger, body=b"")
-    logger.counts.dropped[PayloadKind.REQUEST, Drop.QUEUE_FULL] += 2
-    lines = [line for line in metrics.exposition().decode().splitlines() if line.startswith("payload_logger")]
+    ask(logger, body=bytes(MAX_LOGGED_BYTES))
+    lines = [
+        line
+        for line in metrics.exposition().decode().splitlines()
+        if line.startswith("payload_logger") and "_created" not in line
+    ]
 
     assert lines == [
-        'payload_logger_dropped_total{reason="queue_full",type="request"} 2.0',
+        'payload_logger_dropped_total{reason="too_large",type="request"} 1.0',
         "payload_logger_queued 1.0",
         "payload_logger_queued_bytes 1024.0",
     ]

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 from data_plane.limits import MAX_LOGGED_EVENTS, MAX_LOGGED_PAYLOAD, PAYLOAD_OVERHEAD
 from data_plane.messages import Response, StreamingResponse
-from data_plane.payload_logger.counts import Counts, Drop
+from data_plane.payload_logger.counts import Drop
 from data_plane.payload_logger.settings import Mode
-from tests.unit.payload_logger.loggers import JSON, MIB, a_logger, ask, dropped
+from tests.unit.payload_logger.loggers import JSON, MIB, Counts, a_logger, ask, dropped
 
 
 def test_payloads_beyond_the_bytes_are_dropped() -> None:

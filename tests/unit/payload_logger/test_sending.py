@@ -11,13 +11,13 @@ import pytest
 
 from data_plane.limits import LOG_ATTEMPTS, LOG_SENDERS
 from data_plane.payload_logger import sender
-from data_plane.payload_logger.counts import Counts, Drop, SinkFailure
+from data_plane.payload_logger.counts import Drop, SinkFailure
 from data_plane.payload_logger.settings import Mode
 from tests.support.event_sinks import event_of, floods, resets, responds, told
 from tests.support.ports import free_port
 from tests.support.scripted_server import Behaviour, never
 from tests.support.waiting import eventually
-from tests.unit.payload_logger.loggers import a_logger, ask, delivered, dropped, failed, logging_to
+from tests.unit.payload_logger.loggers import Counts, a_logger, ask, delivered, dropped, failed, logging_to
 
 LONG_S = 20.0
 
@@ -138,3 +138,21 @@ async def test_nothing_is_held_once_all_is_sent() -> None:
         await logger.close(LONG_S)
 
         assert logger.counts == dataclasses.replace(delivered(request=100, response=100), events=0, bytes=0)
+
+
+async def test_while_a_request_is_in_progress_its_payload_waits_a_little() -> None:
+    busy = True
+    async with logging_to(responds(200), is_busy=lambda: busy) as (logger, sink):
+        ask(logger)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert (sink.visits, logger.counts.events) == (0, 1)
+        busy = False
+        await sink.asked.wait()
+
+
+async def test_payloads_are_sent_however_long_the_server_is_busy() -> None:
+    async with logging_to(responds(200), is_busy=lambda: True) as (logger, sink):
+        for number in range(3 * LOG_SENDERS):
+            ask(logger, str(number))
+        await asyncio.to_thread(eventually, lambda: len(sink.requests) == 3 * LOG_SENDERS, "all payloads arrive")

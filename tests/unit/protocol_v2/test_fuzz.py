@@ -12,8 +12,9 @@ from google.protobuf.message import DecodeError
 from data_plane.errors import InvalidRequest, UpstreamBroken
 from data_plane.protocol.v2 import grpc, rest
 from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.datatypes import DATATYPES
 from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
-from data_plane.protocol.v2.tensors import DATATYPES, Tensor, dtype
+from data_plane.protocol.v2.tensors import Tensor, dtype
 from tests.support.fuzz import damaged
 
 ROUNDS = 4000

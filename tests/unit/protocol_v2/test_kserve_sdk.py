@@ -10,8 +10,9 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2 as kserve_pb
 
 from data_plane.protocol.v2 import grpc, rest
 from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.datatypes import DATATYPES
 from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
-from data_plane.protocol.v2.tensors import DATATYPES, Tensor, dtype
+from data_plane.protocol.v2.tensors import Tensor, dtype
 from tests.support.tensors import plain, plain_request
 
 # KServe's knows no BF16.

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import orjson
 
 from data_plane.errors import InvalidRequest as BadDocument
-from data_plane.protocol import json_text
 from data_plane.protocol.v2 import shapes
 from data_plane.protocol.v2.document import TensorDocument, checked_size
 from transformer_sdk.kserve.errors import InvalidInput
@@ -16,8 +15,6 @@ from transformer_sdk.kserve.protocol import parameters
 from transformer_sdk.kserve.protocol.infer_tensor import SIZE, InferOutput, NamedTensor, flat, json_values
 
 _T = TypeVar("_T", bound=NamedTensor)
-
-_TENSORS = ("inputs", "outputs")
 
 
 def read(kind: type[_T], described: Iterable[TensorDocument], binary: memoryview) -> list[_T]:
@@ -68,22 +65,9 @@ def join(document: dict[str, Any], buffers: list[bytes | memoryview]) -> tuple[b
 def dump(document: Mapping[str, Any]) -> bytes:
     """Encode as JSON; numpy arrays become lists, and numbers and dates as keys become text. Raises TypeError."""
     try:
-        return orjson.dumps(_with_large_encoded(document), option=orjson.OPT_SERIALIZE_NUMPY)
+        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # the option for other keys makes encoding slower
         return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
-
-
-def _with_large_encoded(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(document, dict):
-        return document  # hooks may return anything
-    return {name: _writable(value, name in _TENSORS) for name, value in document.items()}
-
-
-def _writable(value: Any, are_tensors: bool = False) -> Any:
-    """Return a value with large lists and arrays already encoded; `are_tensors` if it is a list of tensors."""
-    if are_tensors and isinstance(value, list):
-        return [{name: _writable(of) for name, of in one.items()} if type(one) is dict else one for one in value]
-    return json_text.writable(value) if isinstance(value, list) or getattr(value, "ndim", 0) > 0 else value
 
 
 def _buffer(tensor: NamedTensor) -> bytes | memoryview:

@@ -64,7 +64,7 @@ class Exchange:
             given = header(self.call.headers, b"content-type") or b""
         return given.partition(b";")[0].strip().lower()
 
-    def forwarded_headers(self) -> list[tuple[bytes, bytes]]:
+    def forwarded_headers(self) -> list[tuple[str, str]]:
         """Return the headers for the predictor, with changes by hooks; raises ValueError for an invalid header."""
         if self._headers is None:
             return forwarding.forwarded(self.call.headers, self.call.id)

@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from data_plane.client.connection import UpstreamResponse
+from prometheus_client import Histogram
+
+from data_plane.client.responses import UpstreamResponse
 from data_plane.errors import Unsupported
-from data_plane.histogram import Series
 from data_plane.limits import ON_LOOP_BYTES
 from data_plane.off_loop import off_loop
 from data_plane.protocol import json_text
@@ -31,7 +32,7 @@ _EXPLAIN = "/v1/models/{}:explain"
 class Pipeline:
     """The hooks of one model."""
 
-    def __init__(self, model: Model, threads: HookThreads, stages: Mapping[str, Series]) -> None:
+    def __init__(self, model: Model, threads: HookThreads, stages: Mapping[str, Histogram]) -> None:
         self._model = model
         self._stages = stages
         self._whole = Hook(model, "__call__", threads)
@@ -40,6 +41,8 @@ class Pipeline:
         self._predict = Hook(model, "predict", threads)
         self._explain = Hook(model, "explain", threads)
         self._postprocess = Hook(model, "postprocess", threads)
+        if model.predictor_config:
+            import data_plane.client.http  # noqa: F401 - takes a while, which is not to be in the first request
 
     @property
     def forwards(self) -> bool:
@@ -139,7 +142,7 @@ class Pipeline:
         body, length = await self._body(exchange, exchange.protocol == config.predictor_protocol)
         headers = self._headers(exchange)
         if content_type := exchange.forwarded_type():
-            headers.append((b"content-type", content_type))
+            headers.append(("content-type", content_type.decode("latin-1")))
         timeout_s = min(exchange.remaining_s(), config.predictor_request_timeout_seconds)
         stream = exchange.takes_pieces and not self._postprocess.overridden
         response = await self._model._http_client.post(url, path, body, headers, length, timeout_s, stream=stream)
@@ -187,7 +190,7 @@ class Pipeline:
             return decode_infer(response, config.predictor_base_url)
         return decode_json(response, config.predictor_base_url)
 
-    def _headers(self, exchange: Exchange) -> list[tuple[bytes, bytes]]:
+    def _headers(self, exchange: Exchange) -> list[tuple[str, str]]:
         try:
             return exchange.forwarded_headers()
         except ValueError as error:
@@ -196,7 +199,7 @@ class Pipeline:
             ) from error
 
     def _metadata(self, exchange: Exchange) -> tuple[tuple[str, str], ...]:
-        return tuple((name.decode(), value.decode("latin-1")) for name, value in self._headers(exchange))
+        return tuple(self._headers(exchange))
 
     def _more(self, exchange: Exchange) -> tuple[dict[str, str], ...]:
         return (exchange.response_headers,) if self._model.required_response_headers else ()

@@ -12,8 +12,6 @@ import signal
 from collections.abc import Iterable, Mapping
 
 from data_plane.client.address import Address
-from data_plane.client.errors import PredictorUnreachable
-from data_plane.client.pool import Pool
 from transformer_sdk.kserve.model import BaseKServeModel, Model
 
 log = logging.getLogger(__name__)
@@ -21,6 +19,7 @@ log = logging.getLogger(__name__)
 VARIABLE = "WAIT_FOR_PREDICTOR"
 _TRY_EVERY_S = 0.25
 _LOG_EVERY_S = 5.0
+_CONNECT_S = 5.0
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
@@ -52,22 +51,21 @@ async def all_reached(addresses: Iterable[Address], log_every_s: float = _LOG_EV
 
 
 async def _reached(address: Address, log_every_s: float) -> None:
-    pool = Pool(address)
-    try:
-        logged = -log_every_s
-        while reason := await _error_of(pool):
-            if asyncio.get_running_loop().time() - logged >= log_every_s:
-                logged = asyncio.get_running_loop().time()
-                log.warning("waiting for the predictor before the server's ports are opened. %s", reason)
-            await asyncio.sleep(_TRY_EVERY_S)
-        log.info("the predictor at %s takes connections", address)
-    finally:
-        pool.close()
+    logged = -log_every_s
+    while reason := await _error_of(address):
+        if asyncio.get_running_loop().time() - logged >= log_every_s:
+            logged = asyncio.get_running_loop().time()
+            log.warning("waiting for the predictor before the server's ports are opened. %s", reason)
+        await asyncio.sleep(_TRY_EVERY_S)
+    log.info("the predictor at %s takes connections", address)
 
 
-async def _error_of(pool: Pool) -> str:
+async def _error_of(address: Address) -> str:
+    from data_plane.client.failures import unreachable  # aiohttp takes a while to import
+
     try:
-        await pool.reach()
-    except PredictorUnreachable as error:
-        return error.message
+        _, writer = await asyncio.wait_for(asyncio.open_connection(address.host, address.port), _CONNECT_S)
+    except (OSError, asyncio.TimeoutError) as error:
+        return unreachable(address, error).message
+    writer.close()
     return ""

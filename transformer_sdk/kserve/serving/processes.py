@@ -9,12 +9,15 @@ import dataclasses
 import importlib
 import inspect
 import logging
+import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from multiprocessing.context import ForkProcess
 from typing import Any
 
 from data_plane.model_server.life import open_port
@@ -26,6 +29,7 @@ from transformer_sdk.kserve.serving.server import HOST_VARIABLE, serve
 log = logging.getLogger(__name__)
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)
+_FORK = multiprocessing.get_context("fork")
 
 
 def run(config: ServerConfig) -> None:
@@ -48,65 +52,61 @@ def _open_port(config: ServerConfig) -> socket.socket:
 
 def _run_workers(config: ServerConfig, listener: socket.socket) -> None:
     """Fork the workers before any event loop exists; they share what the models have loaded."""
-    lifeline, held = os.pipe()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)  # until the workers are known
     without_grpc = dataclasses.replace(config, grpc_port=None)  # only the first worker serves it
     configs = [config, *[without_grpc] * (config.workers - 1)]
-    workers = [_fork(one, listener, lifeline, held) for one in configs]
+    workers = [_FORK.Process(target=_work, args=(one, listener)) for one in configs]
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)  # until all workers have begun
+    for worker in workers:
+        worker.start()
     for number in _STOPS:
         signal.signal(number, lambda *_: _stop(workers))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
-    ended, status = os.wait()
-    code = os.waitstatus_to_exitcode(status)
+    by_sentinel = {worker.sentinel: worker for worker in workers}
+    ended = by_sentinel[multiprocessing.connection.wait(by_sentinel)[0]]  # type: ignore[index]
+    ended.join()
+    code = ended.exitcode or 0
     if code == -signal.SIGTERM:  # stopped before it served
         code = 0
     if code:
-        log.error("worker %d ended with %d: stopping the others", ended, code)
+        log.error("worker %s ended with %d: stopping the others", ended.pid, code)
     _stop(workers)
     for worker in workers:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(worker, 0)
+        worker.join()
     if code:
         sys.exit(code if code > 0 else 1)
 
 
-def _fork(config: ServerConfig, listener: socket.socket, lifeline: int, held: int) -> int:
-    """``held`` is the end of the pipe ``lifeline`` that only the parent keeps."""
-    worker = os.fork()
-    if worker:
-        return worker
-    code = 1
+def _work(config: ServerConfig, listener: socket.socket) -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
-        os.close(held)
-        threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
         _run(config, lambda: listener)
-        code = 0
     except Exception:
         log.exception("worker %d failed", os.getpid())
-    finally:
-        logging.shutdown()
-        os._exit(code)
+        sys.exit(1)
 
 
-def _end_with_parent(lifeline: int) -> None:
+def _end_with_parent() -> None:
     """End the worker with its parent, even if that was killed: an orphan would keep the port."""
-    os.read(lifeline, 1)
-    os.kill(os.getpid(), signal.SIGTERM)
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _stop(workers: list[int]) -> None:
+def _stop(workers: Sequence[ForkProcess]) -> None:
     for worker in workers:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(worker, signal.SIGTERM)
+        worker.terminate()
 
 
 def _run(config: ServerConfig, open_listener: Callable[[], socket.socket]) -> None:
-    _run_loop(config.event_loop, _main(config, open_listener))
+    if _run_loop(config.event_loop, _main(config, open_listener)):
+        log.warning("a sync hook still runs: the process ends without it")
+        logging.shutdown()
+        os._exit(0)
 
 
-async def _main(config: ServerConfig, open_listener: Callable[[], socket.socket]) -> None:
-    """The port is opened when all models are loaded."""
+async def _main(config: ServerConfig, open_listener: Callable[[], socket.socket]) -> bool:
+    """Return whether sync hooks still run. The port is opened when all models are loaded."""
     loop = asyncio.get_running_loop()
     hooks.set_serving_loop()
     loop.set_exception_handler(_as_sync(config.on_loop_error))
@@ -114,7 +114,7 @@ async def _main(config: ServerConfig, open_listener: Callable[[], socket.socket]
         loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(config.max_asyncio_workers))
     await config.start_async_models()
     with open_listener() as listener:
-        await serve(config, listener)
+        return await serve(config, listener)
 
 
 def _as_sync(handler: LoopErrorHandler) -> LoopErrorHandler:
@@ -128,11 +128,10 @@ def _as_sync(handler: LoopErrorHandler) -> LoopErrorHandler:
     return handle
 
 
-def _run_loop(kind: str, main: Coroutine[Any, Any, None]) -> None:
+def _run_loop(kind: str, main: Coroutine[Any, Any, bool]) -> bool:
     if kind != "asyncio":
         with contextlib.suppress(ImportError):
-            importlib.import_module("uvloop").run(main)
-            return
+            return bool(importlib.import_module("uvloop").run(main))
         if kind == "uvloop":
             log.warning("uvloop is not installed; serving with asyncio's loop")
-    asyncio.run(main)
+    return asyncio.run(main)

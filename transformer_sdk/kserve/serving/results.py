@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from data_plane.client.connection import UpstreamResponse
+from data_plane.client.responses import UpstreamResponse
 from data_plane.errors import InvalidRequest
 from data_plane.messages import Headers, Response, StreamingResponse, text_of
 from data_plane.protocol.v2.document import JSON_LENGTH

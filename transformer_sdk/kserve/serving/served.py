@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_plane import limits
-from data_plane.client.connection import UpstreamResponse
+from data_plane.client.responses import UpstreamResponse
 from data_plane.errors import InvalidRequest, NotReady, ServingError, Unsupported, UpstreamBroken
 from data_plane.health import READY, Event, Health, State
 from data_plane.messages import Response, StreamingResponse, text_of

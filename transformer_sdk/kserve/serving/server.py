@@ -41,8 +41,11 @@ GRPC_PORT_VARIABLE = "GRPC_PORT"
 _IF_A_HOOK = "if an async hook blocks or computes, make it sync, so that it runs in a thread"
 
 
-async def serve(config: ServerConfig, listener: socket.socket) -> None:
-    """Serve until a signal; then finish requests in progress and stop the models."""
+async def serve(config: ServerConfig, listener: socket.socket) -> bool:
+    """Serve until a signal; then finish requests in progress and stop the models.
+
+    Return whether sync hooks still run.
+    """
     metrics, threads = ServerMetrics(), HookThreads(config.max_threads)
     models = HookedModels(config.repository, threads, HookMetrics(metrics.registry))
     listeners = Listeners(
@@ -74,6 +77,7 @@ async def serve(config: ServerConfig, listener: socket.socket) -> None:
     finally:
         await models.close()
         await models.stop()
+    return threads.are_running
 
 
 def _tls(certificate: str | None, key: str | None) -> Tls | None:

@@ -124,7 +124,7 @@ SETTINGS_IGNORED: Final = "SettingsIgnored"
 
 
 def predictor_name(service: str, predictor: str | None = None) -> str:
-    """Return the name of the predictor's Deployment and Service (contract §4.1)."""
+    """Return the name of the predictor's Deployment and Service (docs/kserve.md)."""
     return f"{service}-{predictor}-predictor" if predictor else f"{service}-predictor"
 
 
@@ -134,7 +134,7 @@ def wrapper_name(service: str, kind: str) -> str:
 
 
 def route_name(service: str, kind: str = "") -> str:
-    """Return the name of the HTTPRoute for the hosts of the service, or of a component (contract §4.1).
+    """Return the name of the HTTPRoute for the hosts of the service, or of a component (docs/kserve.md).
 
     It has no ``predictor.name``, unlike the predictor's Deployment.
     """

@@ -21,7 +21,7 @@ from isvc_operator.limits import MESSAGE_BYTES
 from isvc_operator.text import shortened, visible
 
 # ``Ready`` depends on these. With KServe it depends on a transformer and an explainer indirectly: its Ingress is
-# created only when they are ready (contract §2.2).
+# created only when they are ready (docs/kserve.md).
 _DEPENDENTS = (PREDICTOR_READY, TRANSFORMER_READY, EXPLAINER_READY, INGRESS_READY)
 # A service that has these conditions serves, but not all that its owner has asked for. All others have severity Info.
 _WARNINGS = (CERTIFICATE_VALID, SPEC_SUPPORTED, SPEC_APPLIED, SPEC_ROLLED_OUT, STORAGE_COMPLETE)

@@ -269,7 +269,7 @@ def _copies(observed: Observation) -> int:
 
 
 def _transition(observed: Observation) -> tuple[str, str]:
-    """KServe's transitionStatus and targetModelState (contract §2.5)."""
+    """KServe's transitionStatus and targetModelState (docs/kserve.md)."""
     if observed.problem and observed.problem.reason in FAILURE_REASONS:
         return "InvalidSpec", "FailedToLoad"
     if observed.problem and observed.problem.reason in _LOAD_FAILURES:

@@ -1,4 +1,4 @@
-"""A component's autoscaler: a HorizontalPodAutoscaler, or KEDA's ScaledObject (contract §4.5, §4.6)."""
+"""A component's autoscaler: a HorizontalPodAutoscaler, or KEDA's ScaledObject (docs/autoscaling.md)."""
 
 from __future__ import annotations
 

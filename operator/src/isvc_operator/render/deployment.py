@@ -1,4 +1,4 @@
-"""A component's Deployment (contract §4.3)."""
+"""A component's Deployment (docs/kserve.md)."""
 
 from __future__ import annotations
 

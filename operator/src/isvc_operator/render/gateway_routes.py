@@ -1,6 +1,6 @@
 """The routes as objects of the Gateway API: HTTPRoutes, or GRPCRoutes where servers speak nothing but gRPC.
 
-HTTPRoutes have KServe's names (contract §4.9), so KServe's own are adopted in place. One HTTPRoute also routes gRPC if
+HTTPRoutes have KServe's names (docs/kserve.md), so KServe's own are adopted in place. One HTTPRoute also routes gRPC if
 a Service has ports for both: of an HTTPRoute and a GRPCRoute with the same host, a gateway accepts only one.
 """
 

@@ -33,7 +33,7 @@ def child_metadata(
 
 
 def component_labels(service: ObjectMeta, component: Component) -> dict[str, str]:
-    """Return the user's labels with ours over them (contract §4.2)."""
+    """Return the user's labels with ours over them (docs/kserve.md)."""
     ours = {
         LABEL_SERVICE: service.name,
         LABEL_COMPONENT: component.kind,

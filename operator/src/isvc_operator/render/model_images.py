@@ -1,4 +1,4 @@
-"""Models that are images: modelcars, which are containers beside the server, and image volumes (contract §5.6).
+"""Models that are images: modelcars, which are containers beside the server, and image volumes (docs/storage.md).
 
 A modelcar is a sidecar among the init containers, so its link exists before the server starts. The link leads to its
 files by way of ``/proc``, which works for processes of the same user and group in a shared process namespace.

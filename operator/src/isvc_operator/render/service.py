@@ -1,4 +1,4 @@
-"""A component's Service: port 80 for the first port of the server's container (contract §4.4)."""
+"""A component's Service: port 80 for the first port of the server's container (docs/kserve.md)."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def first_port(container: Container) -> Mapping[str, Any]:
 
 
 def service_ports(component: Component) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return each port of a component's Service with the port of the container that it leads to (contract §4.4)."""
+    """Return each port of a component's Service with the port of the container that it leads to (docs/kserve.md)."""
     others = (component.front.get("ports") or ())[1:]
     main = (component.main_port, first_port(component.front))
     return [main, *((int(port["containerPort"]), port) for port in others)]

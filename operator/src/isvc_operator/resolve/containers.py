@@ -1,4 +1,4 @@
-"""Merges the user's settings of a container over those of the runtime (contract §3.3)."""
+"""Merges the user's settings of a container over those of the runtime (docs/kserve.md)."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ def with_tag(image: str, tag: str) -> str:
 
 
 def is_grpc(port: str) -> bool:
-    """Whether a port of this name is for gRPC, by KServe's convention (contract §4.4)."""
+    """Whether a port of this name is for gRPC, by KServe's convention (docs/kserve.md)."""
     return any(part in port.lower() for part in ("grpc", "h2c"))

@@ -1,4 +1,4 @@
-"""The host names of a service, and the URLs in its status (contract §4.7)."""
+"""The host names of a service, and the URLs in its status (docs/kserve.md)."""
 
 from __future__ import annotations
 

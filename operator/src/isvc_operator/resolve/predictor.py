@@ -57,7 +57,7 @@ from isvc_operator.resolve.termination import (
     within_grace_period,
 )
 
-# Pod fields that a runtime may set (contract §1.4), in addition to its containers and the lists below. The user's win.
+# Pod fields that a runtime may set (docs/kserve.md), in addition to its containers and the lists below. The user's win.
 _RUNTIME_POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "schedulerName")
 # Lists of the pod whose items have names; those of the runtime and of the user are merged.
 _NAMED_ITEMS = ("volumes", "imagePullSecrets", "resourceClaims")

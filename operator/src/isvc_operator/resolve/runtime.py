@@ -1,4 +1,4 @@
-"""Which ServingRuntime serves a model: KServe's rules (contract §3.1, §3.2)."""
+"""Which ServingRuntime serves a model: KServe's rules (docs/kserve.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What KServe does for each type of server: labels, variables, arguments and image tags (contract §1.6, §3.5)."""
+"""What KServe does for each type of server: labels, variables, arguments and image tags (docs/kserve.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transformer and the explainer: the user's own containers, which get the predictor's address (contract §6.1).
+"""The transformer and the explainer: the user's own containers, with the predictor's address (docs/transformers.md).
 
 As with KServe, flags of its model server are appended to their arguments, unless the user has given them. In addition
 the predictor's protocol is passed on if it is not v1, the default of a transformer.

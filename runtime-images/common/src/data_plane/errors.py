@@ -15,6 +15,7 @@ All code below the servers raises these; only `server.app` (HTTP) and `server.gr
     ├─ UnprocessableInput       422
     ├─ QueueFull                429 with Retry-After
     ├─ HeadTooLarge             431
+    ├─ TooManyFields            431
     ├─ InferenceFailed          500, or the status that the handler chose
     ├─ Unsupported              501
     │  └─ EncodedTransfer       501
@@ -152,6 +153,15 @@ class HeadTooLarge(ServingError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The request line and headers are over the limit of {limit} bytes.")
+
+
+class TooManyFields(ServingError):
+    """The head has more fields than the server accepts."""
+
+    status = 431
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The request has more than {limit} header fields.")
 
 
 class InferenceFailed(ServingError):

@@ -5,8 +5,14 @@ This module has constants only, each with its unit in the comment above it.
 
 from __future__ import annotations
 
+# Bytes of a request's body, where neither config.properties nor a flag says more: TorchServe's own default.
+MAX_REQUEST = 6_553_500
+# The same, for servers that are built with the SDK.
+MAX_SDK_REQUEST = 100 * 1024 * 1024
 # Bytes of the request line and all headers. Proxies accept less, and cookies and tokens need far less.
 MAX_HEAD = 64 * 1024
+# Header fields of a request, those behind its body included: each takes memory beside its bytes.
+MAX_FIELDS = 128
 # Bytes of a streamed response that may wait for a client that reads more slowly than the model writes.
 MAX_STREAM_BUFFER = 1024 * 1024
 
@@ -40,7 +46,7 @@ MAX_SURPLUS_CONNECTIONS = 64
 # Requests that a client may pipeline on a connection behind the one in progress.
 MAX_PIPELINED = 64
 
-# Seconds to receive a request's head, from its first byte to its last, and to complete a TLS handshake.
+# Seconds to receive a request's head, from its first byte to its last; over gRPC, to complete a handshake.
 HEAD_TIMEOUT = 30
 
 # Seconds to receive a body, and to send a response, in addition to the time that MIN_RATE allows.
@@ -54,10 +60,11 @@ MIN_RATE = 8 * 1024
 KEEP_ALIVE = 3660
 
 # Seconds that idle connections stay open when a server ends: a request may be on its way, and its response says that it
-# is the last. Over gRPC it is up to twice that, as a server looks for calls only so often.
+# is the last. Over gRPC, clients are told to close their connections.
 DRAIN_IDLE = 1
 
-# Seconds that a rejected client may continue to send before its connection is closed.
+# Seconds for which a rejected client may pause while it sends the rest of its body, and for which one that sent what is
+# no request may continue to send.
 LINGER = 5
 
 # Bytes of a rejected body that are read and discarded so that the client can read the response: closing a connection
@@ -84,10 +91,8 @@ MAX_FILES = 65536
 
 # Bytes of a body, or of its decoded form, that are processed on the event loop; larger ones are processed in a thread.
 ON_LOOP_BYTES = 64 * 1024
-# Lists and objects in a JSON body that this process decodes: the garbage collector visits all of them in one run.
+# Lists and objects in a JSON body that this process decodes: each takes up to thirty times the memory of its text.
 MAX_JSON_CONTAINERS = 500_000
-# Nesting depth of lists and objects in a JSON body of more than 128 KiB.
-MAX_JSON_DEPTH = 100
 
 # Bytes of a structured CloudEvent without its data: as many as a binary one may have in headers.
 MAX_EVENT_ATTRIBUTES = 64 * 1024
@@ -105,10 +110,7 @@ MAX_FORM_PARTS = 1000
 # Copies of a gRPC message in memory while it is served: serialized, parsed, and as tensors.
 GRPC_COPIES = 3
 
-# gRPC messages that may be received concurrently without limits of time and memory.
-MAX_GRPC_ARRIVING = 16
-
-# ModelInfer messages that may be received concurrently in addition, however many the budget would allow.
+# ModelInfer messages that may be received concurrently, however many the budget would allow.
 MAX_GRPC_READERS = 64
 
 # ModelInfer messages that may always be received concurrently, and messages of all other methods.
@@ -124,7 +126,10 @@ HURRIED_MESSAGE_TIMEOUT = 5
 MAX_GRPC_CONNECTIONS = 1024
 
 # Concurrent calls on one gRPC connection; the client delays further ones.
-MAX_GRPC_STREAMS = 1024
+MAX_GRPC_STREAMS = 128
+
+# Bytes of a gRPC call's metadata, as gRPC counts them: with 32 for each field.
+MAX_GRPC_METADATA = 16 * 1024
 
 # Seconds without data on a gRPC connection after which the server sends a keepalive ping.
 GRPC_PING = 60

@@ -1,8 +1,8 @@
 """Run work on large data in a thread, so that it does not block the event loop.
 
 There is one thread for all work: every further one would compete with the event loop for the interpreter. This helps
-for code that releases the interpreter lock now and then, as Python code does; a call in C must be short by itself
-(`protocol.json_text`).
+for code that releases the interpreter lock now and then, as Python code does. The parsers of JSON and protobuf hold it
+for a whole call, so what they are given is bounded (`protocol.json_text`, `protocol.v2.fields`).
 """
 
 from __future__ import annotations

@@ -6,33 +6,18 @@ A ``.mar`` is a zip, any other file a ``.tar.gz``. In a ``.tar.gz`` all names be
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
 
-from model_archive.compression import ArchiveFile, Compression, size_of
-from model_archive.contents import Contents, exact
+from model_archive.contents import ArchiveFile, Contents, Member
 from model_archive.limits import MAX_MANIFEST
 from model_archive.manifest import FOLDER, MANIFEST, REPACK, Manifest, missing_manifest, parse_manifest
-from model_archive.tars import OpenTar, open_tar
-from model_archive.text import quoted
-from model_archive.zips import OpenZip, open_zip
+from model_archive.tars import open_tar
+from model_archive.zips import open_zip
 
 ENDINGS = (".mar", ".model", ".tar.gz")
 """The file names that ``load_models=all`` loads."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """A file or folder of an archive, by its path in the model's folder."""
-
-    path: PurePosixPath
-    open: Callable[[], IO[bytes]] | None
-    """Opens a file's content, while the archive is open; None for a folder."""
-    size: int = 0
 
 
 def is_model(path: Path) -> bool:
@@ -94,35 +79,13 @@ def read_file(path: Path, file: str, name: str, *, limit: int = -1) -> bytes | N
 
 
 @contextmanager
-def open_archive(path: ArchiveFile, name: str) -> Iterator[Iterator[Member]]:
+def open_archive(path: ArchiveFile, name: str) -> Iterator[Iterable[Member]]:
     """Open a ``.mar`` or ``.tar.gz``, whose files are read one by one; raise InvalidArchive, also in the block."""
-    contents = Contents(name, size=size_of(path), cure=REPACK, spelling=exact)
-    if path.name.endswith(".mar"):
-        with open_zip(path, contents) as zipped:
-            yield _members_of_zip(zipped)
-    else:
-        with open_tar(path, contents, Compression.GZIP) as tarred:
-            yield _members_of_tar(tarred, contents)
-
-
-def _members_of_zip(archive: OpenZip) -> Iterator[Member]:
-    for path in archive.folders:
-        yield Member(path, None)
-    for path, info in archive.files.items():
-        yield Member(path, partial(archive.open, info), info.file_size)
-
-
-def _members_of_tar(archive: OpenTar, contents: Contents) -> Iterator[Member]:
-    for info in archive:
-        contents.path(info.name)
-        name = info.name.partition("/")[2].lstrip("/")
-        if info.isdir():
-            if name:
-                yield Member(contents.add_folder(name), None)
-        elif info.isfile():
-            yield Member(contents.add_file(name or info.name, info.size), partial(archive.content, info), info.size)
-        else:
-            raise contents.refusal(f"holds a link or device, {quoted(info.name)}")
+    with path.open("rb") as stream:
+        contents = Contents(name, size=stream.seek(0, os.SEEK_END), cure=REPACK)
+    is_zip = path.name.endswith(".mar")
+    with open_zip(path, contents) if is_zip else open_tar(path, contents, is_model=True) as members:
+        yield members
 
 
 def _manifest_of_folder(folder: Path, name: str) -> Manifest:

@@ -1,16 +1,16 @@
 """What an archive may hold: files and folders below its own folder, of a limited number and size. Pure.
 
-The rules are stricter than any one file system needs: a name that every file system takes may still mean two things on
-two of them.
+A name may mean something else on another file system than Linux's own, so more names are refused than Linux needs.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import IO, Literal, Protocol
 
 from model_archive.errors import DamagedArchive, InvalidArchive, UnsafeArchive
 from model_archive.limits import HARMLESS_SIZE, MAX_ENTRIES, MAX_EXPANSION, MAX_NAME, MAX_PATH
@@ -18,24 +18,28 @@ from model_archive.text import format_size, quoted
 
 _DRIVE = re.compile("[A-Za-z]:")
 
-Spelling = Callable[[str], str]
-"""Two paths of one spelling are the same path."""
 
+class ArchiveFile(Protocol):
+    """A file with an archive, wherever it is read from. A Path is one."""
 
-def exact(path: str) -> str:
-    """Compare names as Linux does."""
-    return path
+    @property
+    def name(self) -> str: ...
 
-
-def folded(path: str) -> str:
-    """Compare names as file systems do that ignore case and the form of accents."""
-    return unicodedata.normalize("NFKC", path).casefold()
+    def open(self, mode: Literal["rb"], /) -> IO[bytes]:
+        """Open it for reading at any place."""
 
 
 @dataclass(frozen=True)
-class _KnownPath:
-    path: str
-    is_file: bool
+class Member:
+    """What an archive holds: a file, a folder or a link, by its path below the archive's folder."""
+
+    path: PurePosixPath
+    size: int = 0
+    open: Callable[[], IO[bytes]] | None = None
+    """Opens a file's content, while the archive is open; None for a folder and a link."""
+    is_executable: bool = False
+    link: PurePosixPath | None = None
+    """What a link leads to, below the archive's folder as well."""
 
 
 class Contents:
@@ -44,34 +48,42 @@ class Contents:
     ``archive`` is its name in messages, ``size`` its own size, ``cure`` says how it is made properly.
     """
 
-    def __init__(self, archive: str, *, size: int, cure: str, spelling: Spelling) -> None:
-        self.limit = max(HARMLESS_SIZE, MAX_EXPANSION * size)
+    def __init__(self, archive: str, *, size: int, cure: str) -> None:
+        self.archive_size = size
         self.size = 0
+        self.limit = max(HARMLESS_SIZE, MAX_EXPANSION * size)
         self._archive = archive
-        self._archive_size = size
         self._cure = cure
-        self._spelling = spelling
-        self._known: dict[str, _KnownPath] = {}
+        self._files: set[PurePosixPath] = set()
+        self._folders: set[PurePosixPath] = set()
 
     def add_file(self, name: str, size: int) -> PurePosixPath:
         """Return its path below the archive's folder."""
         path = self.path(name)
         if not path.parts:
             raise self.hostile(f"would unpack {quoted(name)} outside of its folder")
-        self._add_folders(path)
-        self._add(path, is_file=True)
+        self._add_folders(path.parents)
+        if path in self._folders:
+            raise self._both(path)
+        if path in self._files:
+            raise self.refusal(f"holds {quoted(str(path))} twice")
+        self._files.add(path)
+        self._check_count()
         self.size += size
-        if self.size > self.limit:
-            raise self.bomb(self.size)
+        self.check_size(self.size)
         return path
 
     def add_folder(self, name: str) -> PurePosixPath:
         """Return its path below the archive's folder."""
         path = self.path(name)
-        self._add_folders(path)
-        if path.parts:
-            self._add(path, is_file=False)
+        self._add_folders((path, *path.parents))
         return path
+
+    def check_size(self, size: int) -> None:
+        """Refuse an archive that has this many bytes, unpacked."""
+        if size > self.limit:
+            weight = format_size(self.archive_size)
+            raise self.hostile(f"has {weight} and claims to unpack to {format_size(size)} or more")
 
     def refusal(self, what: str) -> UnsafeArchive:
         """Return the error for an entry that cannot be unpacked."""
@@ -84,11 +96,6 @@ class Contents:
     def hostile(self, what: str) -> UnsafeArchive:
         """Return the error for what nobody makes by mistake."""
         return UnsafeArchive(f"{self._archive} {what}; do not use it, {self._cure}")
-
-    def bomb(self, size: int) -> UnsafeArchive:
-        """Return the error for an archive of too much content."""
-        weight = format_size(self._archive_size)
-        return self.hostile(f"has {weight} and claims to unpack to {format_size(size)} or more")
 
     def damaged(self, how: str) -> DamagedArchive:
         """Return the error for an archive that cannot be read to its end."""
@@ -106,25 +113,20 @@ class Contents:
             raise self.refusal(f"holds a name that is too long, {quoted(name)}")
         return path
 
-    def _add_folders(self, path: PurePosixPath) -> None:
-        for folder in path.parents:
+    def _add_folders(self, folders: Iterable[PurePosixPath]) -> None:
+        for folder in folders:
+            if folder in self._files:
+                raise self._both(folder)
             if folder.parts:
-                self._add(folder, is_file=False)
+                self._folders.add(folder)
+        self._check_count()
 
-    def _add(self, path: PurePosixPath, *, is_file: bool) -> None:
-        new = _KnownPath(str(path), is_file)
-        known = self._known.setdefault(self._spelling(new.path), new)
-        if len(self._known) > MAX_ENTRIES:
+    def _both(self, path: PurePosixPath) -> UnsafeArchive:
+        return self.refusal(f"holds {quoted(str(path))} as a file and as a folder")
+
+    def _check_count(self) -> None:
+        if len(self._files) + len(self._folders) > MAX_ENTRIES:
             raise self.hostile(f"holds more than {MAX_ENTRIES} files and folders")
-        if known is new or (known == new and not is_file):
-            return
-        if known == new:
-            raise self.refusal(f"holds {quoted(new.path)} twice")
-        if known.is_file != is_file:
-            raise self.refusal(f"holds {quoted(new.path)} as a file and as a folder")
-        raise self.refusal(
-            f"holds {quoted(known.path)} and {quoted(new.path)}, which some file systems take for the same"
-        )
 
 
 def _leaves_folder(name: str) -> bool:

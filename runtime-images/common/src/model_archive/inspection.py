@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from model_archive.archive import open_archive
-from model_archive.compression import ArchiveFile
+from model_archive.contents import ArchiveFile
 from model_archive.errors import InvalidArchive
 from model_archive.limits import MAX_CHECKED, MAX_MANIFEST, MAX_REQUIREMENTS
 from model_archive.manifest import (

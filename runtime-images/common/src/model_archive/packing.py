@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from model_archive.archive import check_archive, is_unpacked, model_folder
-from model_archive.contents import Contents, exact
+from model_archive.contents import Contents
 from model_archive.errors import CannotPack
 from model_archive.limits import MAX_ENTRIES, MAX_MANIFEST
 from model_archive.manifest import MANIFEST, RUNTIMES, STOCK_HANDLERS, Manifest, handler_file, parse_manifest
@@ -270,7 +270,7 @@ def _is_target(file: Path, target: Path) -> bool:
 def _check_contents(files: Mapping[PurePosixPath, Path], manifest: int, name: str) -> dict[PurePosixPath, int]:
     """Return the sizes; refuse names before gigabytes are packed."""
     sizes = {path: _size(file) for path, file in files.items()}
-    contents = Contents(name, size=sum(sizes.values()), cure="rename it, or leave it out", spelling=exact)
+    contents = Contents(name, size=sum(sizes.values()), cure="rename it, or leave it out")
     contents.add_file(MANIFEST, manifest)
     for path, size in sizes.items():
         contents.add_file(str(path), size)

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import orjson
 
 from data_plane.batching.sequences import SequenceLimits
-from data_plane.client.address import Address
-from data_plane.client.pool import Limits, Pool
+from data_plane.client.http import HttpClient
+from data_plane.client.sessions import Limits
 from data_plane.errors import ServingError
 from data_plane.messages import Response
 from torchserve_adapter.errors import broken_connections
@@ -21,7 +21,7 @@ from torchserve_adapter.transport import VersionTransport
 
 _NOT_FOUND = 404
 _PAGE = 100  # the most models on a page of TorchServe's list
-_POOL_LIMITS = Limits(idle_s=600.0)  # keep connections for requests after a pause; closed ones are not reused
+_LIMITS = Limits(idle_s=600.0)  # keep connections for requests after a pause; closed ones are not reused
 _SHORT_S = 5.0
 _IDLE_SHARE = 0.9
 _LONG_S = 86400.0  # for requests that load a model; TorchServe has its own limit for them
@@ -46,27 +46,25 @@ class TorchServeClient:
     """A client for TorchServe's three listeners, whose addresses are in its effective configuration."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        sequence_header = properties.get("ts_header_key_sequence_id", "").strip() or "ts_request_sequence_id"
-        self._sequence_header = sequence_header.encode("latin-1")
-        self._addresses = [
-            Address.parse(properties[f"{name}_address"]) for name in ("inference", "management", "metrics")
-        ]
+        self._sequence_header = properties.get("ts_header_key_sequence_id", "").strip() or "ts_request_sequence_id"
+        self._http = HttpClient(limits=_LIMITS)
+        self._inference = properties["inference_address"]
+        self._management = properties["management_address"]
+        self._metrics = properties["metrics_address"]
 
     async def __aenter__(self) -> Self:
-        self._inference, self._management, self._metrics = (Pool(one, limits=_POOL_LIMITS) for one in self._addresses)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for pool in (self._inference, self._management, self._metrics):
-            pool.close()
+        await self._http.close()
 
     def transport(self, model: str, version: TorchServeVersion, on_response: Callable[[], None]) -> VersionTransport:
         """Return a transport to this version's workers; `on_response` is called after each response."""
         path = f"/predictions/{quote(model, safe='')}/{quote(version.version, safe='')}"
         return VersionTransport(
-            self._inference, path, model,
+            self._http, self._inference, path, model,
             response_timeout_s=version.response_timeout_s,
             startup_timeout_s=version.startup_timeout_s,
             on_response=on_response,
@@ -101,7 +99,7 @@ class TorchServeClient:
     async def metrics(self) -> bytes:
         """Return TorchServe's metrics; empty while it does not respond."""
         try:
-            response = await self._metrics.request("GET", "/metrics", (), b"", _SHORT_S)
+            response = await self._http.send("GET", self._metrics, "/metrics", timeout_s=_SHORT_S)
         except ServingError:
             return b""
         return response.body if response.status == 200 else b""
@@ -109,13 +107,13 @@ class TorchServeClient:
     async def manage(self, method: str, path_and_query: str) -> Response:
         """Send a request to the management API and return the response, whatever its status."""
         with broken_connections():
-            response = await self._management.request(method, path_and_query, (), b"", _LONG_S)
+            response = await self._http.send(method, self._management, path_and_query, timeout_s=_LONG_S)
         return Response(response.body, response.status, response.header(b"content-type") or b"application/octet-stream")
 
     async def _get(self, path: str) -> Any:
         """Return JSON from the management API: an object for an error, None while TorchServe does not respond."""
         try:
-            response = await self._management.request("GET", path, (), b"", _SHORT_S)
+            response = await self._http.send("GET", self._management, path, timeout_s=_SHORT_S)
         except ServingError:
             return None
         return orjson.loads(response.body)

@@ -51,7 +51,7 @@ def broken_connections() -> Iterator[None]:
     except PredictorUnreachable as error:
         raise TorchServeAbsent(f"{COMPONENT}: no connection to TorchServe.") from error
     except PredictorBroken as error:
-        raise ConnectionBroken(f"{COMPONENT}: {error.__cause__}.") from error
+        raise ConnectionBroken(f"{COMPONENT}: {error.reason}.") from error
 
 
 def message_of(content: bytes) -> str:

@@ -24,7 +24,7 @@ from torchserve_compat.store.snapshot import complete
 LOOPBACK = "127.0.0.1"
 _MIB = 1024 * 1024
 
-# TorchServe's defaults.
+# TorchServe's own defaults, where it would listen without us.
 _HTTP_PORTS = {"inference_address": 8080, "management_address": 8081, "metrics_address": 8082}
 _GRPC_PORTS = {"inference": 7070, "management": 7071}
 _MAX_RESPONSE_SIZE = 6553500

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 import msgspec
 
-from data_plane.client.connection import UpstreamResponse
 from data_plane.client.errors import PredictorBroken, PredictorTimeout
-from data_plane.client.pool import Pool
+from data_plane.client.http import HttpClient
+from data_plane.client.responses import UpstreamResponse
 from data_plane.errors import ClientGone, NotReady, ServingError, UpstreamError
-from data_plane.messages import Headers
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.errors import (
     COMPONENT,
@@ -34,18 +33,19 @@ _NO_IDLE_WORKER = "has no worker to serve inference request"
 _RETRY_S = (0.002, 0.25)  # first and longest pause
 # The header of a response that TorchServe streams.
 _STREAMED = b"ts_stream_next"
-_FRAME_HEADERS = ((b"content-type", frames.CONTENT_TYPE.encode()),)
+_FRAME_HEADERS = (("content-type", frames.CONTENT_TYPE),)
 
 
 class VersionTransport:
-    """Sends frames to one version of a model.
+    """Sends frames to one version of a model, at TorchServe's `address`.
 
     `sequence_header`: the header in which TorchServe expects the sequence of a request, for a model that keeps state.
     """
 
     def __init__(
         self,
-        pool: Pool,
+        http: HttpClient,
+        address: str,
         path: str,
         model: str,
         *,
@@ -53,9 +53,10 @@ class VersionTransport:
         startup_timeout_s: float,
         on_response: Callable[[], None],
         continuous: bool = False,
-        sequence_header: bytes | None = None,
+        sequence_header: str | None = None,
     ) -> None:
-        self._pool = pool
+        self._http = http
+        self._address = address
         self._sequence_header = sequence_header
         self._path = path
         self._model = model
@@ -92,10 +93,10 @@ class VersionTransport:
     async def _send(
         self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
     ) -> frames.HandlerResult:
-        headers: Headers = _FRAME_HEADERS
+        headers: tuple[tuple[str, str], ...] = _FRAME_HEADERS
         if self._sequence_header:
             sequence, batch = take_sequence(batch)
-            headers = (*headers, (self._sequence_header, sequence))
+            headers = (*headers, (self._sequence_header, sequence.decode("latin-1")))
         response = await self._request(frames.encode(batch), headers, is_wanted)
         try:
             if response.header(_STREAMED):
@@ -142,7 +143,9 @@ class VersionTransport:
         except PredictorBroken as error:  # TorchServe only closes the connection when a worker dies during a response
             raise self._lost_worker(time.monotonic() - last) from error
 
-    async def _request(self, frame: bytes, headers: Headers, is_wanted: Callable[[], bool]) -> UpstreamResponse:
+    async def _request(
+        self, frame: bytes, headers: Iterable[tuple[str, str]], is_wanted: Callable[[], bool]
+    ) -> UpstreamResponse:
         pause, longest = _RETRY_S
         while True:
             started = time.monotonic()
@@ -157,10 +160,12 @@ class VersionTransport:
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    async def _post(self, frame: bytes, headers: Headers) -> UpstreamResponse:
+    async def _post(self, frame: bytes, headers: Iterable[tuple[str, str]]) -> UpstreamResponse:
         try:
             with broken_connections():
-                return await self._pool.request("POST", self._path, headers, frame, self._timeout_s, stream=True)
+                return await self._http.send(
+                    "POST", self._address, self._path, headers, frame, self._timeout_s, stream=True
+                )
         except PredictorTimeout as error:
             raise self._silent() from error
 

@@ -1,4 +1,4 @@
-"""The status of a service, derived from what is seen (contract §2)."""
+"""The status of a service, derived from what is seen (docs/kserve.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of the predictor's Deployment that no golden shows (contract §4.3)."""
+"""The rules of the predictor's Deployment that no golden shows (docs/kserve.md)."""
 
 from __future__ import annotations
 

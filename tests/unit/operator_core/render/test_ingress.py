@@ -1,4 +1,4 @@
-"""The paths of the Ingress that no golden shows (contract §4.8)."""
+"""The paths of the Ingress that no golden shows (docs/kserve.md)."""
 
 from __future__ import annotations
 

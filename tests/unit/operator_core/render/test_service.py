@@ -1,4 +1,4 @@
-"""The ports of the predictor's Service (contract §4.4)."""
+"""The ports of the predictor's Service (docs/kserve.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's container settings over the runtime's (contract §3.3), and image tags (§3.5)."""
+"""The user's container settings over the runtime's (docs/kserve.md), and image tags."""
 
 from __future__ import annotations
 

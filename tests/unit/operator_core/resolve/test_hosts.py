@@ -1,4 +1,4 @@
-"""Host names and URLs (contract §4.7)."""
+"""Host names and URLs (docs/kserve.md)."""
 
 from __future__ import annotations
 

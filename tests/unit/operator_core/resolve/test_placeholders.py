@@ -1,4 +1,4 @@
-"""The template forms in hosts and containers (contract §3.4)."""
+"""The template forms in hosts and containers (docs/kserve.md)."""
 
 from __future__ import annotations
 

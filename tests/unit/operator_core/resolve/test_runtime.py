@@ -1,4 +1,4 @@
-"""Which runtime serves a model (contract §3.1, §3.2)."""
+"""Which runtime serves a model (docs/kserve.md)."""
 
 from __future__ import annotations
 

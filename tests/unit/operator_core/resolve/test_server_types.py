@@ -1,4 +1,4 @@
-"""What KServe's runtimes get from the operator, as they are installed (contract §1.6, §3.5)."""
+"""What KServe's runtimes get from the operator, as they are installed (docs/kserve.md)."""
 
 from __future__ import annotations
 

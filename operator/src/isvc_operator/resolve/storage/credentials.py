@@ -1,4 +1,4 @@
-"""The credentials of a service account, in the form that KServe's users have them (contract §5.7).
+"""The credentials of a service account, in the form that KServe's users have them (docs/storage.md).
 
 A secret is for one kind of storage, which its first known key determines. Of two secrets for the same kind the last
 one is used. No secret value is written into a Deployment: variables refer to the secret's keys.

@@ -1,4 +1,4 @@
-"""Models in container images: ``oci://IMAGE``, used by the pod without a copy (contract §5.6). Pure."""
+"""Models in container images: ``oci://IMAGE``, used by the pod without a copy (docs/storage.md). Pure."""
 
 from __future__ import annotations
 

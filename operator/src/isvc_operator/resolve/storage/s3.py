@@ -1,4 +1,4 @@
-"""S3 keys and settings of a secret, and settings of a service account, by KServe's names (contract §5.7)."""
+"""S3 keys and settings of a secret, and settings of a service account, by KServe's names (docs/storage.md)."""
 
 from __future__ import annotations
 

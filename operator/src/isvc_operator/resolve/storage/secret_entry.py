@@ -1,4 +1,4 @@
-"""Storage by an entry of the storage secret: ``storage: {key, path, parameters}`` (contract §5.7)."""
+"""Storage by an entry of the storage secret: ``storage: {key, path, parameters}`` (docs/storage.md)."""
 
 from __future__ import annotations
 

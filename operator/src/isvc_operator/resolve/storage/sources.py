@@ -114,7 +114,7 @@ def given_sources(
 
 
 def stored_uri(container: Container) -> str | None:
-    """Return the URI in the variable ``STORAGE_URI`` of the user's own container (contract §5.1)."""
+    """Return the URI in the variable ``STORAGE_URI`` of the user's own container (docs/storage.md)."""
     uri = next((item.get("value") for item in container.get("env", ()) if item["name"] == STORAGE_URI), None)
     return uri if isinstance(uri, str) else None
 

@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from typing import Protocol
 from weakref import WeakSet
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
-
-from data_plane.histogram import Histogram
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
@@ -46,7 +44,7 @@ class BatchMetricsRegistry:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            return Histogram(name, text, "model_name", buckets=buckets, registry=registry)
+            return Histogram(name, text, ["model_name"], buckets=buckets, registry=registry)
 
         def counter(name: str, text: str) -> Counter:
             return Counter(name, text, ["model_name"], registry=registry)

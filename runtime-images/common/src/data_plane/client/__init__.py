@@ -1,1 +1,1 @@
-"""HTTP client for predictors: connection pools, responses and errors."""
+"""HTTP client for predictors, on aiohttp: sessions, responses and errors."""

@@ -39,12 +39,6 @@ class Address:
             raise BadAddress(f"{text!r} is no address of an HTTP server; give HOST, HOST:PORT or a URL.")
         return cls(url.scheme, url.hostname, port or _PORTS[url.scheme], url.path.rstrip("/"))
 
-    @property
-    def authority(self) -> str:
-        """The value of the Host header."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
-
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.prefix}"

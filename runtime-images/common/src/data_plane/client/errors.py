@@ -45,6 +45,10 @@ class PredictorBroken(UpstreamBroken):
 
     component = PREDICTOR
 
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason  # the part of the message that says why
+
 
 class PredictorTimeout(UpstreamTimeout):
     """The whole response did not arrive in time."""

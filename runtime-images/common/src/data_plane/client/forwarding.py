@@ -18,30 +18,23 @@ _NOT_SENT = frozenset({"content-length", "transfer-encoding", "connection", "acc
 _FORWARDED = frozenset(name.encode() for name in FORWARDED)
 
 
-def forwarded(headers: Headers, request_id: str) -> list[tuple[bytes, bytes]]:
+def forwarded(headers: Headers, request_id: str) -> list[tuple[str, str]]:
     """Return the forwarded headers of an incoming request; without an id of its own it gets the one in the logs."""
-    kept = [pair for pair in headers if pair[0] in _FORWARDED]
-    if all(name != b"x-request-id" for name, _ in kept):
-        kept.append((b"x-request-id", request_id.encode("latin-1")))
+    kept = [(name.decode(), value.decode("latin-1")) for name, value in headers if name in _FORWARDED]
+    if all(name != "x-request-id" for name, _ in kept):
+        kept.append(("x-request-id", request_id))
     return kept
 
 
-def forwarded_of(headers: Mapping[str, str] | None) -> list[tuple[bytes, bytes]]:
+def forwarded_of(headers: Mapping[str, str] | None) -> list[tuple[str, str]]:
     """Return the forwarded headers among those of user code."""
-    return encode((name, value) for name, value in (headers or {}).items() if name.lower() in FORWARDED)
+    return sent((name, value) for name, value in (headers or {}).items() if name.lower() in FORWARDED)
 
 
-def encode(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    """Encode headers for the wire; raises ValueError for a header with a line break.
-
-    Drops the headers that the connection sets itself, and puts `host` first.
-    """
-    encoded: list[tuple[bytes, bytes]] = []
-    for name, value in headers:
-        if name.lower() in _NOT_SENT:
-            continue
+def sent(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the headers without those that the connection sets itself; raises ValueError for one with a line break."""
+    kept = [(name.lower(), str(value)) for name, value in headers if name.lower() not in _NOT_SENT]
+    for name, value in kept:
         if any(char in "\r\n\0" for char in f"{name}{value}"):
             raise ValueError(f"The header {name!r} holds a line break.")
-        pair = (name.lower().encode("latin-1"), str(value).encode("latin-1", "replace"))
-        encoded.insert(0 if pair[0] == b"host" else len(encoded), pair)
-    return encoded
+    return kept

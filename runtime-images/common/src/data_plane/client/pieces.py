@@ -3,93 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
-from data_plane.limits import MAX_WAITING_PIECES
+import aiohttp
 
-
-class Silent(Exception):
-    """No data arrived within the limit."""
+from data_plane.client.address import Address
+from data_plane.client.errors import PredictorTimeout
+from data_plane.client.failures import broken
+from data_plane.client.time_limit import time_limit
 
 
 class Pieces:
-    """An async iterator over a response body; raises what `explain` returns for an error of the connection.
+    """An async iterator over a response body while it arrives. A reader that stops early calls `aclose`.
 
-    `silence_s` is the longest time without data. A reader that stops early calls `aclose`.
+    Raises PredictorBroken, and PredictorTimeout when no data has come for `silence_s`. No generator: closing one that
+    never began would not close the connection.
     """
 
-    def __init__(self, silence_s: float, explain: Callable[[Exception], Exception]) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, response: aiohttp.ClientResponse, address: Address, silence_s: float | None) -> None:
+        self._response = response
+        self._address = address
         self._silence_s = silence_s
-        self._explain = explain
-        self._transport: asyncio.Transport | None = None
-        self._waiting = bytearray()
-        self._error: Exception | None = None
-        self._ended = False
-        self._reader: asyncio.Future[None] | None = None
-
-    # --- for the connection
-
-    @property
-    def begun(self) -> bool:
-        """Whether a response is streamed through this object."""
-        return self._transport is not None
-
-    def begin(self, transport: asyncio.Transport) -> None:
-        """Start streaming from this transport."""
-        self._transport = transport
-
-    def feed(self, piece: bytes) -> None:
-        """Add a part of the body."""
-        self._waiting += piece
-        if self._transport and len(self._waiting) > MAX_WAITING_PIECES:
-            self._transport.pause_reading()
-        self._wake()
-
-    def end(self, error: Exception | None = None) -> None:
-        """End the body, with an error if it is incomplete. Later calls have no effect."""
-        if not self._ended:
-            self._ended, self._error = True, error
-            self._resume()
-            self._wake()
-
-    # --- for the reader
 
     def __aiter__(self) -> Pieces:
         return self
 
     async def __anext__(self) -> bytes:
-        if not self._waiting and not self._ended:
-            await self._more()
-        if self._waiting:
-            piece, self._waiting = bytes(self._waiting), bytearray()
-            self._resume()
-            return piece
-        if self._error:
-            raise self._explain(self._error)
-        raise StopAsyncIteration
+        try:
+            async with time_limit(self._silence_s):
+                piece = await self._response.content.readany()
+        except asyncio.TimeoutError as error:
+            self._response.close()
+            silence = f"sent nothing for {self._silence_s:g} s in the middle of its response"
+            raise PredictorTimeout(f"The predictor at {self._address} {silence}.") from error
+        except aiohttp.ClientError as error:
+            self._response.close()
+            raise broken(self._address, error) from error
+        if not piece:
+            raise StopAsyncIteration
+        return piece
 
     async def aclose(self) -> None:
         """Stop reading, and close the connection if the body is incomplete."""
-        self._give_up()
-
-    async def _more(self) -> None:
-        self._reader = self._loop.create_future()
-        timer = self._loop.call_later(self._silence_s, self._give_up)
-        try:
-            await self._reader
-        finally:
-            timer.cancel()
-
-    def _give_up(self) -> None:
-        if not self._ended and self._transport:
-            self.end(Silent())
-            self._transport.abort()
-
-    def _resume(self) -> None:
-        if self._transport and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    def _wake(self) -> None:
-        if self._reader and not self._reader.done():
-            self._reader.set_result(None)
+        self._response.close()

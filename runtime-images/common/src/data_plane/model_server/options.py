@@ -10,6 +10,7 @@ from pathlib import Path
 
 from data_plane.batching.limits import DEFAULT_MAX_BATCH_SIZE
 from data_plane.limits import MAX_CONNECTIONS
+from data_plane.ports import GRPC_PORT, HTTP_PORT
 
 
 class FlagParser:
@@ -43,8 +44,8 @@ def add_common_flags(flags: FlagParser, work_dir: str) -> None:
     flag = flags.flag
     flag("--model-dir", absolute, None, "folder with the models", required=True)
     flag("--host", str, "0.0.0.0", "the address to serve on; 127.0.0.1 is for this machine alone", variable="HTTP_HOST")
-    flag("--http-port", port, 8080, "the port to serve HTTP on")
-    flag("--grpc-port", port, 8081, "the port to serve gRPC on; 0 for none")
+    flag("--http-port", port, HTTP_PORT, "the port to serve HTTP on")
+    flag("--grpc-port", port, GRPC_PORT, "the port to serve gRPC on; 0 for none")
     flag(
         "--service-name", str, None, "another name for the model where one is served", variable="INFERENCE_SERVICE_NAME"
     )

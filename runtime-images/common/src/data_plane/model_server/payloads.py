@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from data_plane.limits import LOGGED_SHARE, MAX_LOGGED_BYTES
 from data_plane.model_server import container
 from data_plane.model_server.errors import ConfigurationError
-from data_plane.payload_logger.counts import CountsCollector
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.payload_logger.settings import BadSettings, settings_of
 from data_plane.server.metrics import ServerMetrics
@@ -20,10 +19,12 @@ def payload_logger(environment: Mapping[str, str], metrics: ServerMetrics, proce
         if (settings := settings_of(environment)) is None:
             return None
         most = min(MAX_LOGGED_BYTES, int(container.memory() * LOGGED_SHARE)) // processes
-        logger = PayloadLogger(
-            settings, socket.gethostname(), max_bytes=most, is_busy=lambda: metrics.in_flight.requests > 0
+        return PayloadLogger(
+            settings,
+            socket.gethostname(),
+            registry=metrics.registry,
+            max_bytes=most,
+            is_busy=lambda: metrics.in_flight.requests > 0,
         )
     except BadSettings as error:
         raise ConfigurationError(str(error)) from error
-    metrics.registry.register(CountsCollector(logger.counts))
-    return logger

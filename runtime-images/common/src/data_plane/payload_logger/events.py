@@ -12,7 +12,7 @@ import msgspec
 
 from data_plane.messages import Headers
 from data_plane.payload_logger.settings import LoggerSettings
-from data_plane.protocol.cloudevents import attribute_headers
+from data_plane.protocol.cloudevents import encoded
 
 # gRPC's framing of a message, for events with its content type: not compressed, and the length.
 _GRPC_PREFIX = struct.Struct(">BI")
@@ -52,27 +52,27 @@ class EventWriter:
             "component": settings.component,
             "endpoint": settings.endpoint,
         }
-        self._common = attribute_headers({name: value for name, value in common.items() if value})
+        self._common = [(f"ce-{name}", encoded(value)) for name, value in common.items() if value]
         if settings.annotations:
-            self._common += ((b"ce-annotations", _json(settings.annotations)),)
-        self._types = {kind: attribute_headers({"type": f"{_TYPES}.{kind.value}"}) for kind in PayloadKind}
+            self._common.append(("ce-annotations", _json(settings.annotations)))
 
     def selected(self, headers: Headers) -> Headers:
         """Return the headers of a request that are sent with its events."""
         return tuple(pair for pair in headers if pair[0] in self._names) if self._names else ()
 
-    def headers(self, payload: Payload) -> Headers:
+    def headers(self, payload: Payload) -> list[tuple[str, str]]:
         """Return the headers of the payload's event."""
-        at = datetime.fromtimestamp(payload.time, timezone.utc).isoformat().encode()
-        return (
-            *(((b"content-type", payload.content_type),) if payload.content_type else ()),
+        at = datetime.fromtimestamp(payload.time, timezone.utc).isoformat()
+        content_type = [("content-type", payload.content_type.decode("latin-1"))] if payload.content_type else []
+        return [
+            *content_type,
             *self._common,
-            *self._types[payload.kind],
-            *attribute_headers({"id": payload.id}),
-            (b"ce-time", at),
-            (b"ce-recordedtime", at),
-            (b"ce-metadata", _json(self._metadata(payload.headers)) if payload.headers else b"{}"),
-        )
+            ("ce-type", f"{_TYPES}.{payload.kind.value}"),
+            ("ce-id", encoded(payload.id)),
+            ("ce-time", at),
+            ("ce-recordedtime", at),
+            ("ce-metadata", _json(self._metadata(payload.headers))),
+        ]
 
     def _metadata(self, headers: Headers) -> dict[str, list[str]]:
         """Return the values of each header, under its name as the settings write it."""
@@ -87,6 +87,6 @@ def grpc_frame(message: bytes) -> tuple[bytes, bytes]:
     return _GRPC_PREFIX.pack(0, len(message)), message
 
 
-def _json(value: object) -> bytes:
+def _json(value: object) -> str:
     """Return JSON that is the same with and without percent-decoding: KServe's agent does not encode attributes."""
-    return json.dumps(value, separators=(",", ":")).replace("%", "\\u0025").encode()
+    return json.dumps(value, separators=(",", ":")).replace("%", "\\u0025")

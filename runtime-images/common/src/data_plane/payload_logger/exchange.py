@@ -27,15 +27,9 @@ class LoggedExchange(msgspec.Struct, frozen=True):
 
     def log(self, kind: PayloadKind, content_type: bytes, pieces: Sequence[bytes]) -> None:
         """Log one payload, or count why it is dropped."""
-        size = sum(map(len, pieces)) + self.overhead()
-        if drop := self.queue.hold(size):
-            self.queue.drop(kind, drop)
-        else:
-            self.put(kind, content_type, pieces, size)
-
-    def put(self, kind: PayloadKind, content_type: bytes, pieces: Sequence[bytes], size: int) -> None:
-        """Add a payload whose `size` is held to the queue."""
-        self.queue.put(Payload(kind, self.id, content_type, pieces, self.headers, self.now(), size))
+        payload = OpenPayload(self, kind)
+        payload.add(*pieces)
+        payload.end(content_type)
 
     def respond(self, response: Response) -> None:
         """Log a successful response."""
@@ -48,25 +42,22 @@ class LoggedExchange(msgspec.Struct, frozen=True):
             return response
         return structs.replace(response, chunks=_LoggedChunks(response, self.stream()))
 
-    def stream(self) -> StreamedPayload:
+    def stream(self) -> OpenPayload:
         """Return a response that is logged in pieces."""
-        return StreamedPayload(self)
-
-    def overhead(self) -> int:
-        """Return the bytes that a payload holds beside its pieces."""
-        return PAYLOAD_OVERHEAD + sum([len(name) + len(value) for name, value in self.headers])
+        return OpenPayload(self, PayloadKind.RESPONSE)
 
 
-class StreamedPayload:
-    """A response that is sent in pieces; what they hold is counted from the first one."""
+class OpenPayload:
+    """A payload to which pieces are added; what they hold is counted from the first one."""
 
-    def __init__(self, exchange: LoggedExchange) -> None:
+    def __init__(self, exchange: LoggedExchange, kind: PayloadKind) -> None:
         self._exchange = exchange
         self._queue = exchange.queue
+        self._kind = kind
         self._pieces: list[bytes] = []
         self._size = 0
         self._drop: Drop | None = None
-        self._hold(exchange.overhead())
+        self._hold(PAYLOAD_OVERHEAD + sum([len(name) + len(value) for name, value in exchange.headers]))
 
     def add(self, *pieces: bytes) -> None:
         """Keep pieces that are being sent."""
@@ -76,12 +67,17 @@ class StreamedPayload:
 
     def end(self, content_type: bytes) -> None:
         """Log the pieces if there are any, or count why they are dropped."""
+        exchange = self._exchange
         if self._drop:
-            self._queue.drop(PayloadKind.RESPONSE, self._drop)
+            self._queue.counts.dropped(self._kind, self._drop)
         elif not self._pieces:  # an error came first
             self._queue.release(self._size)
         else:
-            self._exchange.put(PayloadKind.RESPONSE, content_type, self._pieces, self._size)
+            self._queue.put(
+                Payload(
+                    self._kind, exchange.id, content_type, self._pieces, exchange.headers, exchange.now(), self._size
+                )
+            )
 
     def _hold(self, size: int) -> None:
         if self._drop:
@@ -97,10 +93,10 @@ class StreamedPayload:
 class _LoggedChunks:
     """The chunks of a response, which are logged when it is closed. No generator: one that never began has no end."""
 
-    def __init__(self, response: StreamingResponse, payload: StreamedPayload) -> None:
+    def __init__(self, response: StreamingResponse, payload: OpenPayload) -> None:
         self._response = response
         self._chunks = aiter(response.chunks)
-        self._payload: StreamedPayload | None = payload
+        self._payload: OpenPayload | None = payload
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self

@@ -8,19 +8,22 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from data_plane.client.pool import Limits, Pool
-from data_plane.limits import LOG_SENDERS, MAX_LOGGED_PAYLOAD, MAX_SINK_RESPONSE
+from prometheus_client import CollectorRegistry
+
+from data_plane.limits import LOG_SENDERS, MAX_SINK_RESPONSE
 from data_plane.log_lines import one_line
 from data_plane.messages import Headers, header, never
-from data_plane.payload_logger.counts import Counts
+from data_plane.payload_logger.counts import PayloadCounts
 from data_plane.payload_logger.events import EventWriter, PayloadKind
 from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.queue import PayloadQueue
-from data_plane.payload_logger.report import Report
-from data_plane.payload_logger.sender import Sender
 from data_plane.payload_logger.settings import BadSettings, LoggerSettings, Mode
 from data_plane.tls import trusting
+
+if TYPE_CHECKING:
+    from data_plane.payload_logger.sender import Sender
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +33,8 @@ _HASHES = 2**32
 class PayloadLogger:
     """Logs the payloads of one server process, which hold at most `max_bytes`; `source` is the pod's name.
 
-    While `is_busy` returns True, requests are in progress, and payloads are sent a little later.
+    Its metrics are in the registry. While `is_busy` returns True, requests are in progress, and payloads are sent a
+    little later.
 
     Raises BadSettings for certificates that cannot be read.
     """
@@ -40,41 +44,40 @@ class PayloadLogger:
         settings: LoggerSettings,
         source: str,
         *,
+        registry: CollectorRegistry,
         max_bytes: int,
         is_busy: Callable[[], bool] = never,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.counts = Counts()
         self._settings = settings
         self._writer = EventWriter(settings, source)
-        self._queue = PayloadQueue(self.counts, max_bytes, MAX_LOGGED_PAYLOAD, is_busy)
+        self._counts = PayloadCounts(registry, settings.url)
+        self._queue = PayloadQueue(self._counts, max_bytes)
+        self._is_busy = is_busy
         self._now = now
         self._logs_requests = settings.mode is not Mode.RESPONSE
         self._logs_responses = settings.mode is not Mode.REQUEST
         self._logged_hashes = int(settings.fraction * _HASHES)
-        self._report = Report(self.counts, settings.url, time.monotonic)
         self._tls = _tls(settings) if settings.url.startswith("https:") else None
         self._sender: Sender | None = None
 
     def start(self) -> None:
         """Start to send, in the running event loop."""
-        settings = self._settings
-        address, path = settings.sink
-        tls = self._tls
-        pool = Pool(
-            address,
-            tls=(lambda: tls) if tls else None,
-            limits=Limits(connections=LOG_SENDERS, response_bytes=MAX_SINK_RESPONSE),
-        )
-        self._sender = Sender(self._queue, self.counts, pool, path=path, writer=self._writer, report=self._report)
-        self._queue.open()
-        log.info("payloads (%s) are sent to %s", settings.mode.value, one_line(settings.url))
+        from data_plane.client.http import HttpClient  # aiohttp takes a while to import
+        from data_plane.client.sessions import Limits
+        from data_plane.payload_logger.sender import Sender
+
+        url, tls = self._settings.url, self._tls
+        limits = Limits(connections=LOG_SENDERS, response_bytes=MAX_SINK_RESPONSE)
+        http = HttpClient(tls=lambda: tls, limits=limits) if tls else HttpClient(limits=limits)
+        self._sender = Sender(self._queue, http, url=url, writer=self._writer, is_busy=self._is_busy)
+        log.info("payloads (%s) are sent to %s", self._settings.mode.value, one_line(url))
 
     async def close(self, timeout_s: float) -> None:
         """Send what waits, at most for `timeout_s`, and drop the rest."""
         if self._sender:
             await self._sender.close(timeout_s)
-        self._report.write()
+        self._counts.log()
 
     def begin(
         self, headers: Headers, request_id: str, content_type: bytes, pieces: Sequence[bytes]

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from data_plane.client.address import split
 from data_plane.client.errors import PredictorBroken, PredictorTimeout, PredictorUnreachable
-from data_plane.client.pool import Pool
+from data_plane.client.http import HttpClient
 from data_plane.limits import LOG_ATTEMPTS, LOG_SENDERS, LOG_TIMEOUT
-from data_plane.messages import Headers
-from data_plane.payload_logger.counts import Counts, Drop, SinkFailure
+from data_plane.payload_logger.counts import Drop, SinkFailure
 from data_plane.payload_logger.events import EventWriter, Payload
 from data_plane.payload_logger.queue import PayloadQueue
-from data_plane.payload_logger.report import Report
 from data_plane.tasks import cancel
 
 _FIRST_PAUSE_S = 0.25
 _TOO_MANY: Final = 429
+# While requests are in progress, a payload is sent this much later, and at the latest after so many times: else the
+# senders would compete with the requests for the processor.
+_DELAY_S: Final = 0.002
+_MOST_DELAYS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +38,13 @@ class Sender:
     """Takes payloads from the queue and posts them, until it is closed. Used by one event loop."""
 
     def __init__(
-        self, queue: PayloadQueue, counts: Counts, pool: Pool, *, path: str, writer: EventWriter, report: Report
+        self, queue: PayloadQueue, http: HttpClient, *, url: str, writer: EventWriter, is_busy: Callable[[], bool]
     ) -> None:
         self._queue = queue
-        self._counts = counts
-        self._pool = pool
-        self._path = path
+        self._http = http
+        self._server, self._path = split(url)
         self._writer = writer
-        self._report = report
+        self._is_busy = is_busy
         self._closing = asyncio.Event()
         self._tasks = [asyncio.ensure_future(self._run()) for _ in range(LOG_SENDERS)]
 
@@ -52,19 +55,26 @@ class Sender:
             await asyncio.wait_for(self._queue.join(), timeout_s)
         await cancel(*self._tasks)
         self._queue.drop_all()
-        self._pool.close()
+        await self._http.close()
 
     async def _run(self) -> None:
         while True:
             payload = await self._queue.take()
             try:
+                await self._let_requests_pass()
                 await self._deliver(payload)
             except asyncio.CancelledError:
-                self._queue.drop(payload.kind, Drop.STOPPED)
+                self._queue.counts.dropped(payload.kind, Drop.STOPPED)
                 raise
             finally:
                 self._queue.done(payload)
-            self._report.write_if_due()
+            self._queue.counts.log_if_due()
+
+    async def _let_requests_pass(self) -> None:
+        for _ in range(_MOST_DELAYS):
+            if not self._is_busy() or self._queue.waiting >= LOG_SENDERS or self._closing.is_set():
+                return
+            await asyncio.sleep(_DELAY_S)
 
     async def _deliver(self, payload: Payload) -> None:
         headers, body = self._writer.headers(payload), b"".join(payload.pieces)
@@ -72,34 +82,29 @@ class Sender:
         for attempts_left in reversed(range(LOG_ATTEMPTS)):
             problem = await self._post(headers, body)
             if problem is None:
-                self._counts.delivered[payload.kind] += 1
+                self._queue.counts.delivered(payload.kind)
                 return
-            self._report.last_problem = problem.text
             if not (problem.may_pass and attempts_left) or self._closing.is_set():
-                self._counts.failed[payload.kind, problem.failure] += 1
+                self._queue.counts.failed(payload.kind, problem.failure, problem.text)
                 return
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), pause_s)
             pause_s *= 2
 
-    async def _post(self, headers: Headers, body: bytes) -> _Problem | None:
+    async def _post(self, headers: list[tuple[str, str]], body: bytes) -> _Problem | None:
         try:
-            response = await self._pool.request("POST", self._path, headers, body, LOG_TIMEOUT)
+            response = await self._http.send("POST", self._server, self._path, headers, body, LOG_TIMEOUT)
         except PredictorUnreachable as error:
             return _Problem(SinkFailure.UNREACHABLE, error.reason, may_pass=True)
         except PredictorTimeout:
             return _Problem(SinkFailure.TIMEOUT, f"it sent no response within {LOG_TIMEOUT} s", may_pass=False)
         except PredictorBroken as error:
-            return _Problem(SinkFailure.BROKEN, str(error.__cause__), may_pass=True)
+            return _Problem(SinkFailure.BROKEN, error.reason, may_pass=True)
         return _problem_of(response.status)
 
 
 def _problem_of(status: int) -> _Problem | None:
-    text = f"it responded with {status}"
-    if status >= 500:
-        return _Problem(SinkFailure.STATUS_5XX, text, may_pass=True)
-    if status >= 400:
-        return _Problem(SinkFailure.STATUS_4XX, text, may_pass=status == _TOO_MANY)
-    if status >= 300:
-        return _Problem(SinkFailure.STATUS_3XX, text, may_pass=False)
-    return None
+    if status < 300:
+        return None
+    failure = SinkFailure(f"status_{min(status // 100, 5)}xx")
+    return _Problem(failure, f"it responded with {status}", may_pass=status >= 500 or status == _TOO_MANY)

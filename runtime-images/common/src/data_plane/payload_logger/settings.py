@@ -41,12 +41,6 @@ class LoggerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     ca_file: str | None = None  # certificates that the sink's is checked with; without it, the system's
     tls_skip_verify: bool = False
 
-    @property
-    def sink(self) -> tuple[Address, str]:
-        """Return the server of the URL, and the path with the query."""
-        server, target = split(self.url)
-        return Address.parse(server), target
-
 
 def settings_of(environment: Mapping[str, str]) -> LoggerSettings | None:
     """Return the settings in the environment, or None where nothing is logged; raises BadSettings."""

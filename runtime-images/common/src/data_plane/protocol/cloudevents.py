@@ -19,9 +19,8 @@ import orjson
 from msgspec import structs
 
 from data_plane.errors import InvalidRequest
-from data_plane.limits import MAX_EVENT_ATTRIBUTES, ON_LOOP_BYTES
+from data_plane.limits import MAX_EVENT_ATTRIBUTES
 from data_plane.messages import Headers, Response, header
-from data_plane.protocol import json_text
 
 RESPONSE_TYPE = "io.kserve.inference.response"
 RESPONSE_SOURCE = "io.kserve.inference"
@@ -79,14 +78,11 @@ class _EventDocument(msgspec.Struct):
 
 _document = msgspec.json.Decoder(_EventDocument)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_base64 = msgspec.json.Decoder(bytes | None)
 
 
 def weight(headers: Headers, body: bytes) -> int:
-    """Return the cost of `unwrap`, in the unit of `json_text.weight`."""
-    if len(body) <= ON_LOOP_BYTES or not _content_type(headers).startswith(_EVENTS):
-        return 0
-    return json_text.weight(body)
+    """Return the bytes that `unwrap` looks at."""
+    return len(body) if _content_type(headers).startswith(_EVENTS) else 0
 
 
 def _content_type(headers: Headers) -> bytes:
@@ -152,43 +148,36 @@ def wrap(
 
 def attribute_headers(attributes: Mapping[str, Attribute]) -> Headers:
     """Return the headers of a binary event."""
-    return tuple(
-        (f"ce-{name}".encode(), quote(str(value), safe=_PRINTABLE).encode()) for name, value in attributes.items()
-    )
+    return tuple((f"ce-{name}".encode(), encoded(value).encode()) for name, value in attributes.items())
+
+
+def encoded(value: Attribute) -> str:
+    """Return an attribute as the value of a header."""
+    return quote(str(value), safe=_PRINTABLE)
 
 
 def _structured(body: bytes) -> CloudEvent:
     try:
-        large = _EventDocument()
-        if len(body) > ON_LOOP_BYTES:
-            body, large = _without_data(body)
         document = _document.decode(body)
+        _check({name: getattr(document, name) for name in _REQUIRED}, "attribute ")
+        data, size = _data_of(document)
+        if len(body) - size > MAX_EVENT_ATTRIBUTES:
+            raise InvalidRequest(
+                f"The CloudEvent's attributes have {len(body) - size} bytes; {MAX_EVENT_ATTRIBUTES} are served."
+            )
         members = {name: msgspec.json.decode(raw) for name, raw in _members.decode(body).items() if name not in _DATA}
-    except (msgspec.DecodeError, orjson.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"The structured CloudEvent cannot be read: {error}.") from error
-    _check({name: getattr(document, name) for name in _REQUIRED}, "attribute ")
-    data = bytes(document.data or large.data)
-    decoded = document.data_base64 if large.data_base64 is None else large.data_base64
+    attributes = {name: value for name, value in members.items() if _is_attribute(value)}
+    return CloudEvent(attributes, data, structured=True)
+
+
+def _data_of(document: _EventDocument) -> tuple[bytes, int]:
+    """Return the data of an event, and its bytes in the document."""
+    data, decoded = bytes(document.data), document.data_base64
     if bool(data) == (decoded is not None):
         raise InvalidRequest('The structured CloudEvent needs "data" or "data_base64", and not both.')
-    return CloudEvent(
-        {name: value for name, value in members.items() if _is_attribute(value)},
-        data if decoded is None else decoded,
-        structured=True,
-    )
-
-
-def _without_data(body: bytes) -> tuple[bytes, _EventDocument]:
-    """Split a large event into its attributes, as JSON, and its data."""
-    members = json_text.members(body)
-    data = msgspec.Raw(members.pop("data", b""))
-    data_base64 = members.pop("data_base64", None)
-    attributes = b"{%b}" % b",".join(b"%b:%b" % (orjson.dumps(name), value) for name, value in members.items())
-    if len(attributes) > MAX_EVENT_ATTRIBUTES:
-        raise InvalidRequest(
-            f"The CloudEvent's attributes have {len(attributes)} bytes; {MAX_EVENT_ATTRIBUTES} are served."
-        )
-    return attributes, _EventDocument(data=data, data_base64=data_base64 and _base64.decode(data_base64))
+    return (data, len(data)) if decoded is None else (decoded, (len(decoded) + 2) // 3 * 4)
 
 
 def _is_attribute(value: object) -> bool:

@@ -29,21 +29,13 @@ class _PredictDocument(msgspec.Struct):
     inputs: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET  # KServe's alternative name
 
 
-class _LargeDocument(msgspec.Struct):
-    """A document that is decoded without an object for each instance: there may be millions."""
-
-    instances: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    inputs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
 _decoder = msgspec.json.Decoder(_PredictDocument)
-_large_decoder = msgspec.json.Decoder(_LargeDocument)
 
 
 def decode_request(body: bytes) -> PredictRequest:
     """Decode the request in `body`; raises InvalidRequest with the error and its place."""
     try:
-        document = (_decoder if json_text.is_short(body) else _large_decoder).decode(body)
+        document = _decoder.decode(body)
         if not body.isascii():
             body.decode()  # the decoder does not check strings inside instances
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -51,12 +43,7 @@ def decode_request(body: bytes) -> PredictRequest:
     instances = document.inputs if document.instances is msgspec.UNSET else document.instances
     if instances is msgspec.UNSET:
         raise InvalidRequest(f'The request has no "instances"; send {_FORM}.')
-    if isinstance(instances, list):
-        return PredictRequest(body, len(instances))
-    text = bytes(instances)
-    if not text.startswith(b"["):
-        raise _explain(body, TypeError("a list is missing"))
-    return PredictRequest(body, json_text.elements(text))
+    return PredictRequest(body, len(instances))
 
 
 def encode_response(predictions: list[Any]) -> bytes:

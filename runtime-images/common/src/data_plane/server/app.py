@@ -25,9 +25,10 @@ from data_plane.errors import (
     MethodNotAllowed,
     ServingError,
     TooManyConnections,
+    TooManyFields,
     UnreadableRequest,
 )
-from data_plane.limits import MAX_DISCARDED, SMALL_RESPONSE
+from data_plane.limits import LINGER, MAX_DISCARDED, SMALL_RESPONSE
 from data_plane.log_lines import one_line
 from data_plane.messages import (
     Headers,
@@ -61,6 +62,34 @@ IS_GONE = "isvc.is_gone"
 _UNROUTED = "none"
 _BODILESS = (204, 304)  # whatever came behind the head would be taken for the next response
 _CLOSE: Headers = ((b"connection", b"close"),)
+
+
+class _Incoming:
+    """The messages of a request's body; `is_over` when all have come, or the client is gone."""
+
+    __slots__ = ("_receive", "is_over")
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.is_over = False
+
+    async def message(self) -> Message:
+        """Return the next message."""
+        message = await self._receive()
+        self.is_over = not message.get("more_body", False)
+        return message
+
+    async def discarded(self) -> bool:
+        """Read what is left of a rejected request: some clients send all of it before they read their response.
+
+        Return whether it was read to its end.
+        """
+        left = MAX_DISCARDED
+        with contextlib.suppress(asyncio.TimeoutError):
+            while not self.is_over and left > 0:
+                message = await asyncio.wait_for(self.message(), LINGER)
+                left -= len(message.get("body", b""))
+        return self.is_over
 
 
 class App:
@@ -104,13 +133,12 @@ class App:
         headers: Headers = tuple(scope["headers"])
         request_id = header(headers, REQUEST_ID) or next(self._ids)
         route, timings = _UNROUTED, dict[str, float]()
-        is_read = False
+        incoming = _Incoming(receive)
         exchange: LoggedExchange | None = None
         try:
             found = matched, params = self._router.match(scope["method"], scope["path"])
             route = matched.template
-            body = await self._read_body(found, headers, receive, held)
-            is_read = True
+            body = await self._read_body(found, headers, incoming, held)
             request = Request(
                 scope["method"], scope["path"], params, headers, body, _text(request_id),
                 scope.get("query_string", b""), scope.get(IS_GONE, never), timings,
@@ -128,7 +156,7 @@ class App:
         except Exception as error:  # noqa: BLE001 - every error becomes a response
             what = one_line(f"{scope['method']} {scope['path']}")
             response = _error_response(error, what, _text(request_id))
-            if not is_read and _CLOSE[0] not in response.headers:
+            if not incoming.is_over and _CLOSE[0] not in response.headers:
                 response = structs.replace(response, headers=(*response.headers, *ending_unread(headers)))
         if timing := server_timing(headers, timings):
             timed = (SERVER_TIMING.encode(), timing.encode())
@@ -144,18 +172,24 @@ class App:
         else:
             all_headers = _whole_headers(response, request_id)
             await send({"type": "http.response.start", "status": response.status, "headers": all_headers})
-            await send({"type": "http.response.body", "body": b"" if response.status in _BODILESS else response.body})
+            body = b"" if response.status in _BODILESS else response.body
+            if not incoming.is_over and header(headers, b"expect") is None:
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                if not await incoming.discarded():
+                    return  # the server closes a connection whose response has no end
+                body = b""
+            await send({"type": "http.response.body", "body": body})
             if exchange:
                 exchange.respond(response)
 
-    async def _read_body(self, found: Found, headers: Headers, receive: Receive, held: Held) -> bytes:
+    async def _read_body(self, found: Found, headers: Headers, incoming: _Incoming, held: Held) -> bytes:
         """Read the body. A request that its head alone rules out is refused first; the connection discards its body."""
         asks_first = header(headers, b"expect") is not None
         if asks_first:  # the client asks before it sends
             if _content_length(headers) > self._max_request_size:
                 raise BodyTooLarge(self._max_request_size)
             await self._check(found, headers)
-        message = await receive()
+        message = await incoming.message()
         if message["type"] == "http.request" and not message.get("more_body", False):
             body: bytes = message.get("body", b"")  # nearly always: one message
             if len(body) > self._max_request_size:
@@ -165,9 +199,9 @@ class App:
             return body
         if not asks_first:
             await self._check(found, headers)
-        return await self._gather(
-            message, receive, held, is_too_large=_content_length(headers) > self._max_request_size
-        )
+        if _content_length(headers) > self._max_request_size:
+            raise BodyTooLarge(self._max_request_size)
+        return await self._gather(message, incoming, held)
 
     async def _check(self, found: Found, headers: Headers) -> None:
         route, params = found
@@ -175,30 +209,30 @@ class App:
             route.check(params)
         await self.budget.make_room(_content_length(headers))
 
-    async def _gather(self, message: Message, receive: Receive, held: Held, *, is_too_large: bool) -> bytes:
-        """Read the body that starts with `message`. Read on if it is too large, so that the client gets a response."""
+    async def _gather(self, message: Message, incoming: _Incoming, held: Held) -> bytes:
+        """Read the body that starts with `message`."""
         body = bytearray()
-        size, limit = 0, self._max_request_size
         while message["type"] != "http.disconnect":
             chunk = message.get("body", b"")
-            size += len(chunk)
-            if is_too_large or size > limit:
-                is_too_large, body = True, bytearray()
+            if len(body) + len(chunk) > self._max_request_size:
                 held.release()
-            else:
-                await held.take(len(chunk))
-                body += chunk
-            if not message.get("more_body", False) or size > limit + MAX_DISCARDED:
-                if is_too_large:
-                    raise BodyTooLarge(limit)
+                raise BodyTooLarge(self._max_request_size)
+            await held.take(len(chunk))
+            body += chunk
+            if not message.get("more_body", False):
                 return bytes(body)
-            message = await receive()
+            message = await incoming.message()
         raise ClientGone
 
     def refuse(self, error: ServingError, headers: Headers) -> tuple[Response, Headers]:
-        """Return the response to a malformed request, with all its headers; `headers` are those that were read."""
+        """Return the response to a request that is not read to its end, with all its headers, the connection's last.
+
+        `headers` are those that were read.
+        """
         request_id = header(headers, REQUEST_ID) or next(self._ids)
         response = _error_response(error, "what is no request", _text(request_id))
+        if _CLOSE[0] not in response.headers:
+            response = structs.replace(response, headers=(*response.headers, *_CLOSE))
         self._metrics.observe(_UNROUTED, _UNROUTED, response.status, 0)
         return response, _whole_headers(response, request_id)
 
@@ -239,7 +273,14 @@ def _document(message: str, component: str, request_id: str) -> dict[str, str]:
 
 def _error_headers(error: ServingError) -> Headers:
     match error:
-        case BodyTooLarge() | HeadTooLarge() | UnreadableRequest() | EncodedTransfer() | ClientTooSlow():
+        case (
+            BodyTooLarge()
+            | HeadTooLarge()
+            | TooManyFields()
+            | UnreadableRequest()
+            | EncodedTransfer()
+            | ClientTooSlow()
+        ):
             # The rest of it is still on its way: this connection cannot carry another request.
             return _CLOSE
         case TooManyConnections():

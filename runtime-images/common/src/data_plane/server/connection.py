@@ -1,19 +1,21 @@
 """One connection: uvicorn's HTTP/1.1 with the bounds that it does not have.
 
-The head of a request is bounded. An upgrade that a client offers is declined, and its request gets a response.
-Malformed HTTP gets a response in the common form of errors. The connection of a client that is too slow is closed.
+A request's head is bounded, and so are the time that a request takes to arrive, the requests that are sent ahead, and
+the time that a client takes to read its response. What is malformed gets a response in the common form of errors. An
+upgrade that a client offers is declined, and its request gets a response.
+
+This is the only module that uses parts of uvicorn that are not its public API; tests/contract/test_uvicorn.py has them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote
 
 import httptools
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from data_plane.errors import (
     ClientTooSlow,
@@ -21,23 +23,23 @@ from data_plane.errors import (
     HeadTooLarge,
     ServingError,
     TooManyConnections,
+    TooManyFields,
     UnreadableRequest,
 )
 from data_plane.limits import (
     HEAD_TIMEOUT,
     LINGER,
-    MAX_DISCARDED,
+    MAX_FIELDS,
     MAX_HEAD,
     MAX_PIPELINED,
+    MIN_RATE,
+    TRANSFER_TIMEOUT,
 )
 from data_plane.server.app import IS_GONE
-from data_plane.server.client_timeout import ClientTimeout, WaitsFor
+from data_plane.server.budget import Held
 from data_plane.server.connections import Connections
-from data_plane.server.cycle import Cycle
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
-
     from data_plane.server.app import App
 
 log = logging.getLogger(__name__)
@@ -48,62 +50,84 @@ _FRAMING = (b"content-length", b"transfer-encoding")
 class ServerConnection(HttpToolsProtocol):
     """uvicorn makes one for each client. Each method runs for every request, so it has to be cheap."""
 
-    cycle: Cycle  # None before the first request
     _is_surplus = False
     _is_refused = False  # what arrives is no longer read
     _drains = False  # the next response is the last
-    _closes = False  # after a response that is written before the body was read
-    _body_size = 0  # bytes of the body that have arrived
-    _pauses = 0  # of writing, as the client did not read
-    _unsent = 0  # bytes of responses that wait for the client, as far as the budget counts them
-    _received = 0  # bytes of the last segment
-    _unfinished: object = None  # the scope of a request whose head, or what follows its body, goes on after a segment
-    _unfinished_size = 0  # bytes of that, without the first segment's
     _replays_head = False  # a new parser gets the framing of a head that another has read
+    _since: float | None = None  # when the request began to arrive that has not arrived completely
+    _in_head = True  # of that request
+    _segment = 0  # bytes that were read last
+    _pending = 0  # bytes of later segments that the parser may keep: of a head, or behind a body
+    _body_size = 0  # bytes of the body that have arrived
+    _unsent = 0  # bytes of responses that wait for the client, as far as the budget counts them
+    _unread: tuple[float, int] | None = None  # since when the client does not read, and how many bytes
 
     def __init__(self, *, connections: Connections, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._connections = connections
-        self._timeout = ClientTimeout()
+        self._head = Held(connections.budget)  # of a head that has not arrived completely
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.flow = _Flow(transport, self.pipeline)
         self._is_surplus = not self._connections.add(self)
         if not self._is_surplus:
-            self._mark_idle()
+            self._connections.idle[self] = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)
+        self._head.release()
         self._count_unsent(0)
         super().connection_lost(exc)
 
+    # --- what arrives ---
+
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
         self._connections.idle.pop(self, None)
-        self._received = len(data)
-        unread: bytes | memoryview = data
+        self._segment = len(data)
+        if self._since is None:
+            self._since, self._in_head, self._pending = self.loop.time(), True, 0
+        else:
+            self._pending += len(data)
         try:
-            while True:
-                try:
-                    self.parser.feed_data(unread)
-                    break
-                except httptools.HttpParserUpgrade as offer:
-                    unread = memoryview(unread)[offer.args[0] :]
-                    self._decline_upgrade()
+            self._feed(data)
+            if self._since is not None:
+                self._bound_unfinished()
         except httptools.HttpParserError as error:
             self._refuse(_cause(error))
-            return
-        if self.scope is not None and ("method" not in self.scope or self.cycle.more_body):
-            self._bound_unfinished()
-            self._linger_at_end()
+        except ServingError as error:
+            self._refuse(error)
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        while True:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as offer:
+                data = memoryview(data)[offer.args[0] :]
+                self._decline_upgrade()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._since, self._in_head, self._pending, self._body_size = self.loop.time(), True, 0, 0
 
     def on_headers_complete(self) -> None:
-        if self._replays_head:
-            return
-        if self._received > MAX_HEAD or self._unfinished is self.scope:
-            if self._head_size() > MAX_HEAD:
-                raise HeadTooLarge(MAX_HEAD)
-            self._unfinished = None
+        if not self._replays_head:
+            self._check_head()
+            super().on_headers_complete()
+            self.scope["headers"] = tuple(self.headers)  # without those that may follow the body
+            self.scope[IS_GONE] = self.transport.is_closing  # type: ignore[literal-required]
+            if self._is_surplus or self._drains:
+                self.cycle.keep_alive = False
+            self._head.release()
+        self._in_head, self._pending = False, 0
+
+    def _check_head(self) -> None:
+        if len(self.headers) > MAX_FIELDS:
+            raise TooManyFields(MAX_FIELDS)
+        if self._pending + self._segment > MAX_HEAD and self._head_size() > MAX_HEAD:
+            raise HeadTooLarge(MAX_HEAD)
         if self._is_surplus and self.parser.get_method() not in (b"GET", b"HEAD"):
             raise TooManyConnections(self._connections.limit)
         if len(self.pipeline) >= MAX_PIPELINED:
@@ -111,162 +135,27 @@ class ServerConnection(HttpToolsProtocol):
         for name, value in self.headers:
             if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
                 raise EncodedTransfer(value.decode("latin-1"))
-        self._body_size = 0
-        self.scope["headers"] = tuple(self.headers)  # without those that may follow the body
-        self._begin()
-
-    def _begin(self) -> None:
-        """Start the request whose head is complete; in a pipeline, after those before it."""
-        scope, parser = self.scope, self.parser
-        url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        scope["method"] = parser.get_method().decode("ascii")
-        scope["http_version"] = version = parser.get_http_version()
-        scope["path"] = unquote(path) if "%" in path else path
-        scope["query_string"] = url.query or b""
-        before = self.cycle
-        self.cycle = Cycle(
-            scope=scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and not self._is_surplus and not self._drains and parser.should_keep_alive(),
-            on_response=self.on_response_complete,
-        )
-        # A method of the cycle, which has the scope, would leave each request to the garbage collector.
-        scope[IS_GONE] = self.transport.is_closing  # type: ignore[literal-required]
-        if before is None or before.response_complete:
-            self._start_asgi_task(self.cycle, self.app)
-        else:
-            self.flow.pause_reading()
-            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
-        """As uvicorn's, with a bound for a body that is discarded."""
-        self._unfinished = None
-        cycle = self.cycle
+        self._pending = 0
         self._body_size += len(body)
-        if cycle.response_complete:
-            if self._body_size > MAX_DISCARDED:
-                self._end_unread()
-            return
-        cycle.body += body
-        if len(cycle.body) > HIGH_WATER_LIMIT:
-            self.flow.pause_reading()
-        cycle.message_event.set()
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
-        cycle = self.cycle
-        cycle.more_body = False
-        if cycle.response_complete:
-            self._mark_idle()
-            return
-        if self._closes:
-            self._closes = cycle.keep_alive = False
-        cycle.message_event.set()
+        self._since = None
+        super().on_message_complete()
 
-    def on_response_complete(self) -> None:
-        """As uvicorn's, without a timer for each request."""
-        if self.transport.is_closing():
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
-        elif self._closes:
-            self._end_unread()
-        elif not self.cycle.more_body and self.cycle.scope is self.scope:
-            self._mark_idle()
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
 
-    def shutdown(self) -> None:
-        """As uvicorn's, but an idle connection is closed a little later: a request may be on its way."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            super().shutdown()
-            return
-        self._drains = True
-        self.loop.call_later(self._connections.drain_idle_s, self._end_drained)
-
-    def _end_drained(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-
-    def end(self) -> None:
-        """Close the connection, which is idle."""
-        if self.transport.get_write_buffer_size():
-            self.transport.abort()  # closing would wait until the client has read
-        else:
-            self.transport.close()
-
-    def _mark_idle(self) -> None:
-        self._connections.idle[self] = self.loop.time()
-
-    def pause_writing(self) -> None:
-        self._pauses += 1
-        self._count_unsent(self.transport.get_write_buffer_size())
-        super().pause_writing()
-
-    def resume_writing(self) -> None:
-        self._count_unsent(self.transport.get_write_buffer_size())
-        super().resume_writing()
-
-    def _count_unsent(self, size: int) -> None:
-        self._connections.budget.count_unsent(size - self._unsent)
-        self._unsent = size
-
-    def check_timeout(self, now: float) -> None:
-        """Close the connection if its client is too slow; called every second."""
-        unsent = self.transport.get_write_buffer_size()
-        self._count_unsent(unsent)
-        if self._timeout.expired(now, *self._state(unsent), received=self._body_size, unsent=unsent):
-            self._close_slow_client()
-
-    def _state(self, unsent: int) -> tuple[WaitsFor, object]:
-        """Return what the client has to do next, and for which request or pause of writing."""
-        cycle, scope, ends = self.cycle, self.scope, self._is_refused or self.transport.is_closing()
-        is_answered = ends or cycle is None or cycle.response_complete
-        if unsent and (is_answered or self.flow.write_paused):
-            return WaitsFor.READING, cycle if is_answered else self._pauses
-        if ends or self in self._connections.idle or self.flow.read_paused:
-            return WaitsFor.NOTHING, None
-        if cycle is None or cycle.scope is not scope:
-            return WaitsFor.HEAD, scope
-        if cycle.more_body:
-            return WaitsFor.BODY, cycle
-        return (WaitsFor.HEAD, scope) if cycle.response_complete else (WaitsFor.NOTHING, None)
-
-    def _close_slow_client(self) -> None:
-        match self._timeout.waits_for:
-            case WaitsFor.HEAD:
-                self._refuse(ClientTooSlow(f"The request's head did not come within {HEAD_TIMEOUT} s."))
-            case WaitsFor.BODY:
-                within_s = self._timeout.allowed_s(self._body_size)
-                text = f"Of the request's body {self._body_size} bytes came within {within_s:.0f} s"
-                self._refuse(ClientTooSlow(f"{text}; send it without a pause."))
-            case _:
-                log.info(
-                    "a client did not read %d bytes of its response; its connection is closed", self._timeout.unsent
-                )
-                self.transport.abort()
-
-    def _linger_at_end(self) -> None:
-        """Delay the close that a client requested until its body is read.
-
-        To close a connection with unread data resets it, and the client could not read its response.
-        """
-        if self.scope is not None and "method" in self.scope and not self.cycle.keep_alive:
-            self._closes = self.cycle.keep_alive = True
-
-    def _end_unread(self) -> None:
-        self._stop_reading()
-        self._linger()
-
-    def _stop_reading(self) -> None:
-        self.parser, self.scope = _DiscardingParser(), None  # type: ignore[assignment]
-        self._is_refused = True
+    def _bound_unfinished(self) -> None:
+        """The parser keeps a header until it is whole, be it of the head or behind the body."""
+        if len(self.headers or ()) > MAX_FIELDS:
+            raise TooManyFields(MAX_FIELDS)
+        if self._pending > MAX_HEAD:
+            raise HeadTooLarge(MAX_HEAD)
+        if self._in_head:
+            self._head.add(self._segment)
 
     def _decline_upgrade(self) -> None:
         """Go on as if nothing had been offered (RFC 9110, 7.8).
@@ -286,56 +175,106 @@ class ServerConnection(HttpToolsProtocol):
             self._replays_head = False
             self.scope, self.headers = scope, headers
 
-    def _head_size(self) -> int:
-        return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+    # --- what is sent ---
 
-    def _bound_unfinished(self) -> None:
-        """The parser keeps a header until it is whole, be it of the head or behind the body."""
-        if self._unfinished is not self.scope:
-            self._unfinished, self._unfinished_size = self.scope, 0  # this segment may have had another's end
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._unset_keepalive_if_required()  # a timer for each response; all connections are looked at once a second
+        if self._since is None and self.cycle.response_complete and not self.transport.is_closing():
+            self._connections.idle[self] = self.loop.time()
+
+    def pause_writing(self) -> None:
+        self._count_unsent(self.transport.get_write_buffer_size())
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unread = None
+        self._count_unsent(self.transport.get_write_buffer_size())
+        super().resume_writing()
+
+    def _count_unsent(self, size: int) -> None:
+        self._connections.budget.count_unsent(size - self._unsent)
+        self._unsent = size
+
+    # --- its end ---
+
+    def shutdown(self) -> None:
+        """As uvicorn's, but an idle connection is closed a little later: a request may be on its way."""
+        if self._is_busy():
+            super().shutdown()
             return
-        self._unfinished_size += self._received
-        if self._unfinished_size > MAX_HEAD:
-            self._refuse(HeadTooLarge(MAX_HEAD))
+        self._drains = True
+        self.loop.call_later(self._connections.drain_idle_s, self._end_drained)
+
+    def _end_drained(self) -> None:
+        if not self._is_busy():
+            self.transport.close()
+
+    def _is_busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def end(self) -> None:
+        """Close the connection, which is idle."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # closing would wait until the client has read
+        else:
+            self.transport.close()
+
+    def check_timeout(self, now: float) -> None:
+        """Close the connection if its client is too slow; called every second."""
+        unsent = self.transport.get_write_buffer_size()
+        self._count_unsent(unsent)
+        if unsent and (self.flow.write_paused or self._is_refused or not self._is_busy()):
+            since, size = self._unread = self._unread or (now, unsent)
+            if now - since > TRANSFER_TIMEOUT + size / MIN_RATE:
+                log.info("a client did not read %d bytes of its response; its connection is closed", size)
+                self.transport.abort()
+            return
+        self._unread = None
+        if self._since is not None and self.flow.read_paused:
+            self._since = now
+        elif self._since is not None and now - self._since > (allowed_s := self._allowed_s()):
+            self._refuse(
+                ClientTooSlow(
+                    f"The request's head did not come within {HEAD_TIMEOUT} s."
+                    if self._in_head
+                    else f"Of the request's body {self._body_size} bytes came within {allowed_s:.0f} s; "
+                    "send it without a pause."
+                )
+            )
+
+    def _allowed_s(self) -> float:
+        return HEAD_TIMEOUT if self._in_head else TRANSFER_TIMEOUT + self._body_size / MIN_RATE
 
     def _refuse(self, error: ServingError) -> None:
-        """Stop reading, and send the error, unless a response to an earlier request is in progress."""
-        scope, cycle = self.scope, self.cycle
-        self._stop_reading()
-        if cycle is not None and cycle.scope is scope:
-            self._refuse_body(cycle, error)
-        elif cycle is not None and not cycle.response_complete:
+        """Read no more, and send the error: after the responses to earlier requests, and instead of one's own."""
+        self._is_refused, self._since, cycle = True, None, self.cycle
+        self._head.release()
+        if not self._is_busy():
+            self._send_refusal(error)
+        elif self._in_head:  # of the request after that
             cycle.keep_alive = False
         else:
-            self._send_refusal(self._refusal(error))
+            cycle.disconnected = True  # the app waits for a body that cannot be read
+            cycle.message_event.set()
+            if cycle.response_started:
+                self._linger()
+            elif self.pipeline:
+                self.pipeline[0] = (cycle, self._refuse_in_turn(error))
+            else:
+                self._send_refusal(error)
 
-    def _refuse_body(self, cycle: Cycle, error: ServingError) -> None:
-        if cycle.response_complete:  # the body was discarded
-            self._linger()
-            return
-        if cycle.response_started:
-            self.transport.close()
-            return
-        cycle.disconnected = True  # the app waits for a body that cannot be read
-        cycle.message_event.set()
-        refusal = self._refusal(error)
-        if not self.pipeline:
-            self._send_refusal(refusal)
-            return
+    def _refuse_in_turn(self, error: ServingError) -> Any:
+        async def send(*_: object) -> None:
+            self._send_refusal(error)
 
-        async def send_in_turn(*_: object) -> None:
-            self.flow.resume_reading()  # else the connection would not end with its client
-            self._send_refusal(refusal)
+        return send
 
-        self.pipeline[0] = (cycle, send_in_turn)
-
-    def _refusal(self, error: ServingError) -> bytes:
+    def _send_refusal(self, error: ServingError) -> None:
         response, headers = cast("App", self.config.app).refuse(error, tuple(self.headers or ()))
-        lines = (b"%b: %b\r\n" % pair for pair in (*self.server_state.default_headers, *headers))
-        return b"%b%b\r\n%b" % (STATUS_LINE[response.status], b"".join(lines), response.body)
-
-    def _send_refusal(self, refusal: bytes) -> None:
-        self.transport.write(refusal)
+        status = b"HTTP/1.1 %d %b\r\n" % (response.status, HTTPStatus(response.status).phrase.encode())
+        lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
+        self.transport.write(b"%b%b\r\n%b" % (status, lines, response.body))
         self._linger()
 
     def _linger(self) -> None:
@@ -343,25 +282,6 @@ class ServerConnection(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(LINGER, self.transport.close)
-
-
-class _Flow(FlowControl):
-    """Does not resume reading while requests wait in the pipeline: the body of one would grow without a reader."""
-
-    def __init__(self, transport: asyncio.Transport, pipeline: Sized) -> None:
-        super().__init__(transport)
-        self._pipeline = pipeline
-
-    def resume_reading(self) -> None:
-        if not self._pipeline:
-            FlowControl.resume_reading(self)
-
-
-class _DiscardingParser:
-    """Takes the place of the parser, and discards what arrives."""
-
-    def feed_data(self, data: bytes | memoryview) -> None:
-        """Discard the data."""
 
 
 def _cause(error: httptools.HttpParserError) -> ServingError:

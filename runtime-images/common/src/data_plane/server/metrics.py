@@ -8,46 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from data_plane.batching.metrics import BatchMetricsRegistry
-from data_plane.histogram import Histogram, Series
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 
 @dataclass(slots=True)
-class _Answered:
-    """The requests of one method and route that were answered with one status."""
+class InFlight:
+    """How many requests to models have no answer yet."""
 
-    seconds: Series
-    count: int = 0
-
-
-class _Requests(Collector):
-    """Counts without prometheus_client's lock, as data_plane.histogram does: every request is counted."""
-
-    def __init__(self) -> None:
-        self.answered: dict[tuple[str, str, int], _Answered] = {}
-
-    def collect(self) -> Iterable[CounterMetricFamily]:
-        family = CounterMetricFamily("http_requests", "Requests answered.", labels=["method", "route", "status"])
-        for (method, route, status), answered in self.answered.items():
-            family.add_metric([method, route, str(status)], answered.count)
-        return [family]
-
-
-class _InFlight(Collector):
-    """A gauge without prometheus_client's lock; it belongs to the event loop."""
-
-    def __init__(self) -> None:
-        self.requests = 0
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        text = "Requests that have no answer yet, those in a queue included; probes and GET do not count."
-        return [GaugeMetricFamily("requests_in_flight", text, value=self.requests)]
+    requests: int = 0
 
 
 class _Memory(Collector):
@@ -83,37 +57,38 @@ class ServerMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.batches = BatchMetricsRegistry(self.registry)
-        self._requests = _Requests()
-        self.registry.register(self._requests)
-        self.in_flight = _InFlight()
-        self.registry.register(self.in_flight)
         self.registry.register(_Memory())
+        self.in_flight = InFlight()
+        Gauge(
+            "requests_in_flight",
+            "Requests that have no answer yet, those in a queue included; probes and GET do not count.",
+            registry=self.registry,
+        ).set_function(lambda: self.in_flight.requests)
+        self._requests = Counter(
+            "http_requests", "Requests answered.", ["method", "route", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "http_request_seconds",
+            "Time from the request's first byte to the answer.",
+            ["route"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
         self._grpc_requests = Counter(
             "grpc_requests", "Calls answered over gRPC.", ["method", "code"], registry=self.registry
         )
         self._grpc_seconds = Histogram(
             "grpc_request_seconds",
             "Time from the call's message to the answer.",
-            "method",
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
-        self._seconds = Histogram(
-            "http_request_seconds",
-            "Time from the request's first byte to the answer.",
-            "route",
+            ["method"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answered request."""
-        key = method, route, status
-        answered = self._requests.answered.get(key)
-        if answered is None:
-            answered = self._requests.answered[key] = _Answered(self._seconds.labels(route))
-        answered.count += 1
-        answered.seconds.observe(seconds)
+        self._requests.labels(method, route, status).inc()
+        self._seconds.labels(route).observe(seconds)
 
     def observe_grpc(self, method: str, code: str, seconds: float) -> None:
         """Count one answered call; `code` is gRPC's name of its status."""

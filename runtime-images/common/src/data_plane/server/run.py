@@ -11,14 +11,11 @@ from collections.abc import Iterator
 
 import uvicorn
 
-from data_plane.limits import HEAD_TIMEOUT, KEEP_ALIVE, MAX_CONNECTIONS
+from data_plane.limits import KEEP_ALIVE, MAX_CONNECTIONS
 from data_plane.server.app import App
 from data_plane.server.certificate import Certificate
 from data_plane.server.connection import ServerConnection
 from data_plane.server.connections import Connections
-
-_TICKS = 10  # uvicorn's, in a second
-_CERTIFICATE_S = 10  # seconds after which a changed certificate is noticed
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -61,6 +58,8 @@ class HttpServer(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
+                callback_notify=self._each_second,
+                timeout_notify=1,
                 timeout_graceful_shutdown=grace_period_s,
                 ssl_context_factory=(lambda *_: certificate.context) if certificate else None,
             )
@@ -78,33 +77,14 @@ class HttpServer(uvicorn.Server):
         """Accept no connections; requests under way, and one more of each idle connection, are finished in time."""
         self.should_exit = True
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, with a timeout for the TLS handshake: connections are not counted before it."""
-
-        def connection() -> asyncio.Protocol:
-            return self.config.http_protocol_class(  # type: ignore[call-arg]
-                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-            )
-
-        timeout_s = HEAD_TIMEOUT if self.config.ssl else None
-        self.servers = [
-            await asyncio.get_running_loop().create_server(
-                connection, sock=one, ssl=self.config.ssl, backlog=self.config.backlog, ssl_handshake_timeout=timeout_s
-            )
-            for one in sockets or []
-        ]
-        self.started = True
-
     def check_timeouts(self, now: float) -> None:
         """Close the connections of slow clients; called every second with the loop's time."""
         self._connections.check_timeouts(now)
 
-    async def on_tick(self, counter: int) -> bool:
-        if counter % _TICKS == 0:
-            self.check_timeouts(asyncio.get_running_loop().time())
-        if self._certificate and counter % (_TICKS * _CERTIFICATE_S) == 0:
+    async def _each_second(self) -> None:
+        self.check_timeouts(asyncio.get_running_loop().time())
+        if self._certificate:
             self._certificate.refresh()
-        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -24,6 +24,7 @@ from data_plane.off_loop import off_loop
 from data_plane.protocol import json_text
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
+from data_plane.protocol.v2.datatypes import COPIED
 from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from torchserve_compat import frames, tensors, values
 from torchserve_compat.server import parts
@@ -152,7 +153,7 @@ class HandlerModel(Streaming):
 
     async def _submit_tensors(self, request: TensorRequest, call: Call) -> frames.HandlerResponse | Stream:
         size = max((tensor.shape[0] for tensor in request.inputs if tensor.shape), default=1)
-        copied = sum([tensor.data.nbytes for tensor in request.inputs if tensor.datatype in ("BYTES", "BF16")])
+        copied = sum([tensor.data.nbytes for tensor in request.inputs if tensor.datatype in COPIED])
         frame = await off_loop(copied, tensors.frame, request, call.id, call.headers)
         return await self.queue.submit(frame, size, "v2", call)
 

@@ -9,7 +9,6 @@ from typing import get_args
 
 import msgspec
 
-from data_plane.protocol import json_text
 from torchserve_compat import frames
 
 
@@ -19,14 +18,7 @@ class _Instances(msgspec.Struct):
     instances: list[msgspec.Raw]
 
 
-class _RawInstances(msgspec.Struct):
-    """The same without an object for each instance, for large bodies."""
-
-    instances: msgspec.Raw
-
-
 _instances = msgspec.json.Decoder(_Instances)
-_raw_instances = msgspec.json.Decoder(_RawInstances)
 _JSON_OBJECT = re.compile(rb"\s*\{")
 
 
@@ -47,8 +39,5 @@ def count_instances(body: bytes) -> int:
     """Return the number of instances in a body of TorchServe's API; a body without instances is one row."""
     if body.startswith(b"{"):
         with contextlib.suppress(msgspec.DecodeError, RecursionError):
-            if json_text.is_short(body):
-                return len(_instances.decode(body).instances)
-            text = bytes(_raw_instances.decode(body).instances)
-            return json_text.elements(text) if text.startswith(b"[") else 1
+            return len(_instances.decode(body).instances)
     return 1

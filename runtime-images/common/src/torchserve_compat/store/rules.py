@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from data_plane.limits import MAX_REQUEST
 from data_plane.model_server.errors import ConfigurationError
 from model_archive.configuration import STORES
 from torchserve_compat.store.known_settings import PROPERTIES, variable
 from torchserve_compat.store.properties import Draft
-
-_DEFAULT_MAX_REQUEST_SIZE = 6553500
 
 # Names that TorchServe reads from the environment in another way.
 _NOT_SETTINGS = ("model_server_home",)
@@ -98,7 +97,7 @@ def sizes(draft: Draft, inputs: RuleInputs) -> None:
 
 def max_request_size(properties: Mapping[str, str]) -> int:
     """Return the largest body of a client's request, in bytes; raise ConfigurationError if it is no number."""
-    text = properties.get("max_request_size", str(_DEFAULT_MAX_REQUEST_SIZE)).strip()
+    text = properties.get("max_request_size", str(MAX_REQUEST)).strip()
     if not text.isdigit():
         raise ConfigurationError(f"max_request_size in config.properties is not a number of bytes: {text!r}.")
     return int(text)

@@ -19,8 +19,8 @@ from typing import Annotated
 import msgspec
 import yaml
 
+from data_plane.protocol.v2.datatypes import DATATYPES
 from data_plane.protocol.v2.requests import TensorMetadata
-from data_plane.protocol.v2.tensors import DATATYPES
 from mar_runtime.engines.errors import CannotLoad
 
 NAME = "model-config.yaml"

@@ -12,19 +12,14 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as failures
 
 from data_plane.errors import InferenceFailed, UnprocessableInput
-from data_plane.protocol.v2 import bfloat16
+from data_plane.protocol.v2 import bfloat16, datatypes
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
 from mar_runtime.engines.config import NAME, ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, batch_size, check_outputs
 
-DATATYPES = {
-    "tensor(bool)": "BOOL", "tensor(string)": "BYTES",
-    "tensor(uint8)": "UINT8", "tensor(uint16)": "UINT16", "tensor(uint32)": "UINT32", "tensor(uint64)": "UINT64",
-    "tensor(int8)": "INT8", "tensor(int16)": "INT16", "tensor(int32)": "INT32", "tensor(int64)": "INT64",
-    "tensor(bfloat16)": "BF16", "tensor(float16)": "FP16", "tensor(float)": "FP32", "tensor(double)": "FP64",
-}  # fmt: skip
+DATATYPES = {f"tensor({each.onnx})": each.name for each in datatypes.DATATYPES.values()}
 
 _ERRORS_ONLY = 3
 _BFLOAT16 = 16  # in onnx.proto's TensorProto.DataType

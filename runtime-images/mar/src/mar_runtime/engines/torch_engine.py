@@ -10,18 +10,13 @@ from pathlib import Path
 import torch
 
 from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput
-from data_plane.protocol.v2 import bfloat16
+from data_plane.protocol.v2 import bfloat16, datatypes
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, batch_size, check_outputs
 
-DATATYPES = {
-    torch.bool: "BOOL",
-    torch.uint8: "UINT8", torch.uint16: "UINT16", torch.uint32: "UINT32", torch.uint64: "UINT64",
-    torch.int8: "INT8", torch.int16: "INT16", torch.int32: "INT32", torch.int64: "INT64",
-    torch.float16: "FP16", torch.float32: "FP32", torch.float64: "FP64", torch.bfloat16: "BF16",
-}  # fmt: skip
+DATATYPES = {getattr(torch, each.torch): each.name for each in datatypes.DATATYPES.values() if each.torch}
 
 # Takes the inputs in the model's order, None for a missing optional one; returns what `forward` returns.
 Forward = Callable[[Sequence[torch.Tensor | None]], object]

@@ -211,7 +211,7 @@ def _response(outputs: Arrays) -> Response:
         (predictions,) = columns.values()
     else:
         predictions = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return Response(orjson.dumps({"predictions": json_text.writable(predictions)}, option=_JSON_OPTIONS))
+    return Response(orjson.dumps({"predictions": predictions}, option=_JSON_OPTIONS))
 
 
 def _plain(array: Array) -> Any:

@@ -12,6 +12,7 @@ from data_plane.errors import InvalidRequest, UpstreamBroken
 from data_plane.limits import MAX_PARAMETERS, MAX_TENSORS
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2 import tensors
+from data_plane.protocol.v2.datatypes import DATATYPES
 from data_plane.protocol.v2.document import Parameter
 from data_plane.protocol.v2.fields import varint
 from data_plane.protocol.v2.requests import (
@@ -25,20 +26,7 @@ from data_plane.protocol.v2.tensors import Tensor
 
 _WireTensor = pb.ModelInferRequest.InferInputTensor | pb.ModelInferResponse.InferOutputTensor
 
-_CONTENTS = {
-    "BOOL": "bool_contents",
-    "INT8": "int_contents",
-    "INT16": "int_contents",
-    "INT32": "int_contents",
-    "INT64": "int64_contents",
-    "UINT8": "uint_contents",
-    "UINT16": "uint_contents",
-    "UINT32": "uint_contents",
-    "UINT64": "uint64_contents",
-    "FP32": "fp32_contents",
-    "FP64": "fp64_contents",
-    "BYTES": "bytes_contents",
-}
+_CONTENTS = {each.name: each.contents for each in DATATYPES.values() if each.contents}
 
 # The tags of a ModelInferRequest's first two fields: their number and the wire type of values with a length.
 _NAME, _VERSION = (

@@ -16,6 +16,7 @@ from data_plane.errors import InvalidRequest, UpstreamBroken
 from data_plane.limits import ON_LOOP_BYTES
 from data_plane.protocol import json_text
 from data_plane.protocol.v2 import tensors
+from data_plane.protocol.v2.datatypes import COPIED
 from data_plane.protocol.v2.document import (
     JSON_LENGTH,
     Parameter,
@@ -31,7 +32,7 @@ from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, Tensor
 from data_plane.protocol.v2.tensors import Tensor
 
 # Binary data of these types is copied; with a backslash, the name of a type may be escaped.
-_COPIED = (b"BYTES", b"BF16", b"\\")
+_COPIED = (*map(str.encode, COPIED), b"\\")
 
 
 def weight(body: bytes, json_length: int | None = None) -> int:
@@ -173,9 +174,9 @@ def _write_tensors(tensors_and_binary: Iterable[tuple[Tensor, bool]]) -> tuple[l
 def _to_json(tensor: Tensor) -> Any:
     flat = tensors.to_flat(tensor)
     if tensor.datatype != "BYTES":
-        return json_text.writable(flat)
+        return flat
     try:
-        return json_text.writable([element.decode() for element in flat])
+        return [element.decode() for element in flat]
     except UnicodeDecodeError as error:
         raise InvalidRequest(
             f'Tensor "{tensor.name}" holds bytes that are not UTF-8, which JSON cannot carry; '

@@ -20,20 +20,14 @@ import numpy as np
 
 from data_plane.errors import InvalidRequest
 from data_plane.protocol.v2 import bfloat16, shapes
+from data_plane.protocol.v2.datatypes import DATATYPES
 from data_plane.protocol.v2.document import Parameter
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# The codes are those of `struct`, and numpy's for the same little-endian memory.
-_CODES = {
-    "BOOL": "?",
-    "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q",
-    "INT8": "b", "INT16": "h", "INT32": "i", "INT64": "q",
-    "FP16": "e", "FP32": "f", "FP64": "d", "BF16": "f",
-}  # fmt: skip
+_CODES = {each.name: each.code for each in DATATYPES.values() if each.code}
 _DTYPES = {datatype: np.dtype("<" + code) for datatype, code in _CODES.items()}
 _DATATYPES = {(dtype.kind, dtype.itemsize): datatype for datatype, dtype in _DTYPES.items() if datatype != "BF16"}
-DATATYPES = (*_CODES, "BYTES")
 _VALUES = {"b": tuple[bool, ...], "i": tuple[int, ...], "u": tuple[int, ...], "f": tuple[float, ...]}  # by numpy's kind
 _UNFIT = (msgspec.ValidationError, struct.error, OverflowError, TypeError)
 _LENGTH = struct.Struct("<I")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -19,8 +18,7 @@ from data_plane.payload_logger.events import GRPC_TYPE, PayloadKind, grpc_frame
 from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
-from data_plane.server.grpc.messages import Arrival, MessageReceiver
-from data_plane.server.grpc.open_calls import OpenCalls
+from data_plane.server.grpc.messages import MessageReceiver
 from data_plane.server.grpc.statuses import REQUEST_ID, Context, abort, code_of, trailing_metadata
 from data_plane.server.grpc.unread import UnreadResponses
 from data_plane.server.metrics import ServerMetrics
@@ -38,7 +36,6 @@ class Shared:
     metrics: ServerMetrics
     budget: ByteBudget
     unread: UnreadResponses
-    open_calls: OpenCalls
     timeout_s: float
     payloads: PayloadLogger | None = None
 
@@ -59,34 +56,18 @@ class UnaryCalls:
         self._metrics = shared.metrics
         self._budget = shared.budget
         self._unread = shared.unread
-        self._open_calls = shared.open_calls
         self._timeout_s = shared.timeout_s
-        self._reading: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_unary_rpc_method_handler(
-            functools.partial(self._handle, None)
-        )
+        self.handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_unary_rpc_method_handler(self._handle)
 
-    def handler(self) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """Return the handler of a new call."""
-        arrival = self._receiver.arrival()
-        return (
-            grpc.unary_unary_rpc_method_handler(functools.partial(self._handle, arrival)) if arrival else self._reading
-        )
-
-    async def _handle(self, arrival: Arrival | None, body: bytes, context: Context) -> bytes:
-        """Without an `arrival`, `body` is not the message, which has to be read."""
+    async def _handle(self, _: object, context: Context) -> bytes:
         started = time.perf_counter()
-        self._open_calls.add(context)
         call = _begin(context, self._timeout_s)
         held = Held(self._budget)
         code = grpc.StatusCode.CANCELLED  # by the client
         response = b""
         self._metrics.in_flight.requests += 1
         try:
-            if arrival:
-                arrival.end()
-                await self._receiver.hold(body, held)
-            else:
-                body = await self._receiver.read(context, held)
+            body = await self._receiver.read(context, held)
             exchange = _log_request(self._payloads, body, call)
             response = await self._method(body, call)
             held.release()
@@ -123,18 +104,12 @@ class StreamCalls:
         self._metrics = shared.metrics
         self._budget = shared.budget
         self._unread = shared.unread
-        self._open_calls = shared.open_calls
         self._timeout_s = shared.timeout_s
         self._payloads = shared.payloads
-        self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._handle)
-
-    def handler(self) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """Return the handler of a new call."""
-        return self._handler
+        self.handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._handle)
 
     async def _handle(self, _: object, context: Context) -> None:
         started = time.perf_counter()
-        self._open_calls.add(context)
         call = _begin(context, self._timeout_s)
         held = Held(self._budget)
         code = grpc.StatusCode.CANCELLED  # by the client

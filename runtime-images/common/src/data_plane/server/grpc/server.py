@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-
 import grpc
 
 from data_plane.limits import (
-    DRAIN_IDLE,
     GRPC_PING,
     GRPC_PING_TIMEOUT,
     HEAD_TIMEOUT,
     KEEP_ALIVE,
     MAX_GRPC_CONNECTIONS,
+    MAX_GRPC_METADATA,
     MAX_GRPC_STREAMS,
     MIN_GRPC_READERS,
 )
@@ -24,12 +21,9 @@ from data_plane.server.certificate import Certificate, Pem
 from data_plane.server.grpc import open_inference, torchserve
 from data_plane.server.grpc.calls import Shared, StreamCalls, UnaryCalls
 from data_plane.server.grpc.messages import MessageReceiver, readers_within
-from data_plane.server.grpc.open_calls import OpenCalls
 from data_plane.server.grpc.unread import UnreadResponses
 from data_plane.server.metrics import ServerMetrics
 
-# gRPC's own grace period never ends: ending it twice at once is not safe.
-_LONG_S = 86_400.0
 _WITH_DATA = ("ModelInfer", "Predictions")  # whose messages may be large
 
 
@@ -59,6 +53,8 @@ class GrpcServer:
                 ("grpc.so_reuseport", 0),  # a port that is in use is an error
                 ("grpc.max_allowed_incoming_connections", max_connections),
                 ("grpc.max_concurrent_streams", MAX_GRPC_STREAMS),
+                ("grpc.max_metadata_size", MAX_GRPC_METADATA),
+                ("grpc.absolute_max_metadata_size", MAX_GRPC_METADATA),
                 ("grpc.max_connection_idle_ms", KEEP_ALIVE * 1000),
                 ("grpc.server_handshake_timeout_ms", HEAD_TIMEOUT * 1000),
                 ("grpc.keepalive_time_ms", GRPC_PING * 1000),
@@ -71,18 +67,19 @@ class GrpcServer:
         large = MessageReceiver(readers_within(budget, max_message_size), budget)
         small = MessageReceiver(MIN_GRPC_READERS)
         self._unread = UnreadResponses(budget)
-        self._open_calls = OpenCalls((large, small), self._unread)
-        shared = Shared(metrics, budget, self._unread, self._open_calls, request_timeout_s, payloads)
+        shared = Shared(metrics, budget, self._unread, request_timeout_s, payloads)
         inference, predictions = open_inference.OpenInferenceServicer(models), torchserve.InferenceAPIsService(models)
-        calls: dict[str, UnaryCalls | StreamCalls] = {
-            f"/{service}/{name}": UnaryCalls(
-                name, method, large if name in _WITH_DATA else small, shared, logged=name in _WITH_DATA
-            )
+        handlers = {
+            service: {
+                name: UnaryCalls(
+                    name, method, large if name in _WITH_DATA else small, shared, logged=name in _WITH_DATA
+                ).handler
+                for name, method in methods.items()
+            }
             for service, methods in (
                 (open_inference.SERVICE, inference.methods()),
                 (torchserve.SERVICE, predictions.methods()),
             )
-            for name, method in methods.items()
         }
         # A stream that waits for its next request occupies a reader, too, until others need it.
         streams = MessageReceiver(readers_within(budget, max_message_size), budget, KEEP_ALIVE)
@@ -91,8 +88,10 @@ class GrpcServer:
             (torchserve.SERVICE, "StreamPredictions", predictions.stream_predictions, _status_only),
             (torchserve.SERVICE, "StreamPredictions2", predictions.stream_predictions, torchserve.stream_error),
         ):
-            calls[f"/{service}/{name}"] = StreamCalls(name, method, streams, shared, error_message=error_message)
-        self._server.add_generic_rpc_handlers((_Handlers(calls),))
+            handlers[service][name] = StreamCalls(name, method, streams, shared, error_message=error_message).handler
+        self._server.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler(service, methods) for service, methods in handlers.items()]
+        )
 
     async def start(self) -> int:
         """Open the port and return it; raises RuntimeError for one that is in use."""
@@ -107,30 +106,8 @@ class GrpcServer:
         return port
 
     async def stop(self, grace_s: float) -> None:
-        """Accept no new calls; those in progress have `grace_s` to finish.
-
-        Clients are told to close their connections. Those that do not, because they are cut off or held, are not waited
-        for once they have no call and nothing left to be sent to them.
-        """
-        stopping = asyncio.ensure_future(self._server.stop(_LONG_S))
-        idle = asyncio.ensure_future(self._open_calls.wait_for_none(DRAIN_IDLE))
-        try:
-            await asyncio.wait([stopping, idle], timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            idle.cancel()
-        await self._server.stop(None)
-        await stopping
-
-
-class _Handlers(grpc.GenericRpcHandler):
-    """Finds the handler of a call."""
-
-    def __init__(self, calls: Mapping[str, UnaryCalls | StreamCalls]) -> None:
-        self._calls = calls
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
-        found = self._calls.get(handler_call_details.method)
-        return found.handler() if found else None
+        """Accept no new calls; those in progress have `grace_s` to finish, and clients to close their connections."""
+        await self._server.stop(grace_s)
 
 
 def _credentials(certificate: Certificate) -> grpc.ServerCredentials:

@@ -7,14 +7,12 @@ such a call: cancelling its task leaves the response where it is. Its connection
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import functools
 import ipaddress
 import logging
 import os
 import socket
 import stat
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     _Context = grpc.aio.ServicerContext[bytes, bytes]
 
 log = logging.getLogger(__name__)
-
-_SIOCOUTQNSD = 0x894B  # from <linux/sockios.h>
 
 
 class UnreadResponses:
@@ -69,10 +65,6 @@ class UnreadResponses:
             timer.cancel()
             held.give_back(size)
 
-    def is_sending(self) -> bool:
-        """Return whether the kernel holds parts of responses that it could not send yet."""
-        return any(_unsent(connection) for connection in _connections(self.port))
-
     def _timer(self, response: bytes, context: _Context) -> asyncio.TimerHandle:
         allowed_s = TRANSFER_TIMEOUT + len(response) / MIN_RATE
         return asyncio.get_running_loop().call_later(allowed_s, self._give_up, len(response), context.peer())
@@ -105,15 +97,6 @@ def _connections(port: int) -> Iterator[socket.socket]:
         with socket.socket(fileno=file) as connection:
             if (ends := _ends(connection)) and ends[0] == port:
                 yield connection
-
-
-def _unsent(connection: socket.socket) -> int:
-    """Return how many bytes the kernel holds that its client has no room for; 0 where it does not tell."""
-    try:
-        answer = fcntl.ioctl(connection, _SIOCOUTQNSD, bytes(4))
-    except OSError:
-        return 0
-    return int.from_bytes(answer, sys.byteorder)
 
 
 def _ends(connection: socket.socket) -> Any:
