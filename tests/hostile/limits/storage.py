@@ -74,7 +74,7 @@ BOUNDS = (
         constant=f"{_LIMITS}:MAX_REDIRECTS",
         unit=Unit.COUNT,
         beyond="exit code 17",
-        test="tests/integration/storage/stores/test_http.py::test_redirects_end",
+        test="tests/e2e/stores/test_http.py::test_redirects_end",
     ),
     Bound(
         what="a response of a web server or a hub that is not a file: a token, a commit, an error",
