@@ -9,8 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from isvc.bench.load import run
-from isvc.bench.plan import LoadPlan, target
+from isvc.bench.load import LoadPlan, load_request, run
 from tests.bench.work import Question
 
 _SCRIPT = Path(__file__).with_name("wrk.lua")
@@ -50,7 +49,7 @@ def press(port: int, question: Question, clients: int, seconds: float, cores: st
 def pace(port: int, question: Question, rate: float, seconds: float) -> list[float]:
     """Ask at a fixed rate, ready or not; the milliseconds from when each request was due to its answer."""
     headers = {"Content-Type": "application/json"}
-    sent = target(f"http://127.0.0.1:{port}{question.path}", method="POST", headers=headers, body=question.body)
+    sent = load_request(f"http://127.0.0.1:{port}{question.path}", method="POST", headers=headers, body=question.body)
     plan = LoadPlan(connections=256, seconds=seconds, requests=int(rate * seconds), rate=rate, timeout=120)
     seen = run(sent, plan)
     assert seen.failed == 0, (seen.statuses, seen.errors)
