@@ -79,14 +79,6 @@ PROBE_RESPONSE_BYTES: Final = 10 * 1024  # that are read of the response to a pr
 SCRAPED_BYTES: Final = 16 * 1024 * 1024  # of a server's metrics
 SENT_RESPONSE_BYTES: Final = 64 * 1024 * 1024  # of the response to a request that a page or a command sends
 
-# --- the ingress of `isvc run` --------------------------------------------------------------------------
-INGRESS_CONNECTIONS: Final = 400  # open at a time; each needs two of the 1024 file descriptors of a process
-INGRESS_IDLE_SECONDS: Final = 60.0  # for a request's head, for the next part of its body, and between two requests
-INGRESS_UNREAD_SECONDS: Final = 60.0  # for a client to read more of its response
-INGRESS_LINGER_SECONDS: Final = 2.0  # for a client to finish sending after its response
-INGRESS_HEADER_BYTES: Final = 8190  # of the request line, and of each field
-INGRESS_HEADERS: Final = 128  # fields of a request
-
 # --- the dashboard --------------------------------------------------------------------------------------
 DASHBOARD_STREAMS: Final = 128  # of events that are open at a time, those of logs included
 DASHBOARD_PERSON_STREAMS: Final = 32  # of one person
