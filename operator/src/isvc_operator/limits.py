@@ -74,7 +74,6 @@ UNREAD_OUTPUT_BYTES: Final = 4 * 1024 * 1024  # of memory for lines of container
 KEPT_LOG_BYTES: Final = 4 * 1024 * 1024  # of memory for the last lines of one instance of a container
 KEPT_EVENTS: Final = 200  # of one service
 LOCAL_REPLICAS: Final = 8  # pods of one component
-WATCHED_FILES: Final = 10_000  # of one service, whose changes --watch sees
 PROBE_RESPONSE_BYTES: Final = 10 * 1024  # that are read of the response to a probe, as the kubelet does
 SCRAPED_BYTES: Final = 16 * 1024 * 1024  # of a server's metrics
 SENT_RESPONSE_BYTES: Final = 64 * 1024 * 1024  # of the response to a request that a page or a command sends

@@ -337,13 +337,6 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/local/test_stored.py::test_a_laptop_runs_at_least_one_pod_and_not_too_many",
     ),
     Bound(
-        what="`isvc run --watch`: files of one service whose changes are seen",
-        constant="isvc_operator.limits:WATCHED_FILES",
-        unit=Unit.COUNT,
-        beyond="changes of the others are not seen",
-        test="tests/unit/local/test_watch.py::test_files_beyond_the_limit_are_not_seen",
-    ),
-    Bound(
         what="`isvc run`: the body of the response to a probe",
         constant="isvc_operator.limits:PROBE_RESPONSE_BYTES",
         unit=Unit.BYTES,

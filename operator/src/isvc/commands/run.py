@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +71,7 @@ def command(
     from isvc.run.output import new_output
     from isvc.run.run import serve, until_signal
     from isvc.run.service import Settings
-    from isvc.run.watch import WatchedFiles, snapshot
+    from isvc.run.watch import WatchedFiles
 
     def read() -> Sequence[Rendered]:
         # Processes call each other by loopback, for which no certificate of a cluster is.
@@ -80,7 +81,7 @@ def command(
         return services
 
     given = [path for path in (file, flags.runtimes, flags.config_dir) if path]
-    first = snapshot(given) if watch else {}  # before they are read: what changes afterwards is a change
+    read_at = time.time()
     services = read()
     settings = Settings(_claims(pvc), http_port, os.environ, _images(image))
     if request and watch:
@@ -91,7 +92,7 @@ def command(
         if request:
             _one_request(request, expect, services, settings, output)
         else:
-            inputs = WatchedFiles(given, read, first) if watch else None
+            inputs = WatchedFiles(given, read, read_at) if watch else None
             work = serve(
                 services,
                 settings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -30,7 +31,7 @@ async def grpc_proxy(service: str, endpoints: Endpoints) -> AsyncIterator[int]:
         await calls.close()
 
 
-class _Calls(grpc.GenericRpcHandler):  # type: ignore[misc]  # the library has no types
+class _Calls(grpc.GenericRpcHandler):
     """Passes on every method as one of two streams, which a single message is as well."""
 
     def __init__(self, service: str, endpoints: Endpoints) -> None:
@@ -38,17 +39,15 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[misc]  # the library has n
         self._endpoints = endpoints
         self._channels: dict[int, grpc.aio.Channel] = {}
 
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes]:
         """Return what passes on a call of this method."""
 
-        async def pass_on(
-            requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]
-        ) -> AsyncIterator[bytes]:
+        async def pass_on(requests: Any, context: grpc.aio.ServicerContext[bytes, bytes]) -> AsyncIterator[bytes]:
             with self._endpoints.one() as port:
                 if port is None:
                     why = f"{self._service} has no ready pod; it is starting, or it has failed"
                     await context.abort(grpc.StatusCode.UNAVAILABLE, why)
-                call = self._channel(port).stream_stream(details.method)(
+                call: Any = self._channel(port).stream_stream(details.method)(
                     requests, timeout=context.time_remaining(), metadata=_passed(context.invocation_metadata())
                 )
                 try:
