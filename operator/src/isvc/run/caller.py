@@ -72,7 +72,7 @@ async def served(endpoint: Endpoint) -> Served:
 
 async def _read(session: aiohttp.ClientSession, url: str) -> bytes | None:
     """Return a response of 200 that is not too large; None for another one."""
-    async with session.get(url) as response:
+    async with session.get(url, allow_redirects=False) as response:
         content = await read_up_to(response, SENT_RESPONSE_BYTES)
         return content if response.status == 200 and len(content) <= SENT_RESPONSE_BYTES else None
 
@@ -140,7 +140,7 @@ async def predict(endpoint: Endpoint, body: bytes) -> str:
     # Like `curl -T`, this sends no Content-Type.
     async with (
         aiohttp.ClientSession(headers={"Host": endpoint.host}, skip_auto_headers=["Content-Type"]) as session,
-        session.post(endpoint.url + predict_path(names[0]), data=body) as response,
+        session.post(endpoint.url + predict_path(names[0]), data=body, allow_redirects=False) as response,
     ):
         content = await read_up_to(response, SENT_RESPONSE_BYTES)
         text = _text(content, response.charset or "utf-8").strip()

@@ -267,8 +267,8 @@ class LocalService:
             ready = [pod for pod in pods if pod.is_ready and port.selects(labels_of(pod.manifest))]
             endpoints.use(pod.plan.ports[port.target] for pod in ready if port.target in pod.plan.ports)
         self._move_traffic()
-        for deployment in self._deployments.values():
-            deployment.wake()
+        for deployment in list(self._deployments.values()):
+            deployment.roll()
         self._host.changed(self.key)
 
     def _move_traffic(self) -> None:

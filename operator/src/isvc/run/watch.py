@@ -76,35 +76,23 @@ async def watch(cluster: LocalCluster, inputs: WatchedFiles, output: Output) -> 
     Services that cannot be read or run keep their pods.
     """
     given = [Root(path) for path in inputs.files]
-    wanted: set[Root] = set()
-    changes: asyncio.Queue[Path] = asyncio.Queue()
-    for file in inputs.files:
-        if file.exists() and file.stat().st_mtime > inputs.read_at:
-            changes.put_nowait(file.resolve())
     async with asyncio.TaskGroup() as tasks:
-        watching: dict[bool, tuple[set[Path], asyncio.Task[None]]] = {}
+        watcher, used = _Watcher(tasks, output), _used(cluster)
+        watcher.follow(given, *used.values())
+        await asyncio.sleep(0)  # they are watched now; what has changed before that is looked for
+        for file in inputs.files:
+            if file.exists() and file.stat().st_mtime > inputs.read_at:
+                watcher.changes.put_nowait(file.absolute())
         while True:
+            if changed := await _settled(watcher.changes):
+                try:
+                    await _apply(cluster, inputs, output, changed, used)
+                except OperatorError as error:
+                    output.say(f"the services run on as they are: {error}")
+                except Exception as error:  # noqa: BLE001 - whatever is wrong with an edit, the services serve on
+                    output.say(f"the services run on as they are; this was not foreseen: {one_line(repr(error))}")
             used = _used(cluster)
-            wanted.clear()
-            wanted.update(given, *used.values())
-            folders = {folder for root in wanted for folder in root.folders()}
-            for recursive in (False, True):
-                paths = {path for path, whole in folders if whole is recursive}
-                before, task = watching.get(recursive, (set(), None))
-                if paths != before:
-                    again = _watch(paths, wanted, changes, output, recursive=recursive)
-                    watching[recursive] = paths, tasks.create_task(again)
-                    if task:
-                        task.cancel()
-            changed = await _settled(changes)
-            if not changed:
-                continue
-            try:
-                await _apply(cluster, inputs, output, changed, used)
-            except OperatorError as error:
-                output.say(f"the services run on as they are: {error}")
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with an edit, the services serve on
-                output.say(f"the services run on as they are; this was not foreseen: {one_line(repr(error))}")
+            watcher.follow(given, *used.values())
 
 
 def _used(cluster: LocalCluster) -> _Used:
@@ -115,20 +103,42 @@ def _used(cluster: LocalCluster) -> _Used:
     }
 
 
-async def _watch(
-    paths: Iterable[Path], wanted: Iterable[Root], changes: asyncio.Queue[Path], output: Output, *, recursive: bool
-) -> None:
-    from watchfiles import Change, awatch  # here, because it is in another extra than the commands that check files
+class _Watcher:
+    """Puts the files of some roots that change into ``changes``."""
 
-    def is_wanted(_: Change, path: str) -> bool:
-        return any(root.name(Path(path)) for root in wanted)
+    def __init__(self, tasks: asyncio.TaskGroup, output: Output) -> None:
+        self.changes: asyncio.Queue[Path] = asyncio.Queue()
+        self._tasks = tasks
+        self._output = output
+        self._roots: set[Root] = set()
+        self._watched: dict[bool, tuple[set[Path], asyncio.Task[None]]] = {}
 
-    try:
-        async for found in awatch(*paths, watch_filter=is_wanted, recursive=recursive, ignore_permission_denied=True):
-            for _, path in found:
-                changes.put_nowait(Path(path))
-    except (OSError, RuntimeError) as error:  # there are too many of them, or one has just gone
-        output.say(f"changes of some files are not seen: {one_line(str(error))}")
+    def follow(self, *roots: Iterable[Root]) -> None:
+        """Watch the folders of these roots and no others, by one task with all that is in them and by one without."""
+        self._roots = {root for group in roots for root in group}
+        folders = {folder for root in self._roots for folder in root.folders()}
+        for recursive in (False, True):
+            paths = {path for path, whole in folders if whole is recursive}
+            before, task = self._watched.get(recursive, (set(), None))
+            if paths != before:
+                self._watched[recursive] = paths, self._tasks.create_task(self._watch(paths, recursive=recursive))
+                if task:
+                    task.cancel()
+
+    async def _watch(self, paths: Iterable[Path], *, recursive: bool) -> None:
+        from watchfiles import awatch  # here, because it is in another extra than the commands that check files
+
+        try:
+            async for found in awatch(
+                *paths,
+                watch_filter=lambda _, path: any(root.name(Path(path)) for root in self._roots),
+                recursive=recursive,
+                ignore_permission_denied=True,
+            ):
+                for _, path in found:
+                    self.changes.put_nowait(Path(path))
+        except (OSError, RuntimeError) as error:  # there are too many of them, or one has just gone
+            self._output.say(f"changes of some files are not seen: {one_line(str(error))}")
 
 
 async def _settled(changes: asyncio.Queue[Path]) -> set[Path]:
