@@ -19,13 +19,13 @@ import aiohttp
 from isvc.extras import advice, missing_for
 from isvc.run.children import Rendered
 from isvc.run.clock import now
-from isvc.run.container import LOOPBACK, program_of_ours
+from isvc.run.container import LOOPBACK, Machine, program_of_ours
 from isvc.run.deployment import LocalDeployment
 from isvc.run.endpoints import Endpoints
 from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.ingress import service_port
 from isvc.run.kubelet import LocalPod, PodListener
-from isvc.run.pod import Machine, Pod, plan_pod
+from isvc.run.pod import Pod, plan_pod
 from isvc.run.processes import Group
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
 from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored

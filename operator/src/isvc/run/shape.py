@@ -28,17 +28,8 @@ def is_key(key: object) -> bool:
 
 def pod_spec(value: Any, name: str) -> Any:
     """Return the spec of a pod; raises UnusableInput that begins with ``name`` and names the field."""
-    return _checked(_POD_VALIDATOR, value, name)
-
-
-def container(value: Any, name: str) -> Any:
-    """Return a container of a pod; raises UnusableInput that begins with ``name`` and names the field."""
-    return _checked(_CONTAINER_VALIDATOR, value, name)
-
-
-def _checked(validator: SchemaValidator, value: Any, name: str) -> Any:
     try:
-        return validator.validate_python(without_nulls(value))
+        return _POD.validate_python(without_nulls(value))
     except ValidationError as errors:
         error = errors.errors(include_url=False)[0]
     where = f"{name}: {path_of(error['loc'])}"
@@ -126,7 +117,7 @@ _VOLUME: Final = _fields(
     configMap=_fields({"name": _OBJECT_NAME}),
     image=_fields({"reference": _TEXT}),
 )
-_POD_VALIDATOR: Final = SchemaValidator(
+_POD: Final = SchemaValidator(
     _fields(
         {"containers": cs.list_schema(_CONTAINER, min_length=1)},
         initContainers=cs.list_schema(_CONTAINER),
@@ -134,4 +125,3 @@ _POD_VALIDATOR: Final = SchemaValidator(
         terminationGracePeriodSeconds=_whole(0),
     )
 )
-_CONTAINER_VALIDATOR: Final = SchemaValidator(_CONTAINER)
