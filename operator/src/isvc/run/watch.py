@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from watchfiles import awatch
+
 from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster
 from isvc.run.container import Process
@@ -126,8 +128,6 @@ class _Watcher:
                     task.cancel()
 
     async def _watch(self, paths: Iterable[Path], *, recursive: bool) -> None:
-        from watchfiles import awatch  # here, because it is in another extra than the commands that check files
-
         try:
             async for found in awatch(
                 *paths,
