@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from isvc.run.container import Process
 from isvc.run.pod import Pod
-from isvc.run.watch import Root, roots_of
+from isvc.run.watch import FileWatcher, Root, roots_of
+from tests.support.local_services import Silent
 
 
 def pod(folder: Path, *commands: tuple[str, ...], init: tuple[str, ...] = (), **links: Path) -> Pod:
@@ -59,3 +61,36 @@ def test_a_folder_is_watched_with_all_that_is_in_it_and_where_it_is(tmp_path: Pa
     assert root.name(tmp_path / "v1/__pycache__/a.pyc") is None
     assert root.name(tmp_path / "v2") is None
     assert set(Root(tmp_path / "absent.yaml").folders()) == {(tmp_path, False)}
+
+
+async def test_what_a_link_leads_to_is_watched_also_after_it_leads_elsewhere(tmp_path: Path) -> None:
+    for name in ("v1", "v2"):
+        (tmp_path / name).mkdir()
+    claim = tmp_path / "claim"
+    claim.mkdir()
+    (claim / "current").symlink_to(tmp_path / "v1")
+    (claim / "itself").symlink_to(claim)
+    changed: list[Path] = []
+
+    async def change() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            watcher = FileWatcher(tasks, Silent())
+            watcher.follow([Root(claim)])
+            await asyncio.sleep(0)
+            (tmp_path / "v1/weights").touch()
+            changed.append(await watcher.changes.get())
+            (claim / "next").symlink_to(tmp_path / "v2")
+            (claim / "next").replace(claim / "current")
+            while changed[-1] != claim / "current":
+                changed.append(await watcher.changes.get())
+            watcher.follow([Root(claim)], again=True)
+            await asyncio.sleep(0)
+            (tmp_path / "v2/other").touch()
+            while changed[-1] != claim / "current/other":
+                changed.append(await watcher.changes.get())
+            raise asyncio.CancelledError
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(change(), return_exceptions=True)
+
+    assert (changed[0], changed[-1]) == (claim / "current/weights", claim / "current/other")

@@ -79,7 +79,7 @@ async def watch(cluster: LocalCluster, inputs: WatchedFiles, output: Output) -> 
     """
     given = [Root(path) for path in inputs.files]
     async with asyncio.TaskGroup() as tasks:
-        watcher, used = _Watcher(tasks, output), _used(cluster)
+        watcher, used = FileWatcher(tasks, output), _used(cluster)
         watcher.follow(given, *used.values())
         await asyncio.sleep(0)  # they are watched now; what has changed before that is looked for
         for file in inputs.files:
@@ -94,7 +94,7 @@ async def watch(cluster: LocalCluster, inputs: WatchedFiles, output: Output) -> 
                 except Exception as error:  # noqa: BLE001 - whatever is wrong with an edit, the services serve on
                     output.say(f"the services run on as they are; this was not foreseen: {one_line(repr(error))}")
             used = _used(cluster)
-            watcher.follow(given, *used.values())
+            watcher.follow(given, *used.values(), again=any(path.is_symlink() for path in changed))
 
 
 def _used(cluster: LocalCluster) -> _Used:
@@ -105,7 +105,7 @@ def _used(cluster: LocalCluster) -> _Used:
     }
 
 
-class _Watcher:
+class FileWatcher:
     """Puts the files of some roots that change into ``changes``."""
 
     def __init__(self, tasks: asyncio.TaskGroup, output: Output) -> None:
@@ -115,14 +115,17 @@ class _Watcher:
         self._roots: set[Root] = set()
         self._watched: dict[bool, tuple[set[Path], asyncio.Task[None]]] = {}
 
-    def follow(self, *roots: Iterable[Root]) -> None:
-        """Watch the folders of these roots and no others, by one task with all that is in them and by one without."""
+    def follow(self, *roots: Iterable[Root], again: bool = False) -> None:
+        """Watch the folders of these roots and no others, by one task with all that is in them and by one without.
+
+        ``again``: links may lead to other folders than before.
+        """
         self._roots = {root for group in roots for root in group}
         folders = {folder for root in self._roots for folder in root.folders()}
         for recursive in (False, True):
             paths = {path for path, whole in folders if whole is recursive}
             before, task = self._watched.get(recursive, (set(), None))
-            if paths != before:
+            if again or paths != before:
                 self._watched[recursive] = paths, self._tasks.create_task(self._watch(paths, recursive=recursive))
                 if task:
                     task.cancel()
