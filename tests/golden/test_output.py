@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc.bench.plan import Responses
+from isvc.bench.load import Responses
 from isvc.commands import main
 from isvc.commands.cluster import ClusterFlags
 from isvc.migrate import changeover
