@@ -15,6 +15,8 @@ HTTP_PORT ?= 8080
 # half of their time. The slowest ones come first. Those on the cluster are one fewer, as its pods compute as well.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+QUICK    := tests/unit tests/golden tests/contract tests/hostile/limits tests/conformance/test_recordings.py \
+	tests/conformance/test_settings_table.py tests/conformance/test_table.py
 CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 # Tests import the same modules in hundreds of processes, which would compile them again each time.
@@ -49,23 +51,22 @@ fmt: setup ## Format the code
 lint: setup ## Check formatting, lint, types and layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
-quick: lint ## Run lint, and every test that starts no process and imports no torch: a minute
-	@$(BIN)/pytest --quick --numprocesses=$(PROCESSORS) --maxprocesses=4 $$($(BIN)/python -m tests.support.quick) $(ARGS)
+quick: lint ## Run lint, and the tests that start no process: a minute
+	@$(BIN)/pytest -m "not process" --numprocesses=$(PROCESSORS) --maxprocesses=4 $(QUICK) $(ARGS)
 
-# What tests start is built before: a test may not take so long. Without Go, those that want it fail, and say why.
-test: setup ## Run unit, golden, contract, integration and conformance tests (with a real API server and TorchServe)
-	@bash tests/cluster/stores > /dev/null || true
-	@bash tests/cluster/program kube-controller-manager > /dev/null || true
-	@bash tests/cluster/program prometheus > /dev/null || true
-	@bash tests/cluster/program helm > /dev/null || true
-	@bash tests/browser/chromium > /dev/null || true
+test: setup ## Run all tests that need no cluster and no program but an API server (etcd and kube-apiserver) and TorchServe
 	@KUBEBUILDER_ASSETS="$$(bash tests/cluster/assets)" $(BIN)/pytest --numprocesses=$$(($(PROCESSORS) + 2)) $(PARALLEL) --durations=10 $(ARGS)
 
 recordings: setup ## Record TorchServe's responses again; show and write the differences (ARGS=--check only shows them)
 	@$(BIN)/python -m tests.conformance record $(ARGS)
 
-e2e: setup cluster-up images deploy ## Run the end-to-end tests on the cluster of cluster-up
-	@KUBECONFIG=$(CLUSTER)/kubeconfig KUBECTL="$$(bash tests/cluster/assets)/kubectl" $(BIN)/pytest tests/e2e --numprocesses=$$(($(PROCESSORS) + 1)) $(PARALLEL) --durations=10 $(ARGS)
+# What these tests start is built before them: a test may not take so long.
+e2e: setup cluster-up images deploy ## Run the tests that need a cluster, object stores, Prometheus, Helm or a browser; builds what is missing
+	@bash tests/cluster/stores > /dev/null
+	@for name in kube-controller-manager prometheus helm; do bash tests/cluster/program $$name > /dev/null; done
+	@bash tests/e2e/browser/chromium > /dev/null
+	@assets="$$(bash tests/cluster/assets)"; KUBECONFIG=$(CLUSTER)/kubeconfig KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" \
+		$(BIN)/pytest tests/e2e --numprocesses=$$(($(PROCESSORS) + 1)) $(PARALLEL) --durations=10 $(ARGS)
 
 bench: setup ## Run the benchmarks (ARGS names suites); print the tables and write docs/benchmarks/*.json
 	@assets="$$(bash tests/cluster/assets)"; KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" $(BIN)/python -m tests.bench $(ARGS)

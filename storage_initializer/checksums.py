@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from zlib import crc32
 
 from storage_initializer.sources import Checksum
 
 _BUFFER_BYTES = 1 << 20
-# The supported algorithms, the fastest first.
-ALGORITHMS = ("crc32c", "crc32", "sha256", "sha1", "md5")
+_CRC32 = "crc32"
 # Git's own: SHA-1 of a header with the size, and the content. The size follows the name.
 _GIT_BLOB = "git-blob-"
 
 
 class Sum:
-    """The checksum of a stream of bytes."""
+    """The checksum of a stream of bytes: CRC-32, one of ``hashlib``'s, or Git's."""
 
     def __init__(self, algorithm: str) -> None:
         self._algorithm = algorithm
         self._crc = 0
-        self._digest = None if algorithm in _CRCS else _digest(algorithm)
+        self._digest = None if algorithm == _CRC32 else _digest(algorithm)
 
     def add(self, chunk: memoryview) -> None:
         if self._digest:
             self._digest.update(chunk)
         else:
-            self._crc = _CRCS[self._algorithm](chunk, self._crc)
+            self._crc = crc32(chunk, self._crc)
 
     def checksum(self) -> Checksum:
         return Checksum(self._algorithm, self._digest.hexdigest() if self._digest else f"{self._crc:08x}")
@@ -53,12 +51,3 @@ def _digest(algorithm: str) -> hashlib._Hash:
         return hashlib.new(algorithm, usedforsecurity=False)
     size = algorithm.removeprefix(_GIT_BLOB)
     return hashlib.new("sha1", f"blob {size}\0".encode(), usedforsecurity=False)
-
-
-def _crc32c(chunk: memoryview, value: int) -> int:
-    import google_crc32c  # by the processor's own instruction; the standard library has none
-
-    return int(google_crc32c.extend(value, bytes(chunk)))
-
-
-_CRCS: Mapping[str, Callable[[memoryview, int], int]] = {"crc32": crc32, "crc32c": _crc32c}

@@ -8,7 +8,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def run(plan: Plan) -> list[str]:
     What is wrong with one of them without a request is found before the first is staged.
     """
     with ExitStack() as opened:
-        sources = [_open(transfer, plan, opened) for transfer in plan.transfers]
+        sources = [_open(transfer, plan) for transfer in plan.transfers]
         staged = []
         for transfer, source, place in zip(plan.transfers, sources, _places(plan), strict=True):
             with _naming(transfer):
@@ -77,9 +77,9 @@ def _move_into_place(plan: Plan, staged: Sequence[StagedSource]) -> None:
         undo.pop_all()
 
 
-def _open(transfer: Transfer, plan: Plan, opened: ExitStack) -> Source:
+def _open(transfer: Transfer, plan: Plan) -> Source:
     with _naming(transfer):
-        return opened.enter_context(closing(open_source(transfer, plan)))
+        return open_source(transfer, plan)
 
 
 def _places(plan: Plan) -> list[StagedDestination]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock, Thread
+from time import monotonic
 
 from model_archive.text import format_size
 from storage_initializer.checksums import Sum, checksum_of
@@ -27,8 +28,10 @@ _BUFFER_BYTES = 1 << 20
 _WORKERS = 8
 # Fast, and against accidents only.
 _READ_BACK = "crc32"
-# How long a stopped worker may take to end: closing wakes it from a read, not from a connect.
+# How long stopped workers may take to end. A read is not interrupted, and ends by its timeout or with the process.
 _GRACE_S = 2.0
+# How soon the error of one worker is noticed while another one waits for its server.
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,13 @@ class _Download:
             worker.start()
         try:
             for worker in workers:
-                worker.join()
+                while worker.is_alive() and not self._stop.is_set():
+                    worker.join(_POLL_S)
         finally:
-            if not self._stop.is_set() and any(worker.is_alive() for worker in workers):
-                self._halt()
+            self._stop.set()
+            end = monotonic() + _GRACE_S
             for worker in workers:
-                worker.join(_GRACE_S)
+                worker.join(max(0.0, end - monotonic()))
         if self._errors:
             raise self._errors[0]
 
@@ -109,16 +113,8 @@ class _Download:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
             with self._lock:
-                # Errors of the other workers are consequences of being stopped.
-                first = not self._stop.is_set()
-                if first:
-                    self._errors.append(error)
-            if first:
-                self._halt()
-
-    def _halt(self) -> None:
-        self._stop.set()
-        self._source.close()
+                self._errors.append(error)
+            self._stop.set()
 
     def _next_part(self) -> Part | None:
         with self._lock:

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -62,7 +61,8 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         transfer = plan.transfers[0]
         shown = transfer.source.shown
         retry = Retry(plan.policy.attempts, random.random, time.sleep)
-        with closing(open_source(transfer, plan)) as source, tempfile.TemporaryDirectory() as scratch:
+        source = open_source(transfer, plan)
+        with tempfile.TemporaryDirectory() as scratch:
             listed = plan.selection.of(retry.run(source.list_files))
             document = Inspection(source, retry, Path(scratch)).document(listed)
     except InitializerError as error:

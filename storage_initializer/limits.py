@@ -22,25 +22,21 @@ MIN_RATE = 1 << 10
 """Bytes a second; what is slower counts as no response."""
 MAX_REDIRECTS = 10
 """From one address to another, for one request."""
-MAX_HEADER_LINE = 64 << 10
-"""Bytes of one header of a response."""
-MAX_HEADERS = 100
-"""Headers of one response."""
-MAX_INTERIM_ANSWERS = 10
-"""Responses ``100 Continue`` before the final one."""
 MAX_RESPONSE = 16 << 20
-"""Bytes of a response that is no file: a page of a listing, a token."""
+"""Bytes of a response that is no file, such as a token."""
 MAX_FILES = 250_000
 """Files of one source."""
 MAX_DEPTH = 100
 """Folders that lie in one another, of a claim or a folder."""
-MAX_PAGES = 10_000
-"""Pages of one listing."""
+MAX_LISTING_S = 600.0
+"""Seconds for the listing of a bucket."""
+MAX_REQUEST_S = 3600.0
+"""Seconds for one response of an object store: a page of a listing, or a part of an object."""
 MAX_UNSIZED = 64 << 30
 """Bytes of a file whose server does not report its length."""
 MAX_MD5 = 64 << 20
-"""Bytes of an object whose etag is compared as an MD5, which runs at the speed of a slow network. A larger one has been
-uploaded in parts, as a rule, and its etag is none."""
+"""Bytes of an object whose etag is compared as an MD5, where there is no TLS. A larger one has been uploaded in parts,
+as a rule, and its etag is none."""
 
 # --- archives, beside those of ``model_archive.limits``
 

@@ -92,9 +92,3 @@ class Source(Protocol):
 
     def checksum(self, file: SourceFile) -> Checksum | None:
         """Return the whole file's checksum where the source reports one. Called once the file has arrived."""
-
-    def close(self) -> None:
-        """Make reads in other threads, and all later ones, fail at once."""
-
-    def reopen(self) -> None:
-        """Allow reads again, after ``close``."""

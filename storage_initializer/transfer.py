@@ -97,8 +97,6 @@ def stage(
         if cache and cache.provide(source.identity, files, fetch, target=new):
             progress.reuse_rest()
         else:
-            # A failed download into the cache has closed the source.
-            source.reopen()
             progress.begin_anew()
             _make_room(place.destination, files, _size_of(staging / _ARRIVING))
             fetch(staging).rename(new)

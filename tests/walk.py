@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import isvc_operator
 from tests.support.builders import Manifest, a_service_body, the_shipped_runtime_body
-from tests.support.reconciling import KEY, Cluster, cluster_with
+from tests.support.reconcile_fixture import KEY, Cluster, cluster_with
 
 _PRODUCT = Path(isvc_operator.__file__).parent
 _TRANSFORMER = {"containers": [{"name": "kserve-container", "image": "registry.example/transformer:1.0"}]}

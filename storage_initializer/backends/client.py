@@ -1,27 +1,32 @@
-"""The HTTP client of all remote sources: kept connections, timeouts, TLS trust, and errors that say what to do.
-
-It is built on the standard library, for three reasons: a body is read into the caller's buffer without a copy, every
-header of a response is available (checksums, regions), and it was the fastest that was measured (docs/decisions).
-"""
+"""The HTTP client of web servers, hubs, and the services that hand out credentials: urllib3, with bounds that it lacks,
+and errors that say what to do."""
 
 from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from threading import Lock
-from typing import cast
-from urllib.parse import SplitResult, urlsplit
+from http.client import HTTPException, IncompleteRead
+from threading import Event, Lock, Timer
+from time import monotonic
+from urllib.parse import unquote, urlsplit
 
-from storage_initializer.backends.proxies import Proxies
-from storage_initializer.backends.response import StoreResponse
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError, ProxyError
+
+from storage_initializer.backends.proxies import Proxies, Proxy
 from storage_initializer.backends.trust import Trust, tls_context
-from storage_initializer.errors import CertificateError, ServerError, UnexpectedResponseError, UnreachableError
-from storage_initializer.limits import MAX_RESPONSE
+from storage_initializer.errors import (
+    CertificateError,
+    InitializerError,
+    ServerError,
+    UnexpectedResponseError,
+    UnreachableError,
+)
+from storage_initializer.limits import MAX_RESPONSE, MIN_RATE, TRICKLE_WINDOW
 from storage_initializer.plan import RequestPolicy
 
 _PARTIAL = 206
@@ -29,6 +34,7 @@ _PARTIAL = 206
 _MAY_PASS = (408, 429, 500, 502, 503, 504)
 # X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH
 _MISMATCHES = (62, 64)
+_CONNECTIONS = 8
 
 
 @dataclass(frozen=True)
@@ -42,36 +48,52 @@ class WholeResponse:
 
 @dataclass
 class OpenResponse:
-    """A long response to a request for ``url``, whose body is read as it arrives."""
+    """A long response to a request for ``url``, whose body is read as it arrives.
+
+    A server that sends less than ``MIN_RATE`` over ``window_s`` seconds of waiting counts as one that does not respond.
+    """
 
     url: str = field(repr=False)
-    status: int
-    headers: Mapping[str, str]
-    _response: StoreResponse
-    _host: str
-    _left: int | None = field(init=False)
+    window_s: float
+    _response: urllib3.BaseHTTPResponse
+    _waited_s: float = 0.0
+    _received: int = 0
 
-    def __post_init__(self) -> None:
-        self._left = self._response.length
+    @property
+    def status(self) -> int:
+        return self._response.status
 
-    def readinto(self, buffer: memoryview, /) -> int:
-        with _connection_errors(self._host):
-            count = self._response.readinto(buffer)
-        if self._left is not None:
-            self._left -= count
-            if self._left and not count:
-                raise ServerError(f"{self._host} closed the connection {self._left} bytes before the end; see its log")
-        return count
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._response.headers
 
     @property
     def chunked(self) -> bool:
         """Whether the body is sent in chunks, so that its end is marked and its length unknown."""
-        return bool(self._response.chunked)
+        return self.headers.get("Transfer-Encoding", "").lower() == "chunked"
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        begun = monotonic()
+        # Between chunks much may be sent that is no part of the body.
+        with _connection_errors(self._host), self._in_time() if self.chunked else nullcontext():
+            piece = self._response.read1(len(buffer), decode_content=False)
+            self._waited_s += monotonic() - begun
+            self._received += len(piece)
+            if self._waited_s > self.window_s:
+                if self._received < MIN_RATE * self._waited_s:
+                    raise TimeoutError
+                self._waited_s, self._received = 0.0, 0
+        buffer[: len(piece)] = piece
+        return len(piece)
 
     def read_start(self, size: int) -> bytes:
         """Return the first bytes, ``size`` at most."""
-        with _connection_errors(self._host):
-            return self._response.read(size)
+        with _connection_errors(self._host), self._in_time():
+            return self._response.read(size, decode_content=False)
+
+    def read(self) -> bytes:
+        with _connection_errors(self._host), self._in_time():
+            return self._response.read(MAX_RESPONSE, decode_content=False)
 
     def check_start(self, start: int) -> None:
         """Raise UnexpectedResponseError if a partial response is not the part that was requested."""
@@ -81,12 +103,53 @@ class OpenResponse:
                 f"{self._host} sends {sent[:40] or 'a part'} where the bytes from {start} were requested; see its log"
             )
 
-    def read(self) -> bytes:
-        with _connection_errors(self._host):
-            content = self._response.read(MAX_RESPONSE)
-        if self._left and len(content) < self._left:
-            raise ServerError(f"{self._host} closed the connection in the middle of a response; see its log")
-        return content
+    def _cut(self) -> None:
+        with suppress(OSError, RuntimeError, ValueError):
+            self._response.shutdown()
+
+    @property
+    def _host(self) -> str:
+        return urlsplit(self.url).netloc
+
+    def _in_time(self) -> AbstractContextManager[None]:
+        return _in_time(self.window_s, self._cut)
+
+
+class _BoundedConnection(HTTPConnection):
+    """A connection that is made, and whose response begins, in a bounded time."""
+
+    def connect(self) -> None:
+        try:
+            with self._in_time():
+                super().connect()
+        except TimeoutError as error:
+            if self.proxy:
+                raise ProxyError("no connection in time", error) from error
+            raise
+
+    def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
+        with self._in_time():
+            return super().getresponse()
+
+    def _in_time(self) -> AbstractContextManager[None]:
+        return _in_time(TRICKLE_WINDOW * float(self.timeout or 0), self._cut)
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            if self.sock:
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+
+class _BoundedTlsConnection(_BoundedConnection, HTTPSConnection):
+    """The same, with TLS."""
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _BoundedConnection
+
+
+class _TlsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _BoundedTlsConnection
 
 
 class Client:
@@ -97,16 +160,11 @@ class Client:
         self._trust = trust
         self._policy = policy
         self._proxies = proxies
-        self._idle: dict[tuple[str, str], list[HTTPConnection]] = {}
-        # With their sockets, as a connection that is closed after its response drops its own.
-        self._busy: dict[HTTPConnection, socket.socket] = {}
+        self._managers: dict[tuple[str, Proxy | None], urllib3.PoolManager] = {}
         self._lock = Lock()
-        self._closed = False
 
     def describe_route(self, url: str) -> str:
-        """Return the proxy to this URL, for the log; empty for a direct connection."""
-        proxy = self._proxies.proxy_for(urlsplit(url))
-        return f" (by the proxy {proxy})" if proxy else ""
+        return self._proxies.describe(url)
 
     def fetch(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, *, content: bytes | None = None
@@ -119,133 +177,107 @@ class Client:
         self, method: str, url: str, headers: Mapping[str, str], *, content: bytes | None = None
     ) -> Iterator[OpenResponse]:
         """Send a request. Statuses that may pass raise ServerError; the body need not be read to its end."""
-        parts = urlsplit(url)
-        with _connection_errors(parts.netloc):
-            connection, response = self._send(method, parts, headers, content=content)
+        host, proxy = urlsplit(url).netloc, self._proxies.proxy_for(urlsplit(url))
+        with _connection_errors(host, proxy):
+            # Who calls follows redirects (``redirects``), and ``retry`` tries again.
+            response = self._manager(urlsplit(url).scheme, proxy).request(
+                method, url, body=content, headers=headers, redirect=False, retries=False, preload_content=False
+            )
         try:
-            if response.status == 407 and (proxy := self._proxies.proxy_for(parts)):
-                raise proxy.refusal(parts.netloc)
+            if response.status == 407 and proxy:
+                raise proxy.refusal(host, "407 Proxy Authentication Required")
             if response.status in _MAY_PASS:
                 raise ServerError(
-                    f"{parts.netloc}{self.describe_route(url)} responds with {response.status} {response.reason}; "
+                    f"{host}{self.describe_route(url)} responds with {response.status} {response.reason}; "
                     "see its log, or send fewer requests"
                 )
-            yield OpenResponse(url, response.status, response.headers, response, parts.netloc)
+            yield OpenResponse(url, TRICKLE_WINDOW * self._policy.read_s, response)
         finally:
-            with self._lock:
-                del self._busy[connection]
-                keep = response.isclosed() and connection.sock is not None and not self._closed
-                if keep:
-                    self._idle.setdefault((parts.scheme, parts.netloc), []).append(connection)
-            if not keep:
-                response.close()
-                connection.close()
+            # A connection whose response is not at its end cannot be used again.
+            response.close()
+            response.release_conn()
 
-    def reopen(self) -> None:
+    def _manager(self, scheme: str, proxy: Proxy | None) -> urllib3.PoolManager:
         with self._lock:
-            self._closed = False
+            if (scheme, proxy) not in self._managers:
+                self._managers[scheme, proxy] = self._new_manager(scheme, proxy)
+            return self._managers[scheme, proxy]
 
-    def close(self) -> None:
-        """Close all connections: reads in other threads fail at once."""
-        with self._lock:
-            self._closed = True
-            for sock in self._busy.values():
-                with suppress(OSError):
-                    sock.shutdown(socket.SHUT_RDWR)
-            for idle in self._idle.values():
-                for connection in idle:
-                    connection.close()
-            self._idle.clear()
+    def _new_manager(self, scheme: str, proxy: Proxy | None) -> urllib3.PoolManager:
+        timeout = urllib3.Timeout(connect=self._policy.connect_s, read=self._policy.read_s)
+        # To read the system's certificates takes longer than a small model.
+        context = tls_context(self._trust) if scheme == "https" else None
+        manager: urllib3.PoolManager
+        if proxy:
+            login = urllib3.make_headers(proxy_basic_auth=unquote(proxy.login)) if proxy.login else None
+            manager = urllib3.ProxyManager(
+                f"http://{proxy}", proxy_headers=login, maxsize=_CONNECTIONS, timeout=timeout, ssl_context=context
+            )
+        else:
+            manager = urllib3.PoolManager(maxsize=_CONNECTIONS, timeout=timeout, ssl_context=context)
+        manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+        return manager
 
-    def _send(
-        self, method: str, url: SplitResult, headers: Mapping[str, str], *, content: bytes | None
-    ) -> tuple[HTTPConnection, StoreResponse]:
-        """Send on a kept connection, and once more on a new one if the server has just closed the kept one."""
-        target, headers = self._addressed(url, headers)
-        if kept := self._take(url):
-            with suppress(HTTPException, ConnectionError):
-                return kept, self._exchange(kept, method, target, headers=headers, content=content)
-        connection = self._connect(url)
-        return connection, self._exchange(connection, method, target, headers=headers, content=content)
 
-    def _addressed(self, url: SplitResult, headers: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-        """Return the request's target and headers. A proxy needs the whole URL, unless the connection is a tunnel."""
-        target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        proxy = self._proxies.proxy_for(url)
-        if proxy and url.scheme == "http":
-            return f"http://{url.netloc}{target}", {**headers, **proxy.headers}
-        return target, headers
+@contextmanager
+def _in_time(seconds: float, cut: Callable[[], object]) -> Iterator[None]:
+    """Raise TimeoutError where the block takes longer; ``cut`` ends what it waits for.
 
-    def _take(self, url: SplitResult) -> HTTPConnection | None:
-        with self._lock:
-            idle = self._idle.get((url.scheme, url.netloc))
-            return idle.pop() if idle else None
+    The timeout of a read does not notice a server that sends a byte now and then.
+    """
+    late = Event()
 
-    @cached_property
-    def _context(self) -> ssl.SSLContext:
-        """Created at its first use: to read the system's certificates takes longer than a small model."""
-        return tls_context(self._trust)
+    def expire() -> None:
+        late.set()
+        cut()
 
-    def _connect(self, url: SplitResult) -> HTTPConnection:
-        proxy = self._proxies.proxy_for(url)
-        host, port = (proxy.host, proxy.port) if proxy else (url.hostname or "", url.port)
-        connection = (
-            HTTPSConnection(host, port, timeout=self._policy.connect_s, context=self._context)
-            if url.scheme == "https"
-            else HTTPConnection(host, port, timeout=self._policy.connect_s)
-        )
-        connection.response_class = StoreResponse
-        if proxy and url.scheme == "https":
-            connection.set_tunnel(url.hostname or "", url.port, proxy.headers)
-        with proxy.connecting_through(url.netloc) if proxy else nullcontext(), _closed_on_error(connection):
-            connection.connect()
-        connection.sock.settimeout(self._policy.read_s)
-        return connection
-
-    def _exchange(
-        self, connection: HTTPConnection, method: str, target: str, *, headers: Mapping[str, str], content: bytes | None
-    ) -> StoreResponse:
-        with self._lock:
-            closed = self._closed
-            self._busy[connection] = connection.sock
-        try:
-            if closed:
-                raise ConnectionAbortedError("stopped")
-            connection.request(method, target, content, dict(headers))
-            return cast(StoreResponse, connection.getresponse())
-        except BaseException:
-            with self._lock:
-                del self._busy[connection]
-            connection.close()
+    timer = Timer(seconds, expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception:
+        if not late.is_set():
             raise
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise TimeoutError
 
 
 @contextmanager
-def _closed_on_error(connection: HTTPConnection) -> Iterator[None]:
-    """Close the connection where the proxy is reached, and then not the server."""
+def _connection_errors(host: str, proxy: Proxy | None = None) -> Iterator[None]:
     try:
         yield
-    except BaseException:
-        connection.close()
-        raise
+    except (HTTPError, HTTPException, OSError) as error:
+        cause = _cause_of(error)
+        if proxy and isinstance(error, ProxyError):
+            raise proxy.refusal(host, _why(cause)) from None
+        raise _explained(host, cause) from None
 
 
-@contextmanager
-def _connection_errors(host: str) -> Iterator[None]:
-    try:
-        yield
-    except ssl.SSLCertVerificationError as error:
-        raise CertificateError(_untrusted(host, error)) from None
-    except socket.gaierror as error:
-        raise UnreachableError(f"the name {host} is not known ({error.strerror}); correct the endpoint") from None
-    except TimeoutError:
-        raise UnreachableError(f"{host} does not respond in time; check whether a network policy blocks it") from None
-    except ConnectionRefusedError:
-        raise UnreachableError(f"{host} refuses connections; correct the endpoint and port, or start it") from None
-    except ssl.SSLError as error:
-        raise UnreachableError(f"{host} does not speak TLS ({error.reason}); use http:// if it is meant so") from None
-    except (OSError, HTTPException) as error:
-        raise UnreachableError(f"the connection to {host} broke ({_why(error)}); see its log") from None
+def _cause_of(error: BaseException) -> BaseException:
+    """Return the error of the standard library below one of urllib3."""
+    while inner := error.__cause__ or next((each for each in error.args if isinstance(each, BaseException)), None):
+        error = inner
+    return error
+
+
+def _explained(host: str, error: BaseException) -> InitializerError:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return CertificateError(_untrusted(host, error))
+        case socket.gaierror():
+            return UnreachableError(f"the name {host} is not known ({error.strerror}); correct the endpoint")
+        case IncompleteRead():
+            return ServerError(f"{host} closed the connection {error.expected} bytes before the end; see its log")
+        case TimeoutError():
+            return UnreachableError(f"{host} does not respond in time; check whether a network policy blocks it")
+        case ConnectionRefusedError():
+            return UnreachableError(f"{host} refuses connections; correct the endpoint and port, or start it")
+        case ssl.SSLError():
+            return UnreachableError(f"{host} does not speak TLS ({error.reason}); use http:// if it is meant so")
+    return UnreachableError(f"the connection to {host} broke ({_why(error)}); see its log")
 
 
 def _untrusted(host: str, error: ssl.SSLCertVerificationError) -> str:
@@ -258,5 +290,5 @@ def _untrusted(host: str, error: ssl.SSLCertVerificationError) -> str:
     )
 
 
-def _why(error: Exception) -> str:
+def _why(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

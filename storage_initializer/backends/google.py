@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from storage_initializer.backends.client import Client, WholeResponse
 from storage_initializer.errors import AccessDeniedError, InitializerError, UnreachableError
+
+if TYPE_CHECKING:
+    from obstore.store import GCSCredential
 
 Now = Callable[[], datetime]
 
@@ -67,41 +70,41 @@ def google_identity(environment: Mapping[str, str]) -> GoogleIdentity:
 
 
 class TokenProvider:
-    """The tokens of an identity; each is fetched again before it expires."""
+    """The tokens of an identity, as obstore asks for them. ``failure`` is why there was none at the last time."""
 
     def __init__(self, identity: GoogleIdentity, client: Client, now: Now) -> None:
+        self.failure: InitializerError | None = None
         self._identity = identity
         self._client = client
         self._now = now
         self._lock = Lock()
         self._file: Any = None
         self._email = ""
-        self._fetched: tuple[str, datetime] | None = None
+        self._fetched: GCSCredential | None = None
+        self._fetched_until = datetime.min.replace(tzinfo=UTC)
 
     def __str__(self) -> str:
         return f"service account {self._email}" if self._email else str(self._identity)
 
-    def reopen(self) -> None:
-        self._client.reopen()
+    def __call__(self) -> GCSCredential:
+        try:
+            self.failure = None
+            return self.current() or {"token": "", "expires_at": None}
+        except InitializerError as error:
+            self.failure = error
+            raise
 
-    def close(self) -> None:
-        self._client.close()
-
-    def headers(self) -> Mapping[str, str]:
+    def current(self) -> GCSCredential | None:
+        """Return the token to use now; None for an anonymous identity."""
         with self._lock:
-            token = self._token()
-        return {"Authorization": f"Bearer {token}"} if token else {}
+            match self._identity:
+                case CredentialsFile(path):
+                    return self._token_of_file(path)
+                case MetadataServer() as server:
+                    return self._token_of_node(server)
+        return None
 
-    def _token(self) -> str:
-        """Return the current token, empty for an anonymous identity."""
-        match self._identity:
-            case CredentialsFile(path):
-                return self._token_of_file(path)
-            case MetadataServer() as server:
-                return self._token_of_node(server)
-        return ""
-
-    def _token_of_file(self, path: str) -> str:
+    def _token_of_file(self, path: str) -> GCSCredential:
         from google.auth.exceptions import GoogleAuthError
 
         try:
@@ -116,25 +119,29 @@ class TokenProvider:
             raise AccessDeniedError(
                 f"no token for {self} ({' '.join(str(why).split())[:300]}); correct the secret with the JSON key"
             ) from None
-        return str(self._file.token)
+        expires = self._file.expiry
+        return {"token": str(self._file.token), "expires_at": expires and expires.replace(tzinfo=UTC)}
 
-    def _token_of_node(self, server: MetadataServer) -> str:
-        if not self._fetched or self._fetched[1] - self._now() < _MARGIN:
-            try:
-                response = self._client.fetch("GET", f"http://{server.host}{_ACCOUNT_PATH}/token", _FLAVOR)
-            except UnreachableError:
-                if server.sure:
-                    raise
-                response = None
-            # Other clouds have a server at the same address.
-            if response is None or not (server.sure or response.headers.get("Metadata-Flavor") == "Google"):
-                self._identity = AnonymousGoogle()
-                return ""
-            values = _granted(response, server)
-            email = self._client.fetch("GET", f"http://{server.host}{_ACCOUNT_PATH}/email", _FLAVOR)
-            self._email = email.body.decode() if email.status == 200 else ""
-            self._fetched = (values["access_token"], self._now() + timedelta(seconds=values["expires_in"]))
-        return self._fetched[0]
+    def _token_of_node(self, server: MetadataServer) -> GCSCredential | None:
+        if self._fetched and self._fetched_until - self._now() > _MARGIN:
+            return self._fetched
+        try:
+            response = self._client.fetch("GET", f"http://{server.host}{_ACCOUNT_PATH}/token", _FLAVOR)
+        except UnreachableError:
+            if server.sure:
+                raise
+            response = None
+        # Other clouds have a server at the same address.
+        if response is None or not (server.sure or response.headers.get("Metadata-Flavor") == "Google"):
+            self._identity = AnonymousGoogle()
+            return None
+        values = _granted(response, server)
+        email = self._client.fetch("GET", f"http://{server.host}{_ACCOUNT_PATH}/email", _FLAVOR)
+        self._email = email.body.decode() if email.status == 200 else ""
+        self._identity = replace(server, sure=True)
+        self._fetched_until = self._now() + timedelta(seconds=values["expires_in"])
+        self._fetched = {"token": values["access_token"], "expires_at": self._fetched_until}
+        return self._fetched
 
 
 def _granted(response: WholeResponse, identity: GoogleIdentity) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
 from storage_initializer.backends.client import Client, OpenResponse
-from storage_initializer.backends.objects import Listed, choose_files
+from storage_initializer.backends.objects import Listed, files_below
 from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.redirects import following, origin_of, split
 from storage_initializer.backends.trust import Trust, trust_of
@@ -113,7 +113,7 @@ class HubSource:
             files = [_listed(sibling) for sibling in self._info.siblings or ()]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._malformed(error) from None
-        chosen = choose_files("", lambda _: iter(files))
+        chosen = files_below("", files)
         if not chosen:
             raise EmptySourceError("there are no files in it; upload the model first")
         self._names = {file.path: name for name, file in chosen}
@@ -131,12 +131,6 @@ class HubSource:
 
     def checksum(self, file: SourceFile) -> Checksum | None:
         return file.checksum
-
-    def reopen(self) -> None:
-        self._client.reopen()
-
-    def close(self) -> None:
-        self._client.close()
 
     @contextmanager
     def _get(self, file: SourceFile, headers: Mapping[str, str]) -> Iterator[OpenResponse]:
@@ -255,7 +249,7 @@ def _client_factory(client: Client, own: Mapping[str, str]) -> Callable[[], http
     class Transport(httpx2.BaseTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
             with following(client, str(request.url), _AGENT, own=own) as body:
-                headers = {name: value for name, value in body.headers.items() if name.startswith("x-error-")}
+                headers = {name: value for name, value in body.headers.items() if name.lower().startswith("x-error-")}
                 return httpx2.Response(body.status, headers=headers, content=body.read(), request=request)
 
     return lambda: httpx2.Client(transport=Transport())

@@ -150,12 +150,6 @@ class HttpSource:
         """A web server reports none."""
         return file.checksum
 
-    def reopen(self) -> None:
-        self._client.reopen()
-
-    def close(self) -> None:
-        self._client.close()
-
     def _request(self, headers: Mapping[str, str]) -> AbstractContextManager[OpenResponse]:
         return following(self._client, self._access.url, headers, own=self._access.headers)
 

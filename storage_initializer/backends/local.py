@@ -87,12 +87,6 @@ class LocalSource:
     def checksum(self, file: SourceFile) -> None:
         """Return None: a file system has no checksums. Copies are read back instead."""
 
-    def reopen(self) -> None:
-        """Do nothing: there is nothing to close."""
-
-    def close(self) -> None:
-        """Do nothing: a read from a disk cannot be interrupted."""
-
     def _list(self, path: Path, ancestors: frozenset[Path]) -> Iterator[SourceFile]:
         real = self._real_path(path)
         with _reading(path):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from storage_initializer.errors import InitializerError, UnsafeSourceError
+from storage_initializer.errors import AccessDeniedError, InitializerError, UnsafeSourceError
 from storage_initializer.sources import Checksum, SourceFile, bounded, check_length
 from storage_initializer.suggest import suggestion
 
@@ -27,33 +27,41 @@ class Listed:
         return not self.size and not self.streamed
 
 
-def choose_files(path: str, list_objects: Callable[[str], Iterator[Listed]]) -> list[tuple[str, SourceFile]]:
+def choose_files(
+    path: str, list_folder: Callable[[str], Iterable[Listed]], find: Callable[[str], Listed | None]
+) -> list[tuple[str, SourceFile]]:
     """Return the object of exactly this name, or else all below it as a folder: ``model`` never means ``model-hf/…``.
 
-    ``list_objects`` yields the objects with a prefix, in the order of their names: the shortest comes first.
+    ``list_folder`` returns the objects below a folder, ``find`` the object of a name.
     """
-    folder = path if not path or path.endswith("/") else f"{path}/"
-    exact = []
-    if folder != path and (listed := next(list_objects(path), None)) and listed.key == path:
-        exact = [(path, replace(_file(PurePosixPath(path).name, listed), exact=True))]
-        if not listed.may_be_marker:
-            return exact
-    # A key that ends in a slash is a marker in any case.
-    objects = [listed for listed in bounded(list_objects(folder)) if not listed.key.endswith("/")]
-    return _files(objects, folder) or exact
+    below = files_below(path.rstrip("/"), list_folder(path))
+    if not path or path.endswith("/"):
+        return below
+    try:
+        found = find(path)
+    except AccessDeniedError:
+        # Who may read a folder's objects need not be allowed to read one of its name.
+        if not below:
+            raise
+        return below
+    if found is None or (below and found.may_be_marker):
+        return below
+    return [(path, replace(_file(PurePosixPath(path).name, found), exact=True))]
 
 
-def _files(objects: Sequence[Listed], prefix: str) -> list[tuple[str, SourceFile]]:
-    """Return the files of a folder, with their keys."""
-    names = [listed.key.removeprefix(prefix) for listed in objects]
+def files_below(folder: str, objects: Iterable[Listed]) -> list[tuple[str, SourceFile]]:
+    """Return the files of a folder, with their keys. The object of the folder's own name is none of them."""
+    prefix = f"{folder}/" if folder else ""
+    listed = [each for each in bounded(objects) if each.key != folder]
+    names = [each.key.removeprefix(prefix) for each in listed]
     folders = _folders(names)
     files = []
-    for name, listed in zip(names, objects, strict=True):
-        file = _file(name, listed)
+    for name, each in zip(names, listed, strict=True):
+        file = _file(name, each)
         if name not in folders:
-            files.append((listed.key, file))
-        elif not listed.may_be_marker:
-            raise UnsafeSourceError(f"the object {listed.key!r} has the name of a folder of others; rename it")
+            files.append((each.key, file))
+        elif not each.may_be_marker:
+            raise UnsafeSourceError(f"the object {each.key!r} has the name of a folder of others; rename it")
     return files
 
 

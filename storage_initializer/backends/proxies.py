@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from ipaddress import ip_address, ip_network
-from ssl import SSLError
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from storage_initializer.errors import AccessDeniedError, UnreachableError, UsageError
+from storage_initializer.errors import AccessDeniedError, InitializerError, UnreachableError, UsageError
 
 # What is on the node itself, which hands out credentials to those that come from there.
 _ON_THE_NODE = ("169.254.0.0/16", "fd00:ec2::/32")
@@ -20,34 +17,25 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Proxy:
-    """``headers`` have its credentials; ``variable`` is the environment variable that names it."""
+    """``variable`` is the environment variable that names it; ``login`` is USER:PASSWORD, quoted as in a URL."""
 
     host: str
     port: int
     variable: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    login: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
-    @contextmanager
-    def connecting_through(self, server: str) -> Iterator[None]:
-        try:
-            yield
-        except SSLError:
-            # The server's: the way to it is open.
-            raise
-        except (OSError, HTTPException) as error:
-            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            # The text is `http.client`'s; other responses of the proxy may pass.
-            kind = AccessDeniedError if why.startswith("Tunnel connection failed: 4") else UnreachableError
-            raise kind(self._complaint(server, why)) from None
+    @property
+    def url(self) -> str:
+        return f"http://{self.login}{self.login and '@'}{self}"
 
-    def refusal(self, server: str) -> AccessDeniedError:
-        return AccessDeniedError(self._complaint(server, "407 Proxy Authentication Required"))
-
-    def _complaint(self, server: str, why: str) -> str:
-        return (
+    def refusal(self, server: str, why: str) -> InitializerError:
+        """Return the error where the proxy does not connect to a server."""
+        # The text is `http.client`'s; other responses of the proxy may pass.
+        refused = why.startswith(("407", "Tunnel connection failed: 4"))
+        return (AccessDeniedError if refused else UnreachableError)(
             f"the proxy {self} does not connect to {server} ({why}); correct {self.variable}, or put it into NO_PROXY"
         )
 
@@ -58,11 +46,21 @@ class Proxies:
     exempt: tuple[str, ...]
 
     def proxy_for(self, url: SplitResult) -> Proxy | None:
+        """Return the proxy to this URL; None for a direct connection."""
         proxy = self.by_scheme.get(url.scheme)
         if proxy is None:
             return None
         host, port = url.hostname or "", url.port or _PORTS[url.scheme]
         return None if any(_covers(entry, host, port) for entry in (*self.exempt, *_ON_THE_NODE)) else proxy
+
+    def describe(self, url: str) -> str:
+        """Return the proxy to this URL, for the log; empty for a direct connection."""
+        proxy = self.proxy_for(urlsplit(url))
+        return f" (by the proxy {proxy})" if proxy else ""
+
+    @property
+    def no_proxy(self) -> str:
+        return ",".join((*self.exempt, *_ON_THE_NODE))
 
 
 def proxies_of(environment: Mapping[str, str]) -> Proxies:
@@ -84,9 +82,7 @@ def _proxy(url: str, variable: str) -> Proxy:
         host = None
     if not host or parts.scheme != "http":
         raise UsageError(f"{variable} names no HTTP proxy; write http://[USER:PASSWORD@]HOST:PORT")
-    user, at, _ = parts.netloc.rpartition("@")
-    basic = {"Proxy-Authorization": f"Basic {b64encode(unquote(user).encode()).decode()}"} if at else {}
-    return Proxy(host, port, variable, basic)
+    return Proxy(host, port, variable, parts.netloc.rpartition("@")[0])
 
 
 def _covers(entry: str, host: str, port: int) -> bool:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from storage_initializer.backends.aws import AwsIdentity, aws_identity, domain_of, is_true
 from storage_initializer.backends.trust import Trust, trust_of
@@ -34,17 +34,20 @@ _SPEC_NAMES = {
 
 @dataclass(frozen=True)
 class S3Access:
-    """``bucket_url`` ends without a slash; ``service`` is the host it stands on; ``note`` is for the log."""
+    """``service`` is the endpoint; a ``virtual`` bucket is in its host's name; ``note`` is for the log."""
 
-    bucket_url: str
+    bucket: str
     service: str
+    virtual: bool
     region: str
     identity: AwsIdentity
     trust: Trust
     note: str = ""
 
-    def url(self, key: str) -> str:
-        return f"{self.bucket_url}/{quote(key, safe='/~')}"
+    @property
+    def bucket_url(self) -> str:
+        scheme, _, host = self.service.partition("://")
+        return f"{scheme}://{self.bucket}.{host}" if self.virtual else f"{self.service}/{self.bucket}"
 
     def __str__(self) -> str:
         unchecked = "" if self.trust.verify else ", certificates not checked"
@@ -63,8 +66,9 @@ def s3_access(bucket: str, environment: Mapping[str, str]) -> S3Access:
         # A dot in a bucket's name is not covered by Amazon's certificates.
         virtual = accelerate or "." not in bucket
     return S3Access(
-        bucket_url=_virtual(service, bucket) if virtual else f"{service}/{bucket}",
+        bucket=bucket,
         service=service,
+        virtual=virtual,
         region=region,
         identity=aws_identity(settings, region),
         trust=trust_of(settings, verify=_verifies(settings.get("S3_VERIFY_SSL", ""))),
@@ -117,11 +121,6 @@ def _endpoint(settings: Mapping[str, str]) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"the S3 endpoint {url!r} is no URL; write https://HOST[:PORT]")
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
-
-
-def _virtual(service: str, bucket: str) -> str:
-    scheme, _, host = service.partition("://")
-    return f"{scheme}://{bucket}.{host}"
 
 
 def _verifies(text: str) -> bool:

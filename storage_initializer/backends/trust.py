@@ -28,6 +28,13 @@ class Trust:
         if self.verify and self.own and not Path(self.ca_file).is_file():
             raise _unusable(self.ca_file, "No such file or directory")
 
+    def bundle(self) -> bytes:
+        """Return the certificates of ``ca_file``; empty where there are none to read."""
+        if not self.verify or not self.ca_file:
+            return b""
+        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), self.ca_file)
+        return Path(self.ca_file).read_bytes()
+
 
 def trust_of(environment: Mapping[str, str], *, verify: bool = True) -> Trust:
     """Return the source's own bundle, else the cluster's, else the system's certificates alone. Pure."""
@@ -48,11 +55,15 @@ def tls_context(trust: Trust) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif trust.ca_file:
-        try:
-            context.load_verify_locations(trust.ca_file)
-        except OSError as error:
-            raise _unusable(trust.ca_file, error.strerror or str(error)) from None
+        _load(context, trust.ca_file)
     return context
+
+
+def _load(context: ssl.SSLContext, ca_file: str) -> None:
+    try:
+        context.load_verify_locations(ca_file)
+    except OSError as error:
+        raise _unusable(ca_file, error.strerror or str(error)) from None
 
 
 def _unusable(ca_file: str, why: str) -> CertificateError:

@@ -1,12 +1,8 @@
 """``python -m tests.bench [SUITE …]``: run suites, print their tables, write docs/benchmarks/<suite>.json.
 
-Suites: operator (a real API server), start, disruptions, upgrade, takeover and migrate (the cluster of `make
-cluster-up`), autoscaling (that cluster, after `bash tests/cluster/autoscaling`), storage (a real S3), transformer (our
-SDK beside KServe's), and those of the data plane on this machine: serving, idle, batching, streaming, latency, memory,
-serverstart, httplayer, logger; `dataplane` stands for these nine. scale and soak: many services, whose pods KWOK
-plays. clientbench: `isvc bench` beside wrk and vegeta.
-dashboard: its pages in Chromium. `before --before DIR` compares our servers with those of
-another checkout.
+Suites: operator (a real API server), start and disruptions (the cluster of `make cluster-up`), storage (a real S3),
+transformer (our SDK beside KServe's), serving (our runtimes beside other servers), health (hostile clients).
+migrate needs a cluster without the operator; scale creates many services, whose pods KWOK plays, for half an hour.
 """
 
 from __future__ import annotations
@@ -17,7 +13,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,24 +20,9 @@ from tests.bench.environments import UV
 from tests.bench.options import Options
 from tests.bench.report import QUICK_RESULTS, RESULTS, Report
 
-DATAPLANE = ("httplayer", "serverstart", "serving", "idle", "latency", "batching", "streaming", "memory", "logger")
-SUITES = (
-    "operator",
-    "start",
-    "disruptions",
-    "upgrade",
-    "takeover",
-    "autoscaling",
-    "storage",
-    "transformer",
-    *DATAPLANE,
-    "clientbench",
-    "dashboard",
-)
-BEFORE = "before"  # for which another checkout is needed
-MIGRATE = "migrate"  # for which the cluster has no operator yet
-LONG = ("scale", "soak")  # half an hour, and two hours; Go is needed once
-PLOTS = {"serving": "plot.py", "scale": "plot_scale.py", "soak": "plot_soak.py"}
+SUITES = ("operator", "start", "disruptions", "storage", "transformer", "serving", "health")
+BY_NAME_ALONE = ("migrate", "scale")
+PLOTS = {"serving": "plot.py", "scale": "plot_scale.py"}
 MATPLOTLIB = "matplotlib==3.10.8"
 
 
@@ -51,10 +31,10 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isvc-operator"
     options = Options(
-        arguments.quick, arguments.instances, cache, os.environ, before=arguments.before,
-        minutes=arguments.minutes, services=arguments.services, profile=arguments.profile,
+        arguments.quick, cache, os.environ, before=arguments.before, services=arguments.services,
+        profile=arguments.profile,
     )  # fmt: skip
-    for suite in expand(arguments.suites):
+    for suite in arguments.suites or SUITES:
         run(suite, options, QUICK_RESULTS if options.quick else RESULTS)
     return 0
 
@@ -64,22 +44,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "suites",
         nargs="*",
-        choices=[*SUITES, BEFORE, MIGRATE, *LONG, "dataplane", []],
+        choices=[*SUITES, *BY_NAME_ALONE, []],
         metavar="SUITE",
-        help="default: all",
+        help="default: all but migrate and scale",
     )
     made.add_argument("--quick", action="store_true", help="few cells, in minutes; writes to build/benchmarks instead")
-    made.add_argument("--instances", type=int, default=1_000_000, help="how many the batching suite checks")
-    made.add_argument("--before", type=Path, metavar="DIR", help="the other checkout of the suite `before`")
-    made.add_argument("--minutes", type=float, help="how long the suite `soak` lasts; default: 120")
+    made.add_argument("--before", type=Path, metavar="DIR", help="another checkout, whose operator `scale` runs, too")
     made.add_argument("--services", type=int, help="how many services the suite `scale` creates; default: 1000")
     made.add_argument("--profile", action="store_true", help="the suite `scale` only profiles the operator")
     return made
-
-
-def expand(suites: Sequence[str]) -> Sequence[str]:
-    """The suites by their own names."""
-    return [name for suite in suites or SUITES for name in (DATAPLANE if suite == "dataplane" else [suite])]
 
 
 def run(suite: str, options: Options, results: Path) -> None:

@@ -9,8 +9,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from isvc.bench.load import run
-from isvc.bench.plan import LoadPlan, target
 from tests.bench.work import Question
 
 _SCRIPT = Path(__file__).with_name("wrk.lua")
@@ -45,13 +43,3 @@ def press(port: int, question: Question, clients: int, seconds: float, cores: st
     answered = seen["requests"] - seen["failed"]
     latencies = {name: round(seen[name], 3) for name in ("p50_ms", "p90_ms", "p99_ms")}
     return Load(clients, round(answered / seen["seconds"], 1), **latencies, failed=seen["failed"])
-
-
-def pace(port: int, question: Question, rate: float, seconds: float) -> list[float]:
-    """Ask at a fixed rate, ready or not; the milliseconds from when each request was due to its answer."""
-    headers = {"Content-Type": "application/json"}
-    sent = target(f"http://127.0.0.1:{port}{question.path}", method="POST", headers=headers, body=question.body)
-    plan = LoadPlan(connections=256, seconds=seconds, requests=int(rate * seconds), rate=rate, timeout=120)
-    seen = run(sent, plan)
-    assert seen.failed == 0, (seen.statuses, seen.errors)
-    return [1000 * latency for latency in seen.latencies]

@@ -12,10 +12,8 @@ class Options:
     """``quick`` is for work in progress: few cells, a second or two each; its figures are not published."""
 
     quick: bool
-    instances: int  # that are checked for mismatches
     cache: Path  # for what is made once: virtual environments, models
     environment: Mapping[str, str]
     before: Path | None = None  # another checkout to compare with
-    minutes: float | None = None  # of the soak
     services: int | None = None  # of the suite `scale`
     profile: bool = False

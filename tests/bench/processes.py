@@ -80,10 +80,6 @@ class Server:
         """The JSON document at ``path``."""
         return json.loads(self._wait_for_200("GET", path, None))
 
-    def pss_mib(self) -> float:
-        """Memory of all processes, each shared page counted once."""
-        return float(sum(process.memory_full_info().pss for process in self.processes())) / _MIB
-
     def end(self) -> None:
         """Kill every process of it."""
         tree = self.processes()
@@ -145,14 +141,3 @@ def free_port() -> int:
     """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
-
-
-@contextlib.contextmanager
-def held_to(cores: str) -> Iterator[None]:
-    """This process itself on certain cores for the block: it is the load generator."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

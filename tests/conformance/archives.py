@@ -19,7 +19,7 @@ from model_archive import packing, writing
 from model_archive.manifest import STOCK_HANDLERS
 from model_archive.packing import ArchiveTarget, Sources, pack
 from tests.support import model_folder, wheels
-from tests.support.kept import kept
+from tests.support.build_cache import kept
 from tests.support.model_folder import write_files
 from tests.support.runtimes import OURS
 from tests.support.wheels import make_wheel

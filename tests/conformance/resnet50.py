@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.conformance.case import multipart, predictions
 from tests.conformance.pictures import png
-from tests.support.kept import sample
+from tests.support.build_cache import sample
 from tests.support.runtimes import ROOT, Request
 
 SAMPLE = ROOT / "examples/resnet50"

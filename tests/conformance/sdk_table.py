@@ -14,7 +14,7 @@ from typing import Any
 from tests.conformance.sdk import answers, servers
 from tests.conformance.sdk.case import CASES, KSERVE, OURS
 from tests.conformance.sdk.differences import ALSO, DIFFERENT, NOT_OFFERED, OTHER_PARAMETERS
-from tests.support.kept import kept
+from tests.support.build_cache import kept
 from tests.support.runtimes import ROOT
 
 PAGE = ROOT / "docs/sdk-conformance.md"

@@ -10,8 +10,8 @@ from enum import StrEnum
 
 import pytest
 
+from tests.support.build_cache import ROOT
 from tests.support.doc_blocks import blocks
-from tests.support.kept import ROOT
 
 
 class Reason(StrEnum):
@@ -23,7 +23,7 @@ class Reason(StrEnum):
     FRAGMENT = "has parts left out"
 
 
-_TRANSFORMERS = "tests/e2e/test_transformers_page.py::test_the_page_leads_from_an_empty_folder_to_a_prediction"
+_TRANSFORMERS = "tests/e2e/cluster/test_transformers_page.py::test_the_page_leads_from_an_empty_folder_to_a_prediction"
 _FIVE_MINUTES = "tests/integration/release/test_distributions.py::test_the_first_five_minutes_are_as_the_page_says"
 _PACK = "tests/unit/cli/test_pack.py::test_the_commands_of_the_page_do_what_it_says"
 _NEW_MODEL = "tests/integration/local/test_new_model.py::test_the_commands_of_a_new_models_readme_do_what_it_says"
@@ -50,8 +50,8 @@ _DOCTOR = "tests/integration/cli/test_doctor.py::test_a_cluster_without_an_insta
 _DIFF = "tests/integration/operator_core/test_diff.py::test_two_replicas_differ_as_the_page_shows"
 _LOGS = "tests/integration/cluster_view/test_page.py::test_the_lines_that_logs_shows_are_read"
 _DASHBOARD = "tests/integration/cluster_view/test_page.py::test_a_dashboard_says_where_it_is"
-_CHANGED = "tests/integration/migrate/test_changeover.py::test_services_change_over_and_back"
-_PLANNED = "tests/integration/migrate/test_changeover.py::test_the_page_plans_with_what_kubectl_renders"
+_CHANGED = "tests/e2e/migrate/test_changeover.py::test_services_change_over_and_back"
+_PLANNED = "tests/e2e/migrate/test_changeover.py::test_the_page_plans_with_what_kubectl_renders"
 _VALIDATED = "tests/unit/cli/test_validate_page.py::test_the_lines_of_the_page_are_printed"
 _KUBECTL = "tests/integration/cli/test_kubectl_blocks.py::"
 _BLOCK = _KUBECTL + "test_a_block_does_what_it_says"
@@ -126,6 +126,7 @@ RUN_BY: dict[str, str] = {
     'docs/see-inside.md: $ isvc diagnose torchserve': _SEEN,
     'docs/see-inside.md: isvc logs torchserve                            # th': _LOGS,
     'docs/storage.md: $ kubectl logs deploy/bert-predictor -c storage-init': Reason.CLUSTER,
+    'docs/storage.md: kubectl create secret generic azure --from-literal=A': _BLOCK,
     'docs/storage.md: kubectl create secret generic google --from-file=gcl': _BLOCK,
     'docs/storage.md: kubectl create secret generic hub --from-literal=HF_': _BLOCK,
     'docs/transformers.md: isvc new transformer digits': _TRANSFORMERS,

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from isvc_operator.telemetry.metrics import Metrics, Result
 from isvc_operator.telemetry.snapshot import Snapshot, WatchState
 from tests.support.monitoring import FOLDER, alerts, dashboard, dashboard_queries
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 
 METRIC = re.compile(r"\b(?:isvc_operator|process|python)_\w+")
 PAGE = (ROOT / "docs/operations.md").read_text()

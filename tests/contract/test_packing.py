@@ -23,7 +23,7 @@ from model_archive.manifest import MANIFEST
 from model_archive.packing import ArchiveTarget, Sources, pack
 from model_archive.writing import ArchiveFormat
 from tests.conformance.archives import DIRECTORIES, HANDLERS, Archive, sources_of
-from tests.support.kept import ROOT
+from tests.support.build_cache import ROOT
 from tests.support.model_folder import read_tree, write_files
 
 with warnings.catch_warnings(action="ignore"):  # a file that is left open

@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.resolve.storage.sources import SCHEMES, StorageSource
 from storage_initializer.backends.hf import HubAccess, hub_access
 from storage_initializer.backends.s3_access import S3Access, s3_access
 from storage_initializer.backends.trust import Trust
 from storage_initializer.errors import InitializerError, UnsupportedSchemeError
 from storage_initializer.plan import CachePlan, LayoutName, Plan, Transfer, make_plan
 from storage_initializer.registry import open_source
-from storage_initializer.schemes import SCHEMES as INITIALIZER_SCHEMES
-from storage_initializer.schemes import foreign_service
+from storage_initializer.schemes import SCHEMES
 from storage_initializer.uri import parse_uri
 from tests.support.builders import Manifest, a_runtime, a_service, the_children, the_shipped_runtime
 from tests.support.credentials import (
@@ -71,28 +69,6 @@ def _filled(text: str, known: Mapping[str, str]) -> str:
 def plan_of(pod: dict[str, Any]) -> Plan:
     (initializer,) = pod["initContainers"]
     return make_plan(initializer["args"], environment_of(pod))
-
-
-@pytest.mark.parametrize(
-    ("uri", "service"),
-    [
-        ("https://me.blob.core.windows.net/models/m", "Azure Blob Storage"),
-        ("HTTPS://me.DFS.core.windows.net:443/models", "Azure Blob Storage"),
-        ("https://me.file.core.windows.net/share/m", "Azure Files"),
-        ("https://me.z01.blob.storage.azure.net/models/m", "Azure Blob Storage"),
-        ("https://me.blob.core.chinacloudapi.cn/models/m", "Azure Blob Storage"),
-        ("https://me.file.core.usgovcloudapi.net/share/m", "Azure Files"),
-        ("https://git.example.com/team/model.git/", "a Git repository"),
-        ("https://git.example.com/team/model.git?ref=main", "a Git repository"),
-        ("https://git.example.com/team/model.git#main", "a Git repository"),
-        ("https://files.example.com/download?name=model.git", None),
-        ("https://example.com/model.mar", None),
-        ("s3://bucket/model.git", None),
-    ],
-)
-def test_both_know_the_services_that_are_not_read_over_https(uri: str, service: str | None) -> None:
-    assert StorageSource(uri, "/mnt/models").foreign_service == service
-    assert foreign_service(uri) == service
 
 
 @pytest.mark.parametrize(("server_type", "layout"), SERVER_TYPES.items())
@@ -178,20 +154,6 @@ def test_the_shipped_runtime_asks_for_the_layout_of_torchserve() -> None:
     children = the_children(runtime=the_shipped_runtime())
 
     assert plan_of(children["Deployment"]["spec"]["template"]["spec"]).layout is LayoutName.TORCHSERVE
-
-
-def test_the_operator_accepts_the_schemes_that_the_initializer_downloads() -> None:
-    """A new scheme is a backend, its line in `storage_initializer/schemes.py`, and its row in the operator's table."""
-    missing_in_operator = set(INITIALIZER_SCHEMES) - set(SCHEMES)
-    missing_in_initializer = set(SCHEMES) - set(INITIALIZER_SCHEMES)
-
-    assert (missing_in_operator, missing_in_initializer) == (set(), set())
-
-
-def test_a_scheme_is_remote_for_the_operator_if_the_initializer_caches_it() -> None:
-    remote = {name for name, scheme in INITIALIZER_SCHEMES.items() if scheme.is_remote}
-
-    assert {name for name, scheme in SCHEMES.items() if scheme.remote} == remote
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

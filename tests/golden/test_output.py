@@ -17,31 +17,31 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc.bench.plan import Responses
+from isvc.bench.load import Responses
 from isvc.commands import main
 from isvc.commands.cluster import ClusterFlags
 from isvc.migrate import changeover
 from isvc.migrate.session import Session, Step, StepTaken
 from isvc_operator import __version__
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended
+from tests.support.fake_source import FakeSource
 from tests.support.fakes import FakeKubeApi
 from tests.support.local_services import runtime, service, write_yaml
 from tests.support.model_folder import STORY_CONFIG, write_volume
 from tests.support.output_goldens import OutputGoldens
-from tests.support.played_source import PlayedSource
-from tests.support.related import a_related, an_event
+from tests.support.related_objects import a_related, an_event
 from tests.support.scripted_server import Visitor, scripted
 
 POD = "torchserve-predictor-1-a"
 
 
 @pytest.fixture
-def source(monkeypatch: pytest.MonkeyPatch) -> PlayedSource:
+def source(monkeypatch: pytest.MonkeyPatch) -> FakeSource:
     """The services of the namespace `models`, which commands see in place of a cluster's."""
-    played = PlayedSource(a_related(events=[an_event("Pulled", "the image is present")]))
+    played = FakeSource(a_related(events=[an_event("Pulled", "the image is present")]))
 
     @asynccontextmanager
-    async def services_of(_: ClusterFlags, **__: Any) -> AsyncIterator[tuple[PlayedSource, str]]:
+    async def services_of(_: ClusterFlags, **__: Any) -> AsyncIterator[tuple[FakeSource, str]]:
         yield played, "models"
 
     monkeypatch.setattr("isvc.commands.seen.reading.services_of", services_of)
@@ -58,13 +58,13 @@ def test_status_prints_one_service(goldens: OutputGoldens) -> None:
     goldens.check("status-name", 0, "status", "torchserve")
 
 
-def test_status_of_no_service_is_an_empty_list(goldens: OutputGoldens, source: PlayedSource) -> None:
+def test_status_of_no_service_is_an_empty_list(goldens: OutputGoldens, source: FakeSource) -> None:
     source.services.clear()
 
     goldens.check("status-none", 0, "status")
 
 
-def test_diagnose_prints_each_finding(goldens: OutputGoldens, source: PlayedSource) -> None:
+def test_diagnose_prints_each_finding(goldens: OutputGoldens, source: FakeSource) -> None:
     failed = a_pod(initializer=an_initializer(ended(5, "there is no model-store in pvc://leeway")))
     event = an_event("BackOff", "restarting failed container", type_="Warning")
     source.put(a_related(failed, deployment=a_deployment(available=0), events=[event]))
@@ -73,7 +73,7 @@ def test_diagnose_prints_each_finding(goldens: OutputGoldens, source: PlayedSour
 
 
 def test_logs_prints_an_object_in_each_line(
-    goldens: OutputGoldens, source: PlayedSource, capsys: pytest.CaptureFixture[str]
+    goldens: OutputGoldens, source: FakeSource, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source.write(POD, "storage-initializer", "copied bert-model.mar", at="2026-01-01T12:00:00.000Z")
     source.write(POD, "kserve-container", "serving", at="2026-01-01T12:00:01.000Z")

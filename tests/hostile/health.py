@@ -9,25 +9,27 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-WITHIN_S = 1.0  # what probes wait by default
+LONGEST = "longest wait for health: "
 _PAUSE_S = 0.05
+_GIVEN_UP_S = 60  # by then a server hangs
 
 
 @dataclass
 class Health:
-    """What a probe saw: the longest that it waited, in seconds, and each answer that was not 200."""
+    """What a probe saw: how often it was answered with 200, everything else, and the longest that it waited."""
 
-    longest_s: float = 0.0
+    path: str
     answers: int = 0
     bad: list[object] = field(default_factory=list)
+    longest_s: float = 0.0
 
     def ask(self, port: int) -> None:
         """On a connection of its own, as the kubelet does."""
         started = time.perf_counter()
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_GIVEN_UP_S)
         try:
             with contextlib.closing(connection):
-                connection.request("GET", "/v2/health/live")
+                connection.request("GET", self.path)
                 status = connection.getresponse().status
         except OSError as error:
             self.bad.append(error)
@@ -39,9 +41,9 @@ class Health:
 
 
 @contextlib.contextmanager
-def healthy(port: int) -> Iterator[None]:
-    """All the while health is answered in time."""
-    health, over = Health(), threading.Event()
+def healthy(port: int, path: str = "/v2/health/live") -> Iterator[None]:
+    """All the while each probe is answered with 200. Prints the longest wait, which `make bench ARGS=health` judges."""
+    health, over = Health(path), threading.Event()
 
     def watch() -> None:
         while not over.is_set():
@@ -55,5 +57,5 @@ def healthy(port: int) -> Iterator[None]:
     finally:
         over.set()
         watching.join()
+    print(f"{LONGEST}{health.longest_s:.3f} s")
     assert (health.bad, health.answers > 0) == ([], True)
-    assert health.longest_s < WITHIN_S

@@ -15,8 +15,8 @@ import pytest
 from data_plane.model_server.files import connections_within
 from tests.hostile.health import healthy
 from tests.integration.mar_runtime.serving import model_dir, told
+from tests.support.raw_client import Visitor
 from tests.support.runtimes import OURS, Runtime
-from tests.support.visitor import Visitor
 
 FILES = 300  # of the server's process
 CONNECTIONS = connections_within(FILES, 10_000)

@@ -15,8 +15,8 @@ import pytest
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from tests.hostile.health import healthy
 from tests.integration.mar_runtime.serving import model_dir, told
+from tests.support.raw_client import Visitor
 from tests.support.runtimes import OURS, Request, Runtime
-from tests.support.visitor import Visitor
 from tests.support.waiting import eventually
 
 MIB = 1024 * 1024

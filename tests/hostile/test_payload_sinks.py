@@ -15,9 +15,9 @@ from data_plane.limits import LOG_SENDERS, MAX_LOGGED_BYTES
 from data_plane.payload_logger.settings import VARIABLE
 from tests.hostile.health import healthy
 from tests.integration.mar_runtime.serving import model_dir
+from tests.support.event_sinks import floods, resets, responds
 from tests.support.runtimes import Request, Runtime
 from tests.support.scripted_server import Visitor, says, scripted
-from tests.support.sinks import floods, resets, responds
 
 MIB = 1024 * 1024
 REQUESTS = 100

@@ -21,15 +21,16 @@ from isvc_operator.limits import LOG_READ_BYTES
 from tests.integration.conftest import assets
 from tests.support.apiserver import ApiServer, Refused, install_crds, running
 from tests.support.builders import SHIPPED_RUNTIME, a_service_body
+from tests.support.fake_kubelet import fake_kubelet
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
-from tests.support.played_kubelet import played_kubelet
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 __all__ = ["assets"]  # a fixture
 
 MOST_BYTES = 400 * 1024 * 1024  # of the operator, resident
+GOOD_SERVICES = 200
 WITHIN = 120.0  # seconds
 NODE = "long-lines"
 MERGE = "application/merge-patch+json"
@@ -181,14 +182,14 @@ def ready(server: ApiServer, namespace: Namespace) -> set[str]:
     }
 
 
-def test_the_others_get_ready_beside_them(alone: ApiServer, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_the_others_get_ready_beside_them(alone: ApiServer, tmp_path: Path) -> None:
     for name in ("poison", "good"):
         alone.create_namespace(name)
     poison, others = Namespace(alone, "poison"), Namespace(alone, "good")
-    names = [f"good-{number}" for number in range(pytestconfig.getoption("--hostile-services"))]
+    names = [f"good-{number}" for number in range(GOOD_SERVICES)]
     log, port = tmp_path / "operator.log", free_port()
     with (
-        played_kubelet(alone, NODE, tmp_path / "kubelet") as asked,
+        fake_kubelet(alone, NODE, tmp_path / "kubelet") as asked,
         operator(alone, log, f"--health-port={port}"),
         Watched(port) as seen,
     ):

@@ -14,8 +14,8 @@ import pytest
 
 from tests.hostile.health import healthy
 from tests.support.ports import free_port
+from tests.support.raw_client import Visitor
 from tests.support.runtimes import ROOT
-from tests.support.visitor import Visitor
 from tests.support.waiting import eventually
 
 PROGRAM = """

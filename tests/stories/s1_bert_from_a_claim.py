@@ -7,7 +7,7 @@ knows; `-T` sends no Content-Type. HTTPS goes by the name in TLS, which `--resol
 from __future__ import annotations
 
 from tests.stories.story import EXAMPLES, Ask, Service, Story
-from tests.support.kept import sample
+from tests.support.build_cache import sample
 
 FILES = EXAMPLES / "bert"
 COOKIE = "-H 'Cookie: authservice_session=abc'"

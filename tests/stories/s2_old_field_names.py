@@ -7,7 +7,7 @@ config.properties. Pictures are base64 in `instances[].data`.
 from __future__ import annotations
 
 from tests.stories.story import EXAMPLES, Ask, Bucket, Service, Story
-from tests.support.kept import sample
+from tests.support.build_cache import sample
 
 STORY = Story(
     number="S2",

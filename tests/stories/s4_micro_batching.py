@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.stories.story import EXAMPLES, Ask, Service, Story
-from tests.support.kept import kept, sample
+from tests.support.build_cache import kept, sample
 
 FILES = EXAMPLES / "resnet50"
 LAYERS = "1,1,1,1"  # the network of the tests, which is built in less time

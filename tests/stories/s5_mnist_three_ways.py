@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.stories.story import EXAMPLES, Ask, Service, Story
-from tests.support.kept import sample
+from tests.support.build_cache import sample
 
 FILES = EXAMPLES / "mnist"
 

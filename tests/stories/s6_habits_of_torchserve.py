@@ -8,7 +8,7 @@ served. `models={…}` takes several lines in config.properties. The archives of
 from __future__ import annotations
 
 from tests.stories.story import EXAMPLES, Ask, Service, Story
-from tests.support.kept import sample
+from tests.support.build_cache import sample
 
 REGISTERED = "registered with 0 initial workers. Use scale workers API to add workers for the model."
 SCALED = "Workers scaled to 1 for model: densenet_161"

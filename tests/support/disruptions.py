@@ -88,17 +88,6 @@ class Services:
         for name in PROTOCOLS:
             self.namespace.wait_for_condition("PodsUpToDate", "False", service=name, within=_WITHIN)
 
-    def follow_the_operator(self) -> None:
-        """Let the pods of both get the operator's newest template, and wait until they are replaced."""
-        for name in PROTOCOLS:
-            self.namespace.kubectl("annotate", "inferenceservice", name, "isvc-operator.io/upgrade-policy=Auto")
-        self._wait(
-            lambda found: (
-                "isvc-operator.io/waiting-template" not in found["metadata"]["annotations"] and _settled(found)
-            ),
-            "the newest template is rolled out",
-        )
-
     def pods(self) -> list[str]:
         """The names of all pods."""
         return sorted(map(name_of, self._pods()))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.kept import ROOT
+from tests.support.build_cache import ROOT
 
 _BLOCK = re.compile(r"^ *```(?:sh|console|bash)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _PLACES = ("README.md", "docs/*.md", "docs/commands/*.md", "examples/**/README.md")

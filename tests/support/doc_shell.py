@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.apiserver import ApiServer
+from tests.support.build_cache import ROOT
 from tests.support.doc_blocks import Block, blocks
-from tests.support.kept import ROOT
 
 # Errors of servers are errors of curl, and a server may still start.
 _CURLRC = "silent\nshow-error\nfail-with-body\nretry = 120\nretry-connrefused\nretry-delay = 1\n"

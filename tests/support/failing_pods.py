@@ -6,7 +6,7 @@ from typing import Any
 
 from isvc_operator.observe.pods import PodFailure
 from tests.support.builders import a_container, a_crashed_pod, a_pod, an_initializer, ended, running, waiting
-from tests.support.related import an_event
+from tests.support.related_objects import an_event
 
 POD = "torchserve-predictor-1-a"
 AS_ROOT = "container has runAsNonRoot and image will run as root"

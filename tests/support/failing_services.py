@@ -29,7 +29,7 @@ from tests.support.builders import (
     ended,
 )
 from tests.support.failing_pods import FAILING_PODS, PODS_OF_EVENTS, unschedulable
-from tests.support.related import a_problem_of, a_related, an_event
+from tests.support.related_objects import a_problem_of, a_related, an_event
 
 GATEWAY = {"namespace": "gateways", "name": "kserve"}
 ROUTE = a_child("HTTPRoute", spec={"parentRefs": [GATEWAY]})

@@ -5,21 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 _TORCHLESS = Path(__file__).with_name("torchless")
-_TORCH_FOR_ALL = "TORCH_FOR_ALL_SERVERS"  # set by the option --torch
-
-
-def add_option(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--torch", action="store_true", help="every server has torch, also where no handler of the test uses it"
-    )
-
-
-def begin(config: pytest.Config) -> None:
-    if config.getoption("--torch"):
-        os.environ[_TORCH_FOR_ALL] = "1"
+_TORCH_FOR_ALL = "TORCH_FOR_ALL_SERVERS"  # set by `.ci/run` where the stand-in or torch has changed
 
 
 def import_path(*sources: Path, has_torch: bool) -> str:

@@ -9,7 +9,7 @@ import yaml
 
 from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
 
-FILE = Path(__file__).parents[1] / "compatibility" / "samples" / "runtimes.yaml"
+FILE = Path(__file__).parents[1] / "contract" / "samples" / "runtimes.yaml"
 # The type of a server is its runtime's name without the prefix, but for these.
 _SERVER_TYPES = {"kserve-openvino": "ovms", "kserve-huggingfaceserver-multinode": "huggingfaceserver"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.written_services import model, runtime, server_container, service
+from tests.support.sample_services import model, runtime, server_container, service
 
 Document = dict[str, Any]
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.support.kept import ROOT, kept
+from tests.support.build_cache import ROOT, kept
 
 RECORD = ROOT / "tests" / "golden" / "released.jsonl"
 

@@ -66,9 +66,3 @@ class MemorySource:
 
     def checksum(self, file: SourceFile) -> Checksum | None:
         return self._checksum
-
-    def reopen(self) -> None:
-        """Nothing is closed."""
-
-    def close(self) -> None:
-        """Nothing is open."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 
 FOLDER = ROOT / "manifests" / "monitoring"
 

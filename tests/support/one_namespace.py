@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 
 OVERLAY = ROOT / "manifests" / "overlays" / "namespaced"
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from isvc.commands import main
-from tests.support.kept import ROOT
+from tests.support.build_cache import ROOT
 
 FOLDER = ROOT / "tests" / "golden" / "output"
 _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from isvc_operator.api.components import FRAMEWORKS
-from tests.support.written_services import model, runtime, server_container, service
+from tests.support.sample_services import model, runtime, server_container, service
 
 TOO_LONG = (
     "characters are too long for the name of a service, with spec.predictor.name: at most 48 are possible, because the "

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.cluster import RealCluster
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 from tests.support.waiting import eventually
 
 HOME = "isvc-system"
@@ -43,10 +43,6 @@ class Replicas:
         """End the leader's process at once, so that it cannot release the lease; return its identity."""
         return self._signal_leader(signal.SIGKILL)
 
-    def stop_leader(self) -> str:
-        """Tell the leader's process to end; return its identity."""
-        return self._signal_leader(signal.SIGTERM)
-
     def _signal_leader(self, number: signal.Signals) -> str:
         leader = self.leader()
         (uid,) = (pod["metadata"]["uid"] for pod in self.pods() if pod["metadata"]["name"] == _pod(leader))
@@ -55,17 +51,6 @@ class Replicas:
         for process in processes:
             os.kill(process, number)
         return leader
-
-    def delete_leader(self) -> str:
-        """Delete the leader's pod, as a drain of its node does; return its identity."""
-        leader = self.leader()
-        self._kubectl("delete", "pod", _pod(leader), "--wait=false")
-        return leader
-
-    def replace(self, identity: str) -> None:
-        """Delete the pod of a leader that ended, whose restarts the kubelet would delay, and wait for another."""
-        self._kubectl("delete", "pod", _pod(identity), "--ignore-not-found", "--grace-period=1")
-        self.wait_for_two()
 
     def wait_for_two(self) -> None:
         """Wait until one replica leads and two are ready."""

@@ -12,7 +12,7 @@ _OF_RECORDINGS = {
     for what in ("batches", "decoding", "endpoints", "handlers", "load_models", "metrics")
 }
 # They replace the operator or its settings: nothing else runs on the cluster.
-_OF_THE_WHOLE_CLUSTER = {f"tests/e2e/test_{what}.py" for what in ("disruptions", "gateway_api", "installs")}
+_OF_THE_WHOLE_CLUSTER = {f"tests/e2e/cluster/test_{what}.py" for what in ("disruptions", "gateway_api", "installs")}
 # End-to-end tests in the order in which they begin; the others come after these. A worker is given another file when it
 # begins the last test of one, so two files of one long test are the first, and the fourth and the fifth are short.
 _FIRST = (
@@ -26,7 +26,7 @@ _FIRST = (
 
 
 def has_the_cluster_to_itself(file: Path) -> bool:
-    return f"tests/e2e/{file.name}" in _OF_THE_WHOLE_CLUSTER
+    return f"tests/e2e/cluster/{file.name}" in _OF_THE_WHOLE_CLUSTER
 
 
 def turn_of(file: Path) -> tuple[bool, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 
 with warnings.catch_warnings():
@@ -141,16 +140,6 @@ def save_compiled(path: Path, module: nn.Module, *examples: Tensor) -> Path:
     """An AOTInductor package; needs a C++ compiler, and half a minute."""
     with _deprecations_ignored():
         torch._inductor.aoti_compile_and_package(export(module, *examples), package_path=str(path))
-    return path
-
-
-def save_onnx(path: Path, module: nn.Module, *examples: Tensor, inputs: Sequence[str], outputs: Sequence[str]) -> Path:
-    batch = torch.export.Dim("batch", min=1)
-    with _deprecations_ignored():
-        torch.onnx.export(
-            module.eval(), examples, str(path), input_names=inputs, output_names=outputs, dynamo=True, verbose=False,
-            external_data=False, dynamic_shapes=tuple({0: batch} for _ in examples),
-        )  # fmt: skip
     return path
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.kept import sample
+from tests.support.build_cache import sample
 from tests.support.ports import free_port
 from tests.support.runtimes import ROOT
 

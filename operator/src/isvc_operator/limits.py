@@ -74,18 +74,9 @@ UNREAD_OUTPUT_BYTES: Final = 4 * 1024 * 1024  # of memory for lines of container
 KEPT_LOG_BYTES: Final = 4 * 1024 * 1024  # of memory for the last lines of one instance of a container
 KEPT_EVENTS: Final = 200  # of one service
 LOCAL_REPLICAS: Final = 8  # pods of one component
-WATCHED_FILES: Final = 10_000  # of one service, whose changes --watch sees
 PROBE_RESPONSE_BYTES: Final = 10 * 1024  # that are read of the response to a probe, as the kubelet does
 SCRAPED_BYTES: Final = 16 * 1024 * 1024  # of a server's metrics
 SENT_RESPONSE_BYTES: Final = 64 * 1024 * 1024  # of the response to a request that a page or a command sends
-
-# --- the ingress of `isvc run` --------------------------------------------------------------------------
-INGRESS_CONNECTIONS: Final = 400  # open at a time; each needs two of the 1024 file descriptors of a process
-INGRESS_IDLE_SECONDS: Final = 60.0  # for a request's head, for the next part of its body, and between two requests
-INGRESS_UNREAD_SECONDS: Final = 60.0  # for a client to read more of its response
-INGRESS_LINGER_SECONDS: Final = 2.0  # for a client to finish sending after its response
-INGRESS_HEADER_BYTES: Final = 8190  # of the request line, and of each field
-INGRESS_HEADERS: Final = 128  # fields of a request
 
 # --- the dashboard --------------------------------------------------------------------------------------
 DASHBOARD_STREAMS: Final = 128  # of events that are open at a time, those of logs included

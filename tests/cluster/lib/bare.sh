@@ -17,7 +17,6 @@ HOST_RULES=(
   "filter FORWARD -d $SERVICE_CIDR -j REJECT"
   "filter OUTPUT -d $SERVICE_CIDR -j REJECT"
 )
-AUTOSCALING_DAEMONS=(prometheus keda-adapter keda-operator metrics-server) # which `autoscaling` starts
 DAEMONS=(envoy contour coredns kube-scheduler kube-controller-manager kubelet kube-proxy kube-apiserver etcd containerd)
 
 bare_up() {
@@ -291,7 +290,7 @@ bare_down() {
     stop kube-proxy
     "$(binary kube-proxy)" --cleanup 2> /dev/null || true
   fi
-  stop "${AUTOSCALING_DAEMONS[@]}" "${DAEMONS[@]}"
+  stop "${DAEMONS[@]}"
   remove_rules 2> /dev/null
   awk -v state="$STATE/" 'index($2, state) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount
 }

@@ -18,7 +18,6 @@ binary_path() { # name
 tool_of() { # binary → the folder in ../tools that builds it
   case $1 in
     kube* ) echo kubernetes ;;
-    keda-* ) echo keda ;;
     * ) echo "$1" ;;
   esac
 }
@@ -27,14 +26,11 @@ package_of() { # binary
   case $1 in
     kube* ) echo "k8s.io/kubernetes/cmd/$1" ;;
     etcd ) echo go.etcd.io/etcd/server/v3 ;;
-    keda-* ) echo "github.com/kedacore/keda/v2/cmd/${1#keda-}" ;;
-    metrics-server ) echo sigs.k8s.io/metrics-server/cmd/metrics-server ;;
     prometheus ) echo github.com/prometheus/prometheus/cmd/prometheus ;;
     contour ) echo github.com/projectcontour/contour/cmd/contour ;;
     kserve ) echo github.com/kserve/kserve/cmd/manager ;;
     kwok ) echo sigs.k8s.io/kwok/cmd/kwok ;;
     helm ) echo helm.sh/helm/v4/cmd/helm ;;
-    vegeta ) echo github.com/tsenart/vegeta/v12 ;;
     versitygw ) echo github.com/versity/versitygw/cmd/versitygw ;;
     fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
     * ) echo . ;;
@@ -53,14 +49,11 @@ module_of() { # tool
     kubernetes ) echo k8s.io/kubernetes ;;
     etcd ) echo go.etcd.io/etcd/server/v3 ;;
     contour ) echo github.com/projectcontour/contour ;;
-    keda ) echo github.com/kedacore/keda/v2 ;;
-    metrics-server ) echo sigs.k8s.io/metrics-server ;;
     prometheus ) echo github.com/prometheus/prometheus ;;
     kserve ) echo github.com/kserve/kserve ;;
     kwok ) echo sigs.k8s.io/kwok ;;
     helm ) echo helm.sh/helm/v4 ;;
     coredns ) echo github.com/coredns/coredns ;;
-    vegeta ) echo github.com/tsenart/vegeta/v12 ;;
     versitygw ) echo github.com/versity/versitygw ;;
     fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
   esac

@@ -25,7 +25,7 @@ dockerfile_of() { # name
     dashboard ) echo operator/dashboard.Dockerfile ;;
     mnist-transformer ) echo examples/mnist_transformer/Dockerfile ;;
     mnist-transformer-kserve ) echo examples/mnist_transformer/Dockerfile.kserve ;;
-    mlserver ) echo tests/e2e/mlserver/Dockerfile ;;
+    mlserver ) echo tests/e2e/cluster/mlserver/Dockerfile ;;
     v1-server ) echo tests/bench/migration/Dockerfile ;;
   esac
 }
@@ -36,10 +36,10 @@ sources_of() { # name → the files that go into the image
     torchserve | mar ) echo pyproject.toml constraints.txt first-party.txt runtime-images/common/src "runtime-images/$1/src" ;;
     transformer ) echo constraints.txt runtime-images/common/src/data_plane transformer_sdk runtime-images/transformer ;;
     storage-initializer ) echo pyproject.toml constraints.txt runtime-images/common/src/model_archive storage_initializer ;;
-    operator ) echo pyproject.toml constraints.txt operator/src/isvc_operator ;;
+    operator ) echo pyproject.toml constraints.txt operator/src/isvc_operator storage_initializer/__init__.py storage_initializer/schemes.py ;;
     dashboard ) echo operator/src/isvc ;;
     mnist-transformer* ) echo examples/mnist_transformer ;;
-    mlserver ) echo tests/e2e/mlserver/requirements.txt ;;
+    mlserver ) echo tests/e2e/cluster/mlserver/requirements.txt ;;
     v1-server ) echo tests/bench/migration/server.py ;;
   esac
 }
@@ -47,7 +47,7 @@ sources_of() { # name → the files that go into the image
 context_of() { # name → the folder that its Dockerfile copies from
   case $1 in
     mnist-transformer* ) echo "$ROOT/examples/mnist_transformer" ;;
-    mlserver ) echo "$ROOT/tests/e2e/mlserver" ;;
+    mlserver ) echo "$ROOT/tests/e2e/cluster/mlserver" ;;
     v1-server ) echo "$ROOT/tests/bench/migration" ;;
     * ) echo "$ROOT" ;;
   esac

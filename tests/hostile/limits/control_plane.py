@@ -8,7 +8,6 @@ _SIZE = "tests/unit/api/test_size.py"
 _SERVICES = "tests/unit/operator_core/test_hostile_services.py"
 _SEEN = "tests/unit/operator_core/view/test_service.py"
 _OBJECTS = "tests/unit/operator_core/cluster/test_objects.py"
-_INGRESS = "tests/integration/local/ingress/test_bounds.py"
 
 BOUNDS: tuple[Bound, ...] = (
     Bound(
@@ -338,13 +337,6 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/local/test_stored.py::test_a_laptop_runs_at_least_one_pod_and_not_too_many",
     ),
     Bound(
-        what="`isvc run --watch`: files of one service whose changes are seen",
-        constant="isvc_operator.limits:WATCHED_FILES",
-        unit=Unit.COUNT,
-        beyond="changes of the others are not seen",
-        test="tests/unit/local/test_watch.py::test_files_beyond_the_limit_are_not_seen",
-    ),
-    Bound(
         what="`isvc run`: the body of the response to a probe",
         constant="isvc_operator.limits:PROBE_RESPONSE_BYTES",
         unit=Unit.BYTES,
@@ -364,49 +356,6 @@ BOUNDS: tuple[Bound, ...] = (
         unit=Unit.BYTES,
         beyond="an error in its place",
         test="tests/unit/local/test_caller.py::test_a_response_beyond_the_limit_is_an_error",
-    ),
-    Bound(
-        what="`isvc run`: open connections to the ingress",
-        constant="isvc_operator.limits:INGRESS_CONNECTIONS",
-        unit=Unit.COUNT,
-        beyond="the connection that has been idle for longest is closed; if none is idle, 503 with Retry-After",
-        test=f"{_INGRESS}::test_a_client_beyond_the_limit_gets_503_and_the_others_continue",
-    ),
-    Bound(
-        what="`isvc run`: time for a client to read more of its response",
-        constant="isvc_operator.limits:INGRESS_UNREAD_SECONDS",
-        unit=Unit.SECONDS,
-        beyond="the connection is closed",
-        test=f"{_INGRESS}::test_a_connection_whose_client_does_not_read_is_aborted",
-    ),
-    Bound(
-        what="`isvc run`: time for a request's head, for the next part of its body, and between two requests",
-        constant="isvc_operator.limits:INGRESS_IDLE_SECONDS",
-        unit=Unit.SECONDS,
-        beyond="408 if the body stops; else the connection is closed",
-        test=f"{_INGRESS}::test_a_body_that_stops_gets_408",
-    ),
-    Bound(
-        what="`isvc run`: time for which a client may continue to send after its response",
-        constant="isvc_operator.limits:INGRESS_LINGER_SECONDS",
-        unit=Unit.SECONDS,
-        beyond="the connection is closed",
-        test="tests/integration/local/ingress/test_bytes.py::"
-        "test_a_client_that_expects_100_continue_is_refused_before_it_sends_the_body",
-    ),
-    Bound(
-        what="`isvc run`: request line, and each header field",
-        constant="isvc_operator.limits:INGRESS_HEADER_BYTES",
-        unit=Unit.BYTES,
-        beyond="400; the connection is closed",
-        test=f"{_INGRESS}::test_a_head_beyond_the_limits_is_refused",
-    ),
-    Bound(
-        what="`isvc run`: header fields of a request",
-        constant="isvc_operator.limits:INGRESS_HEADERS",
-        unit=Unit.COUNT,
-        beyond="400; the connection is closed",
-        test=f"{_INGRESS}::test_a_head_beyond_the_limits_is_refused",
     ),
     Bound(
         what="items of each list in an object that `isvc status` or the dashboard shows",

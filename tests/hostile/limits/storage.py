@@ -7,7 +7,6 @@ from tests.hostile.limits.bound import Bound, Unit
 _LIMITS = "storage_initializer.limits"
 _HOSTILE = "tests/hostile/storage"
 _UNIT = "tests/unit/storage_initializer"
-_HEADS = f"{_HOSTILE}/test_endless_responses.py::test_an_answer_whose_head_has_no_end_is_given_up"
 
 BOUNDS = (
     Bound(
@@ -56,7 +55,7 @@ BOUNDS = (
         test=f"{_UNIT}/test_retry.py::test_what_may_pass_is_tried_again_after_longer_and_longer_waits",
     ),
     Bound(
-        what="minimum rate of a server, in bytes per second",
+        what="minimum rate of a web server or a hub, in bytes per second",
         constant=f"{_LIMITS}:MIN_RATE",
         unit=Unit.BYTES,
         beyond="the same as for a server that does not respond",
@@ -68,49 +67,35 @@ BOUNDS = (
         unit=Unit.TIMES,
         setting="`S3_READ_TIMEOUT`",
         beyond="the same as for a server that does not respond",
-        test=f"{_UNIT}/test_response.py::test_a_server_that_sends_a_byte_now_and_then_gives_no_answer",
+        test=f"{_HOSTILE}/test_endless_responses.py::test_a_server_that_trickles_counts_as_one_that_does_not_answer",
     ),
     Bound(
         what="redirects of one URL",
         constant=f"{_LIMITS}:MAX_REDIRECTS",
         unit=Unit.COUNT,
         beyond="exit code 17",
-        test="tests/integration/storage/stores/test_http.py::test_redirects_end",
+        test="tests/e2e/stores/test_http.py::test_redirects_end",
     ),
     Bound(
-        what="size of one header of a response",
-        constant=f"{_LIMITS}:MAX_HEADER_LINE",
-        unit=Unit.BYTES,
-        beyond="exit code 15",
-        test=_HEADS,
-    ),
-    Bound(
-        what="headers of a response",
-        constant=f"{_LIMITS}:MAX_HEADERS",
-        unit=Unit.COUNT,
-        beyond="exit code 15",
-        test=_HEADS,
-    ),
-    Bound(
-        what="`100 Continue` responses before the final one",
-        constant=f"{_LIMITS}:MAX_INTERIM_ANSWERS",
-        unit=Unit.COUNT,
-        beyond="exit code 17",
-        test=_HEADS,
-    ),
-    Bound(
-        what="a response that is not a file: a page of a listing, a token, an error",
+        what="a response of a web server or a hub that is not a file: a token, a commit, an error",
         constant=f"{_LIMITS}:MAX_RESPONSE",
         unit=Unit.BYTES,
         beyond="the rest is not read: exit code 17 if the beginning is not valid by itself",
-        test=f"{_HOSTILE}/test_endless_responses.py::test_a_page_of_a_listing_without_an_end_is_not_held_in_memory",
+        test=f"{_HOSTILE}/test_endless_responses.py::test_a_response_that_is_no_file_is_not_held_in_memory",
     ),
     Bound(
-        what="pages of one listing",
-        constant=f"{_LIMITS}:MAX_PAGES",
-        unit=Unit.COUNT,
+        what="time to list an object store",
+        constant=f"{_LIMITS}:MAX_LISTING_S",
+        unit=Unit.SECONDS,
         beyond="exit code 17",
         test=f"{_HOSTILE}/test_endless_responses.py::test_a_listing_without_an_end_is_given_up",
+    ),
+    Bound(
+        what="time for one response of an object store: a page of a listing, 16 MiB of an object",
+        constant=f"{_LIMITS}:MAX_REQUEST_S",
+        unit=Unit.SECONDS,
+        beyond="the same as for a server that does not respond",
+        test=f"{_UNIT}/test_store.py::test_a_client_has_the_timeouts_of_the_policy_and_one_for_each_response",
     ),
     Bound(
         what="files of a source",
@@ -134,11 +119,11 @@ BOUNDS = (
         test=f"{_HOSTILE}/test_sizes.py::test_a_file_without_a_length_and_without_an_end_is_given_up",
     ),
     Bound(
-        what="an S3 object whose etag is compared as an MD5",
+        what="an object of a store without TLS whose etag is compared as an MD5",
         constant=f"{_LIMITS}:MAX_MD5",
         unit=Unit.BYTES,
-        beyond="only the checksum that the store reports and the length are compared",
-        test=f"{_UNIT}/test_s3_checksums.py::test_the_etag_of_a_large_object_is_not_compared",
+        beyond="only the length is compared",
+        test=f"{_UNIT}/test_store.py::test_the_etag_of_a_large_object_is_not_compared",
     ),
     Bound(
         what="links in a tar that lead to one another",

@@ -30,7 +30,7 @@ from data_plane.server.grpc.open_inference import OpenInferenceServicer
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime.models.tensor_model import TensorModel
 from tests.support.fake_models import serving
-from tests.support.hooked_models import Predicting
+from tests.support.sdk_models import Predicting
 from torchserve_compat import frames
 from torchserve_compat.server.model import HandlerModel
 from transformer_sdk.kserve import InferOutput, InferRequest, InferResponse

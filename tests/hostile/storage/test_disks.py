@@ -84,7 +84,7 @@ def test_a_cache_whose_disk_fills_up_during_the_download_is_done_without(
     content = bytes(3 * MIB)
 
     def decide(request: Request) -> Answer:
-        if "list-type" not in request.target:
+        if request.method == "GET" and "list-type" not in request.target:
             (small_disk / "of another program").write_bytes(bytes(2 * MIB))
         return store(listing(("m/weights", str(len(content)))), content)(request)
 

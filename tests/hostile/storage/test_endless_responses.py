@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 
-from tests.hostile.storage.stores import MIB, ONCE, listing, s3_environment, store, visible
+from tests.hostile.storage.stores import MIB, ONCE, listing, s3_environment, visible
 from tests.integration.storage.conftest import Initialize
 from tests.support.object_stores.proxy import Endless, proxy
 
 
+@pytest.mark.parametrize("pages", [0, 5], ids=["in its first page", "after some pages"])
 def test_a_listing_without_an_end_is_given_up(
-    initialize: Initialize, models: Path, monkeypatch: pytest.MonkeyPatch
+    initialize: Initialize, models: Path, monkeypatch: pytest.MonkeyPatch, pages: int
 ) -> None:
-    monkeypatch.setattr("storage_initializer.backends.s3.MAX_PAGES", 5)
-    with proxy(None, store(listing(("m/x", "1"), more="again"))) as server:
+    monkeypatch.setattr("storage_initializer.backends.store.MAX_LISTING_S", 0.5)
+    page = Endless(b"HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", b"<Contents/>", every_s=0.1)
+    answers = itertools.chain([listing(more="again")] * pages, itertools.repeat(page))
+    with proxy(None, lambda _: next(answers)) as server:
         outcome = initialize("s3://models/m/", models, **s3_environment(server.url))
 
-    assert (outcome.exit_code, len(server.requests)) == (17, 5)
+    assert (outcome.exit_code, len(server.requests)) == (17, pages + 1)
     assert "lists without an end; see its log" in outcome.reason
 
 
-def test_a_page_of_a_listing_without_an_end_is_not_held_in_memory(
+def test_a_response_that_is_no_file_is_not_held_in_memory(
     initialize: Initialize, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("storage_initializer.backends.client.MAX_RESPONSE", MIB)
-    with proxy(None, lambda _: Endless(b"HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>", b"<Contents/>" * 1000)) as server:
-        outcome = initialize("s3://models/m", models, **s3_environment(server.url))
+    with proxy(None, lambda _: Endless(b"HTTP/1.1 200 OK\r\n\r\n", b"{}" * 1000)) as node:
+        host = node.url.removeprefix("http://")
+        outcome = initialize("gs://models/m", models, GCE_METADATA_HOST=host, **ONCE)
 
-    assert outcome.exit_code == 17
-    assert "does not respond like S3" in outcome.reason
+    assert outcome.exit_code == 7
+    assert "no token for the service account of the metadata server" in outcome.reason
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(initialize: Initialize, models: Path) -> None:

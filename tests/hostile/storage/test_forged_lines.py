@@ -20,13 +20,21 @@ def assert_nothing_is_forged(lines: list[str]) -> None:
 
 
 def test_the_name_of_an_object_forges_no_line(initialize: Initialize, models: Path) -> None:
-    key = escape("m/copied x\nforged \u202e.bin").replace("\n", "&#10;")
+    key = escape("m/copied x \u202e.bin")
     with proxy(None, store(listing((key, "1")))) as server:
         outcome = initialize("s3://models/m", models, **s3_environment(server.url))
 
     assert outcome.exit_code == 0
     assert_nothing_is_forged(outcome.log)
-    assert r"copied copied x\nforged \u202e.bin (1 B)" in outcome.log
+    assert r"copied copied x \u202e.bin (1 B)" in outcome.log
+
+
+def test_the_name_of_an_object_of_several_lines_is_refused(initialize: Initialize, models: Path) -> None:
+    with proxy(None, store(listing(("m/x&#10;forged", "1")))) as server:
+        outcome = initialize("s3://models/m", models, **s3_environment(server.url))
+
+    assert outcome.exit_code == 8
+    assert_nothing_is_forged([*outcome.log, outcome.reason])
 
 
 @pytest.mark.parametrize(

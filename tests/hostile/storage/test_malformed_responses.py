@@ -39,9 +39,14 @@ def test_a_refusal_that_is_none_is_told_as_it_is(initialize: Initialize, models:
     [b"", b"7", DEEP, b"{}", b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Token": "c", "Expiration": "soon"}',
      b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Token": "c", "Expiration": "2099-01-01T00:00:00"}'],
 )  # fmt: skip
-def test_keys_that_are_none_are_refused(initialize: Initialize, models: Path, body: bytes) -> None:
+def test_keys_that_are_none_are_refused(initialize: Initialize, models: Path, tmp_path: Path, body: bytes) -> None:
+    (tmp_path / "token").write_text("who-i-am")
     with proxy(None, lambda _: Answer(200, body)) as agent:
-        environment = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": agent.url, **ONCE}
+        environment = {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": agent.url,
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(tmp_path / "token"),
+            **ONCE,
+        }
         outcome = initialize("s3://models/m", models, AWS_ENDPOINT_URL=agent.url, **environment)
 
     assert outcome.exit_code == 17

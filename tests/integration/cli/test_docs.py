@@ -17,16 +17,16 @@ import yaml
 
 from isvc.commands import main
 from tests.support.apiserver import ApiServer
+from tests.support.build_cache import sample
 from tests.support.doc_shell import DocShell, exchanges, find, plain
 from tests.support.isvc_process import read_until, stop
-from tests.support.kept import sample
 from tests.support.local_services import write_yaml
 from tests.support.model_folder import manifest, write_mar
 from tests.support.namespace import Namespace, story_service
 from tests.support.object_stores.tls import issue
 from tests.support.ports import free_port
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = pytest.mark.process
 # What the pages name and the examples do not have.
 MODELS = ("mnist", "densenet161", "llm", "stateful")
 HANDLER = b"def handle(data, context):\n    return data and [len(data)] * len(data)\n"

@@ -31,6 +31,7 @@ def shell(apiserver: ApiServer, namespace: str, tmp_path: Path) -> DocShell:
         ("docs/first-model.md: kubectl annotate", "deleted"),
         ("docs/install.md: kubectl create rolebinding", "isvc-operator-credentials created"),
         ("docs/storage.md: kubectl create secret generic google", "serviceaccount/default patched"),
+        ("docs/storage.md: kubectl create secret generic azure", "serviceaccount/default patched"),
         ("docs/storage.md: kubectl create secret generic hub", "serviceaccount/default patched"),
         ("docs/validate.md: kubectl get isvc", ""),
     ],

@@ -16,10 +16,10 @@ import pytest
 from isvc.commands import main
 from tests.support.apiserver import ApiServer
 from tests.support.doc_shell import DocShell
+from tests.support.fake_kubelet import forwarding_kubelet
 from tests.support.isvc_process import new_sandbox, read_until
 from tests.support.local_services import runtime, service, write_yaml
 from tests.support.namespace import Namespace, story_service
-from tests.support.played_kubelet import forwarding_kubelet
 from tests.support.ports import free_port
 
 Captured = pytest.CaptureFixture[str]
@@ -195,7 +195,6 @@ def test_the_ways_of_the_page_lead_to_the_model(
 
 
 @pytest.mark.process
-@pytest.mark.slow
 def test_the_shapes_of_the_page_are_sent_to_the_protocols_that_it_names(
     model: Model, apiserver: ApiServer, team: Namespace, tmp_path: Path
 ) -> None:

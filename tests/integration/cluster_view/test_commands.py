@@ -24,9 +24,9 @@ from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended, running
 from tests.support.failing_pods import POD
 from tests.support.failing_services import FAILING_SERVICES
-from tests.support.readers import SERVICES, a_reader
-from tests.support.related import a_problem_of, a_related
-from tests.support.stored import store
+from tests.support.limited_users import SERVICES, a_reader
+from tests.support.related_objects import a_problem_of, a_related
+from tests.support.stored_objects import store
 
 Captured = pytest.CaptureFixture[str]
 

@@ -17,9 +17,9 @@ from isvc_operator.manifests import ServiceKey
 from tests.integration.cluster_view.test_source import seen
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_container, a_ready_pod, ended
-from tests.support.played_kubelet import logging_kubelet
-from tests.support.related import a_related
-from tests.support.stored import store
+from tests.support.fake_kubelet import logging_kubelet
+from tests.support.related_objects import a_related
+from tests.support.stored_objects import store
 
 CONTAINER = "kserve-container"
 WITHIN = 30.0  # seconds

@@ -25,10 +25,10 @@ from tests.support.builders import (
     waiting,
 )
 from tests.support.doc_shell import DocShell
-from tests.support.played_kubelet import played_kubelet
-from tests.support.readers import a_reader_of_all
-from tests.support.related import a_related, an_event
-from tests.support.stored import store
+from tests.support.fake_kubelet import fake_kubelet
+from tests.support.limited_users import a_reader_of_all
+from tests.support.related_objects import a_related, an_event
+from tests.support.stored_objects import store
 
 PAGE = (Path(__file__).parents[3] / "docs" / "see-inside.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"```console\n\$ isvc ([^\n]+)\n(.*?)(?:\$ echo \$\?\n1\n)?```", PAGE, flags=re.DOTALL))
@@ -64,7 +64,6 @@ def test_an_example_is_what_is_printed(
 
 
 @pytest.mark.process
-@pytest.mark.slow
 def test_the_lines_that_logs_shows_are_read(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
     """One container's log is as long as lines may be; that of `-f` goes on until it is ended."""
     server = {**a_container(before=ended(4, "no licence")), "restartCount": 1}
@@ -75,7 +74,7 @@ def test_the_lines_that_logs_shows_are_read(apiserver: ApiServer, namespace: str
     store(apiserver, namespace, related)
     until = {" torchserve -f ": " torchserve -f --tail 1 & sleep 3 "}
     shell = DocShell(tmp_path).of_cluster(apiserver, namespace).swapping(until)
-    with played_kubelet(apiserver, "node-1", tmp_path / "kubelet") as asked:
+    with fake_kubelet(apiserver, "node-1", tmp_path / "kubelet") as asked:
         said = shell.run("docs/see-inside.md: isvc logs torchserve")
 
     assert asked, said

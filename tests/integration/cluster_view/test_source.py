@@ -20,9 +20,9 @@ from isvc_operator.manifests import ServiceKey
 from tests.support.apiserver import ApiServer, running
 from tests.support.builders import a_pod, an_initializer, ended
 from tests.support.builders import running as runs
-from tests.support.readers import PODS, SERVICES, a_reader
-from tests.support.related import a_related, an_event
-from tests.support.stored import store
+from tests.support.limited_users import PODS, SERVICES, a_reader
+from tests.support.related_objects import a_related, an_event
+from tests.support.stored_objects import store
 
 POD = "torchserve-predictor-1-a"
 WITHIN = 20.0  # seconds

@@ -14,7 +14,7 @@ from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.serving_runtime import parse_serving_runtime
 from isvc_operator.ignored.walker import unknown_fields
 from tests.support.apiserver import ApiServer
-from tests.support.written_services import ACCEPTED, OLD_FIELD_NAMES, model, service
+from tests.support.sample_services import ACCEPTED, OLD_FIELD_NAMES, model, service
 
 ROOT = Path(__file__).parents[3]
 STORY = yaml.safe_load((ROOT / "examples" / "bert" / "inferenceservice.yaml").read_text())

@@ -18,7 +18,7 @@ from isvc_operator.controller.gather import read_service
 from isvc_operator.ignored.walker import unknown_fields
 from tests.support.apiserver import ApiServer, install_crds, running
 from tests.support.refused_documents import TOO_LONG
-from tests.support.written_services import OLD_FIELD_NAMES, model, service
+from tests.support.sample_services import OLD_FIELD_NAMES, model, service
 
 
 def documents(folder: Path) -> Iterator[dict[str, Any]]:

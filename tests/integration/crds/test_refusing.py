@@ -14,7 +14,7 @@ from isvc_operator.api.schema import Schema
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.kserves_leniency import REFUSED, TAKEN
 from tests.support.refused_documents import BROKEN_RULES, WRONG_SHAPES
-from tests.support.written_services import model, service
+from tests.support.sample_services import model, service
 
 
 def refusal(server: ApiServer, manifest: dict[str, Any]) -> str:

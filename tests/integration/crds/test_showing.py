@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.apiserver import ApiServer
-from tests.support.written_services import model, server_container, service
+from tests.support.sample_services import model, server_container, service
 
 # Every field of the status, as it is written in Standard mode and, for the columns, as Knative would.
 FULL_STATUS: dict[str, Any] = {

@@ -17,9 +17,9 @@ from yarl import URL
 from isvc.commands import main
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, running
-from tests.support.readers import PODS, SERVICES, a_reader
-from tests.support.related import a_problem_of, a_related
-from tests.support.stored import store
+from tests.support.limited_users import PODS, SERVICES, a_reader
+from tests.support.related_objects import a_problem_of, a_related
+from tests.support.stored_objects import store
 
 pytestmark = pytest.mark.process
 _ISVC = (sys.executable, "-c", "from isvc.commands import main; raise SystemExit(main())")

@@ -19,11 +19,11 @@ from yarl import URL
 
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, running
+from tests.support.limited_users import PODS, SERVICES, a_reader, a_reader_of_all
 from tests.support.ports import free_port, release
-from tests.support.readers import PODS, SERVICES, a_reader, a_reader_of_all
-from tests.support.related import a_related
-from tests.support.stored import store
-from tests.support.tree import ROOT
+from tests.support.related_objects import a_related
+from tests.support.source_tree import ROOT
+from tests.support.stored_objects import store
 
 pytestmark = pytest.mark.process
 _REVIEWED = 2  # seconds, in place of half a minute

@@ -1,4 +1,4 @@
-"""docs/transformers.md: what needs no cluster. All of its commands are run by tests/e2e/test_transformers_page.py."""
+"""docs/transformers.md: what needs no cluster. tests/e2e/cluster/test_transformers_page.py runs all of its commands."""
 
 from __future__ import annotations
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.build_cache import sample
 from tests.support.isvc_process import Sandbox
-from tests.support.kept import sample
 from tests.support.local_services import write_yaml
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("runtime", ["kserve-torchserve", "isvc-mar"])
 def test_the_sample_gets_its_response_and_nothing_is_left_running(sandbox: Sandbox, runtime: str) -> None:

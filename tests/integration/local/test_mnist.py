@@ -15,14 +15,14 @@ import pytest
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as pb
 from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import GRPCInferenceServiceStub
 
+from tests.support.build_cache import sample
 from tests.support.isvc_process import Sandbox, new_sandbox, read_until, stop
-from tests.support.kept import sample
 
 SAMPLE = Path(__file__).parents[3] / "examples/mnist"
 BARE = ("mnist-torchscript", "mnist-onnx")
 DIGIT = 7  # what the sample shows
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

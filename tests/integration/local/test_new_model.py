@@ -8,13 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from isvc.commands import main
 from tests.support.ports import free_port
 
 
-@pytest.mark.slow
 def test_the_commands_of_a_new_models_readme_do_what_it_says(tmp_path: Path) -> None:
     assert main(["new", "model", "largest", "--into", str(tmp_path)]) == 0
     folder = tmp_path / "largest"

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from storage_initializer.sharing import share_file
+from tests.support.build_cache import sample
 from tests.support.isvc_process import Sandbox, read_until, stop
-from tests.support.kept import sample
 from tests.support.local_services import runtime, service, write_yaml
 
 EXAMPLE = Path(__file__).parents[3] / "examples/bert"
@@ -60,7 +60,6 @@ def test_a_service_starts_is_started_again_and_ends(sandbox: Sandbox) -> None:
     assert list(sandbox.temporary.iterdir()) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["isvc-mar", "kserve-torchserve"])
 def test_the_sample_gets_its_response(sandbox: Sandbox, name: str) -> None:
     """With a folder for temporary files as macOS gives its users, whose path has 48 characters."""

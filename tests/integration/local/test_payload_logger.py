@@ -8,9 +8,9 @@ from typing import Any
 
 from cloudevents.http import CloudEvent
 
+from tests.support.event_sinks import Sink
 from tests.support.isvc_process import Sandbox, read_until, stop
 from tests.support.local_services import runtime, service, write_yaml
-from tests.support.sinks import Sink
 from tests.support.waiting import eventually
 
 PROGRAM = Path(__file__).parents[2] / "support" / "logging_transformer.py"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.build_cache import ROOT, sample
 from tests.support.doc_shell import DocShell
-from tests.support.kept import ROOT, sample
 from tests.support.ports import free_port, release
 from tests.support.runtimes import java_home
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = pytest.mark.process
 BERT = "examples/bert/README.md: "
 MNIST = "examples/mnist/README.md: "
 PICTURES = "examples/resnet50/README.md: "

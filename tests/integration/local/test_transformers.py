@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 from isvc.run.container import LOOPBACK
-from isvc.run.endpoints import Endpoints, forwarding
+from isvc.run.endpoints import Endpoints
+from isvc.run.ingress import service_port
 from tests.support.isvc_process import Sandbox, read_until, stop
 from tests.support.local_services import runtime, service, write_yaml
-from tests.support.waiting import eventually
 
 PROGRAM = Path(__file__).parents[2] / "support" / "fake_transformer.py"
 HOST = "first.default.example.com"
@@ -96,24 +96,22 @@ def test_an_image_runs_by_the_command_that_is_given_for_it(sandbox: Sandbox, nam
     assert (done.returncode, '"transformed": true' in done.stdout) == (0, True), done.stderr
 
 
-async def test_a_service_without_a_ready_pod_refuses_connections_and_keeps_its_port() -> None:
+async def test_a_service_without_a_ready_pod_says_so_and_keeps_its_port() -> None:
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return web.Response(text=request.raw_path)
+
+    server = RawTestServer(answer)
     endpoints = Endpoints()
-    server = await asyncio.start_server(lambda _, writer: writer.close(), LOOPBACK, 0)
-    async with server, forwarding(endpoints) as port:
+    async with server, service_port("first-predictor", endpoints) as port, aiohttp.ClientSession() as session:
         for _ in range(2):
-            assert not connects(port)
-            endpoints.use([server.sockets[0].getsockname()[1]])
-            await asyncio.to_thread(eventually, partial(connects, port), "connections are taken")
+            async with session.get(f"http://{LOOPBACK}:{port}/v1/models") as response:
+                assert response.status == 503
+                assert (await response.json())["error"].startswith("first-predictor has no ready pod")
+            assert server.port
+            endpoints.use([server.port])
+            async with session.get(f"http://{LOOPBACK}:{port}/v1/models") as response:
+                assert (response.status, await response.text()) == (200, "/v1/models")
             endpoints.use([])
-            await asyncio.to_thread(eventually, lambda: not connects(port), "connections are refused")
-
-
-def connects(port: int) -> bool:
-    try:
-        socket.create_connection((LOOPBACK, port)).close()
-    except OSError:
-        return False
-    return True
 
 
 def test_a_predictor_that_still_loads_is_waited_for_although_its_transformer_has_failed(sandbox: Sandbox) -> None:

@@ -15,7 +15,7 @@ from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import CannotLoad, load_engine
 from tests.support import torch_models
-from tests.support.kept import kept
+from tests.support.build_cache import kept
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 EXAMPLE = torch.zeros(2, 3)

@@ -19,7 +19,7 @@ import yaml
 from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines import load_engine
 from mar_runtime.engines.config import read_config
-from tests.support.kept import sample
+from tests.support.build_cache import sample
 
 SAMPLE = Path(__file__).parents[3] / "examples/mnist"
 BARE = ("scripted/model.pt", "traced/model.pt", "onnx/model.onnx")

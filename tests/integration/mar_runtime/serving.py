@@ -12,7 +12,6 @@ from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Answer, Runtime
 
 ACTING = Path(__file__).with_name("acting.py").read_bytes()
-WORK_DIR_NAME = "work"
 
 Parameters = Mapping[str, Any]
 

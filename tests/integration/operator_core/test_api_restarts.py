@@ -15,10 +15,10 @@ from isvc_operator.handlers import running
 from isvc_operator.kube.requests import path_of
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Backend, install_crds, restartable
+from tests.support.fake_rollouts import play_rollouts
 from tests.support.faulty_api import kubeconfig_of
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, operator
-from tests.support.played_rollouts import play_rollouts
 from tests.support.scripted_server import says, scripted
 from tests.support.waiting import eventually
 
@@ -46,7 +46,6 @@ def has_all(server: ApiServer, namespace: Namespace) -> bool:
     return all(len(server.send("GET", path_of(kind, namespace.name))["items"]) == len(SERVICES) for kind in CHILDREN)
 
 
-@pytest.mark.slow
 def test_services_are_right_in_the_end_after_each_restart(backend: Backend, tmp_path: Path) -> None:
     server, namespace = backend.server, new_namespace(backend.server)
     restarts = (
@@ -73,7 +72,6 @@ def test_services_are_right_in_the_end_after_each_restart(backend: Backend, tmp_
             namespace.wait_for_condition("Ready", "True", service=name, within=WITHIN)
 
 
-@pytest.mark.slow
 def test_another_certificate_authority_is_trusted_without_a_restart(backend: Backend, tmp_path: Path) -> None:
     server, namespace = backend.server, new_namespace(backend.server)
     with operator(server, tmp_path / "log"):
@@ -94,7 +92,6 @@ def test_another_certificate_authority_is_trusted_without_a_restart(backend: Bac
         )
 
 
-@pytest.mark.slow
 def test_an_operator_that_ran_while_etcd_was_restored_ends_with_the_reason(backend: Backend, tmp_path: Path) -> None:
     server, namespace = backend.server, new_namespace(backend.server)
     data, snapshot = server.kubeconfig.parent / "etcd", tmp_path / "snapshot"

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer
-from tests.support.fighters import Change, fighter, webhook
+from tests.support.contending_clients import Change, fighter, webhook
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, operator
 from tests.support.ports import free_port

@@ -22,7 +22,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.builders import SERVICE_UID, a_service, the_children
 from tests.support.fakes import target_of
 from tests.support.namespace import Namespace
-from tests.support.reconciling import first_update
+from tests.support.reconcile_fixture import first_update
 
 STRATEGIC = "application/strategic-merge-patch+json"
 PREDICTOR = "torchserve-predictor"

@@ -10,8 +10,6 @@ import sys
 import urllib.request
 from pathlib import Path
 
-import pytest
-
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.namespace import Namespace, story_service
@@ -24,7 +22,6 @@ ACCOUNT = "operator"
 REFUSED = re.compile(r'^isvc_operator_api_requests_total\{code="401",verb="create"\} (\S+)$', re.MULTILINE)
 
 
-@pytest.mark.slow
 def test_a_token_that_is_refused_is_read_again(apiserver: ApiServer, tmp_path: Path) -> None:
     apiserver.kubectl("apply", f"--filename={RUNTIME}")
     namespace, port = new_namespace(apiserver), free_port()

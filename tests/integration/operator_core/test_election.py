@@ -102,7 +102,6 @@ def cluster(apiserver: ApiServer, tmp_path: Path) -> Cluster:
     return Cluster(apiserver, new_namespace(apiserver), tmp_path)
 
 
-@pytest.mark.slow
 def test_the_next_one_leads_after_a_clean_stop_and_after_a_kill(cluster: Cluster) -> None:
     since, port = cluster.server.position(), free_port()
     with cluster.replica() as first:
@@ -126,13 +125,12 @@ def test_the_next_one_leads_after_a_clean_stop_and_after_a_kill(cluster: Cluster
     assert cluster.lease()["spec"]["leaseTransitions"] == 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before-send", "before-check"])
 def test_a_leader_that_is_stopped_in_a_write_until_another_one_leads_does_not_write_it(
     point: str, cluster: Cluster
 ) -> None:
     since = cluster.server.position()
-    with cluster.replica("tests.support.stopping_operator", point) as first:
+    with cluster.replica("tests.support.stopped_operator", point) as first:
         leader = cluster.wait_for_another_than("")
         service = story_service()
         cluster.namespace.apply(service)

@@ -33,11 +33,11 @@ from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
 from isvc_operator.manifests import Manifest, ServiceKey
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer
+from tests.support.fake_rollouts import play_rollouts
 from tests.support.fakes import Seconds, target_of
 from tests.support.kserves_children import an_autoscaler, an_ingress, childs_metadata, kserves_deployment, owned_by
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import operator
-from tests.support.played_rollouts import play_rollouts
 
 SERVICE = "torchserve"
 KINDS = ("InferenceService", "Deployment", "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget")
@@ -331,7 +331,6 @@ async def tell(story: str, world: World, cut: Callable[[str, int], Cut] = never)
     return await world.settle(cut)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
 async def test_a_service_ends_the_same_wherever_a_call_was_cut_off(story: str, apiserver: ApiServer) -> None:
     apiserver.kubectl("apply", f"--filename={RUNTIME}")
@@ -347,7 +346,6 @@ async def test_a_service_ends_the_same_wherever_a_call_was_cut_off(story: str, a
             assert world.state() == undisturbed, name
 
 
-@pytest.mark.slow
 def test_a_service_ends_the_same_if_its_operators_are_killed_in_the_middle_of_their_writes(
     apiserver: ApiServer, tmp_path: Path
 ) -> None:
@@ -358,7 +356,9 @@ def test_a_service_ends_the_same_if_its_operators_are_killed_in_the_middle_of_th
     for namespace, points in zip(namespaces, ((), ("before-3", "after-6")), strict=True):
         apply(namespace)
         for point in points:
-            process = start(apiserver, tmp_path, "tests.support.dying_operator", point, f"--namespace={namespace.name}")
+            process = start(
+                apiserver, tmp_path, "tests.support.killed_operator", point, f"--namespace={namespace.name}"
+            )
             assert process.wait(WITHIN) == -signal.SIGKILL
         with operator(apiserver, tmp_path / "log", f"--namespace={namespace.name}"):
             for name in ("torchserve-predictor", "torchserve-transformer"):

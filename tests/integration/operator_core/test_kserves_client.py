@@ -11,7 +11,7 @@ from typing import IO, Any
 import pytest
 
 from tests.support.apiserver import ApiServer
-from tests.support.kept import kept
+from tests.support.build_cache import kept
 from tests.support.namespace import Namespace
 
 HERE = Path(__file__).parents[2] / "support" / "kserves_client"

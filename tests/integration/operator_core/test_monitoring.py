@@ -1,62 +1,19 @@
-"""What the operator reports of itself, read by a real Prometheus, with the shipped alerts and the shipped dashboard."""
+"""What the operator reports of itself: probes, its log, metrics and traces."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from isvc_operator.kube.requests import path_of
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
+from tests.integration.operator_core.conftest import new_namespace
 from tests.integration.operator_core.test_autoscaling import SCALED_OBJECTS
 from tests.support.apiserver import ApiServer
-from tests.support.monitoring import dashboard_queries, rule_groups
-from tests.support.object_stores.programs import listening
-from tests.support.operator_process import operator
+from tests.support.monitored_operator import Monitored, monitored_operator
 from tests.support.otlp_collector import Collector, collecting
-from tests.support.ports import free_port
-from tests.support.tree import ROOT
 from tests.support.waiting import eventually
-
-ANSWER_TIMEOUT = 10.0  # seconds
-
-
-@dataclass(frozen=True)
-class Monitored:
-    """An operator with a service that is ready and one that is refused."""
-
-    port: int
-    log: Path
-    ready: str
-    refused: str
-
-    def get(self, path: str) -> tuple[int, str]:
-        url = f"http://127.0.0.1:{self.port}{path}"
-        try:
-            with urllib.request.urlopen(url, timeout=ANSWER_TIMEOUT) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-
-    def samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-        """The metrics: values by name and labels."""
-        families = text_string_to_metric_families(self.get("/metrics")[1])
-        return {
-            (item.name, tuple(sorted(item.labels.items()))): item.value
-            for family in families
-            for item in family.samples
-        }
 
 
 @pytest.fixture(scope="module")
@@ -71,28 +28,9 @@ def collector() -> Iterator[Collector]:
 def monitored(
     apiserver: ApiServer, collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Monitored]:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
-    log, port = tmp_path_factory.mktemp("operator") / "operator.log", free_port()
     ready, refused = new_namespace(apiserver), new_namespace(apiserver)
-    # Other tests of this API server have services, too.
-    watched = (f"--namespace={ready.name}", f"--namespace={refused.name}")
-    with operator(apiserver, log, f"--health-port={port}", "--log-format=json", "--traces=otlp", *watched):
-        found = Monitored(port, log, ready.name, refused.name)
-        eventually(lambda: found.get("/readyz")[0] == 200, "the operator is ready", otherwise=log.read_text)
-        ready.apply_story()
-        ready.play_finished_rollout()
-        ready.wait_for_condition("Ready", "True")
-        # Its Service is someone else's, so the reconcile fails and is retried.
-        refused.apply(
-            {
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": {"name": "torchserve-predictor"},
-                "spec": {"ports": [{"name": "mine", "port": 80, "targetPort": 9}]},
-            }
-        )
-        refused.apply_story()
-        refused.wait_for_condition("Ready", "False")
+    folder = tmp_path_factory.mktemp("operator")
+    with monitored_operator(apiserver, folder, ready, refused, "--traces=otlp") as found:
         yield found
 
 
@@ -188,74 +126,3 @@ def test_the_operator_stays_alive_and_ready_while_an_optional_kind_comes_and_goe
 
     eventually(lambda: not watches("scaledobjects"), "the kind is not watched any more")
     assert states() == [200, 200]
-
-
-@pytest.fixture(scope="module")
-def prometheus(monitored: Monitored, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Prometheus that has scraped the operator and evaluates the shipped rules."""
-    folder, port = tmp_path_factory.mktemp("prometheus"), free_port()
-    built = ["bash", ROOT / "tests/cluster/program", "prometheus"]
-    program = subprocess.run(built, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": rule_groups()}))
-    target = {"targets": [f"127.0.0.1:{monitored.port}"], "labels": {"pod": "isvc-operator-0"}}
-    config = {
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": ["rules.yaml"],
-        "scrape_configs": [{"job_name": "isvc-operator", "static_configs": [target]}],
-    }
-    (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
-    command = [
-        program,
-        f"--config.file={folder / 'prometheus.yaml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    address = f"http://127.0.0.1:{port}/api/v1"
-    with listening(command, port, folder / "log"):
-        # Rates need two samples.
-        eventually(
-            lambda: asked(address, "query", query="count_over_time(isvc_operator_leader[1m]) > 2")["result"],
-            "Prometheus has scraped the operator",
-            otherwise=(folder / "log").read_text,
-        )
-        yield address
-
-
-def asked(address: str, path: str, **query: str) -> Any:
-    """The data of Prometheus' answer; an HTTPError if it refuses the query."""
-    url = f"{address}/{path}?{urllib.parse.urlencode(query)}"
-    try:
-        with urllib.request.urlopen(url, timeout=ANSWER_TIMEOUT) as answer:
-            return json.load(answer)["data"]
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code != 503:  # it starts
-                raise AssertionError(f"{query}: {error.read().decode()}") from error
-        return {"result": []}
-
-
-def test_prometheus_evaluates_every_alert(prometheus: str) -> None:
-    def evaluated() -> list[dict[str, Any]] | None:
-        rules = [rule for group in asked(prometheus, "rules")["groups"] for rule in group["rules"]]
-        return rules if all(rule["health"] != "unknown" for rule in rules) else None
-
-    rules = eventually(evaluated, "the rules are evaluated")
-
-    assert {rule["name"]: (rule["health"], rule.get("lastError")) for rule in rules} == {
-        rule["alert"]: ("ok", None) for group in rule_groups() for rule in group["rules"]
-    }
-    # One reconcile fails again and again, and one service is not ready.
-    assert {rule["name"] for rule in rules if rule["state"] != "inactive"} == {
-        "IsvcOperatorReconcilesFail",
-        "InferenceServicesFailed",
-    }
-
-
-def test_every_query_of_the_dashboard_has_data(prometheus: str) -> None:
-    empty = [
-        query
-        for query in dashboard_queries()
-        if not asked(prometheus, "query", query=query.replace("$__rate_interval", "1m"))["result"]
-    ]
-
-    assert empty == []

@@ -6,9 +6,8 @@ Nothing runs pods here, so a test plays the rollouts. With a thousand services: 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,9 @@ from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import Manifest
 from tests.integration.operator_core.conftest import new_namespace
 from tests.support.apiserver import ApiServer
+from tests.support.fake_rollouts import play_rollouts
 from tests.support.namespace import Namespace
 from tests.support.operator_process import OPERATOR, operator
-from tests.support.played_rollouts import play_rollouts
 from tests.support.waiting import eventually
 
 NAMES = [f"model-{number}" for number in range(12)]
@@ -90,17 +89,16 @@ class Team:
         assert len(begun) == count
         return begun
 
-    def changes_of_deployments(self, since: int) -> Sequence[float]:
-        """When the operator has applied a Deployment, in seconds."""
-        return sorted(
-            datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp()
-            for event in self.server.audit_events(since)
-            if event["stage"] == "RequestReceived"
+    def changes_of_deployments(self, since: int) -> int:
+        """How often the operator has applied a Deployment."""
+        return sum(
+            event["stage"] == "RequestReceived"
             and event["userAgent"].startswith(OPERATOR)
             and event["verb"] == "patch"
             and "force=true" in event["requestURI"]
             and event["objectRef"].get("resource") == "deployments"
             and event["objectRef"].get("namespace") == self.namespace.name
+            for event in self.server.audit_events(since)
         )
 
 
@@ -143,8 +141,6 @@ def test_services_follow_a_runtime_at_the_rate_and_an_edited_one_at_once(team: T
         since = team.server.position()
         set_rate(config, QUICKLY)
         eventually(lambda: team.with_image("server:2") == {*NAMES}, "the others follow", WITHIN)
-        changes = team.changes_of_deployments(since)
-        assert len(changes) == len(NAMES) - len(begun) == 9, "each is applied once"
-        assert changes[-1] - changes[0] > 2, "half a second for each of the eight that come after the first"
+        assert team.changes_of_deployments(since) == len(NAMES) - len(begun) == 9, "each is applied once"
 
         eventually(lambda: team.are_ready() and not team.queued(), "all say that they serve with it", WITHIN)

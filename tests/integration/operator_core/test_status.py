@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.support.fake_pods import make_pod, play_initializer
 from tests.support.namespace import Namespace
-from tests.support.played_pods import make_pod, play_initializer
 from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"

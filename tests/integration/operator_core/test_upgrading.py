@@ -1,7 +1,7 @@
 """The operator of the last release, and this one in its place, on a real API server: no pod template is changed.
 
 The services are the goldens' cases that need no configuration of their own. Nothing runs pods here, so a test plays the
-rollouts. On a cluster, with services under load: `make bench ARGS=upgrade`.
+rollouts.
 """
 
 from __future__ import annotations

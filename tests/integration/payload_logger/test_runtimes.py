@@ -20,9 +20,9 @@ from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.conformance.archives import HANDLERS
 from tests.integration.mar_runtime.serving import metric, model_dir
+from tests.support.event_sinks import Sink
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS, Request, Runtime
-from tests.support.sinks import Sink
 from tests.support.waiting import eventually
 
 ASKED = b'{"instances":[{"do":"tell_version"}]}'

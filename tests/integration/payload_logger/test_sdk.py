@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from data_plane.payload_logger.settings import VARIABLE
+from tests.support.event_sinks import Sink
 from tests.support.object_stores import tls
 from tests.support.ports import free_port
 from tests.support.runtimes import ROOT
-from tests.support.sinks import Sink
 from tests.support.waiting import eventually
 
 PROGRAM = """

@@ -23,7 +23,7 @@ from hack.release.build import DISTRIBUTIONS, build
 from hack.release.version import current_version
 from tests.support.model_folder import write_files
 from tests.support.ports import free_port
-from tests.support.tree import copy_of_the_tree
+from tests.support.source_tree import copy_of_the_tree
 
 RELEASED = datetime(2026, 1, 1, tzinfo=UTC)
 ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}
@@ -196,7 +196,6 @@ def test_every_command_starts_there(command: list[str], installed: Path, tmp_pat
     assert printed.lower().startswith("usage: ")
 
 
-@pytest.mark.slow
 def test_the_first_five_minutes_are_as_the_page_says(installed: Path, source: Path, tmp_path: Path) -> None:
     page = (source / "docs/first-five-minutes.md").read_text()
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
@@ -234,7 +233,6 @@ WAYS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_light_installation_does_everything_but_serve(
     way: str, wheels: list[Path], dist: Path, tmp_path: Path

@@ -9,7 +9,7 @@ import pytest
 
 from hack.release.build import write_manifests
 from tests.support.apiserver import running
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 
 OPTIONAL = ROOT / "manifests" / "runtimes-kserve"
 ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}

@@ -1,3 +1,4 @@
-"""Real stores on loopback for the tests of storage: S3 (versitygw), GCS (fake-gcs-server) and HTTP (nginx); a proxy
-that does harm on the way to them; and stand-ins for the cloud's services that hand out credentials.
+"""Real stores on loopback for tests: S3 (versitygw), GCS (fake-gcs-server), Azure (azurite), HTTP (nginx).
+
+A proxy does harm on the way to them. Others stand in for the cloud's services that hand out credentials.
 """

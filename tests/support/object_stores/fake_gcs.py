@@ -40,6 +40,6 @@ def running(home: Path) -> Iterator[GcsServer]:
     home.mkdir(parents=True, exist_ok=True)
     port = free_port()
     command = [program("fake-gcs-server"), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port),
-               "-public-host", f"127.0.0.1:{port}", "-backend", "memory", "-log-level", "error"]  # fmt: skip
+               "-public-host", "127.0.0.1", "-backend", "memory", "-log-level", "error"]  # fmt: skip
     with listening(command, port, home / "log"):
         yield GcsServer(f"http://127.0.0.1:{port}")

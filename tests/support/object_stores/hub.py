@@ -2,7 +2,7 @@
 
 A small file comes from the hub itself, as Git stores it. A large one is in Git LFS: the hub redirects to a signed
 address of another server, which refuses the hub's tokens, as object stores do. ``huggingface_hub`` itself downloads
-from it too (``tests/integration/storage/stores/test_hub.py``).
+from it too (``tests/integration/storage/test_hub.py``).
 """
 
 from __future__ import annotations

@@ -116,6 +116,20 @@ def token_endpoint(account: ServiceAccount) -> Decide:
     return decide
 
 
+def azure_tokens(tenant: str, wanted: Mapping[str, str]) -> Decide:
+    """Entra ID's token endpoint of a tenant: an access token for who sends these fields."""
+
+    def decide(request: Request) -> Answer:
+        fields = {**_fields(request), "path": urlsplit(request.target).path}
+        expected = {**wanted, "path": f"/{tenant}/oauth2/v2.0/token", "grant_type": "client_credentials"}
+        if {name: fields.get(name) for name in expected} != expected:
+            refusal = {"error": "invalid_client", "error_description": "AADSTS700213: No matching federated identity."}
+            return _json(refusal, 401)
+        return _json(_ISSUED)
+
+    return decide
+
+
 def bearer(token: str = ACCESS_TOKEN) -> Decide:
     """A guard before a store: only requests with the token that the cloud has issued pass."""
     return lambda request: None if request.headers.get("authorization") == f"Bearer {token}" else Answer(401)

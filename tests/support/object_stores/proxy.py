@@ -12,11 +12,14 @@ import contextlib
 import http
 import itertools
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+from tests.support.object_stores.tls import Certificate
 
 _CHUNK_BYTES = 64 * 1024
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -131,9 +134,12 @@ class Proxy:
         self._upstream = urlsplit(upstream) if upstream else None
         self._decide = decide
 
-    async def listen(self) -> asyncio.Server:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 20)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async def listen(self, certificate: Certificate | None) -> asyncio.Server:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if certificate else None
+        if context and certificate:
+            context.load_cert_chain(certificate.chain, certificate.key)
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 20, ssl=context)
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         return server
 
     def abort(self) -> None:
@@ -258,10 +264,13 @@ def _format(answer: Answer) -> bytes:
 
 
 @contextlib.contextmanager
-def proxy(upstream: str | None, decide: Decide = harmless) -> Iterator[Proxy]:
-    """A proxy before ``upstream`` (``http://host:port``), in a thread of its own for the block."""
+def proxy(upstream: str | None, decide: Decide = harmless, certificate: Certificate | None = None) -> Iterator[Proxy]:
+    """A proxy before ``upstream`` (``http://host:port``), in a thread of its own for the block.
+
+    It speaks TLS if it has a certificate.
+    """
     loop, made = asyncio.new_event_loop(), Proxy(upstream, decide)
-    server = loop.run_until_complete(made.listen())
+    server = loop.run_until_complete(made.listen(certificate))
     thread = threading.Thread(target=loop.run_forever, name="proxy")
     thread.start()
     try:

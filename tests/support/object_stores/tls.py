@@ -36,20 +36,23 @@ class Certificate:
     key: Path
 
 
-def issue(folder: Path, name: x509.GeneralName = _LOOPBACK, *, bare: bool = False) -> Certificate:
+def issue(folder: Path, name: x509.GeneralName = _LOOPBACK, *, bare: bool = False, itself: bool = False) -> Certificate:
     """A new authority, and a certificate of it for one host.
 
     ``bare``: as older clusters have them, without key identifiers and without what the key may be used for.
+    ``itself``: the server has the authority's own certificate.
     """
     folder.mkdir(parents=True, exist_ok=True)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     of_authority: list[x509.ExtensionType] = [x509.BasicConstraints(ca=True, path_length=None)]
     of_server: list[x509.ExtensionType] = [x509.SubjectAlternativeName([name])]
+    if itself:
+        key, of_authority = authority_key, [*of_authority, *of_server]
     if not bare:
         of_authority += [_SIGNS, *_identifiers(authority_key, authority_key)]
         of_server += _identifiers(key, authority_key)
     authority = _sign(_AUTHORITY, authority_key, authority_key, of_authority)
-    server = _sign(_SERVER, key, authority_key, of_server)
+    server = authority if itself else _sign(_SERVER, key, authority_key, of_server)
     made = Certificate(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")
     made.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     made.chain.write_bytes(server.public_bytes(serialization.Encoding.PEM))

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from isvc.bench.plan import LoadPlan, Responses
+from isvc.bench.load import LoadPlan, Responses
 from isvc.bench.summary import document, histogram, percentile
 
 PLAN = LoadPlan(connections=4, seconds=10, requests=1000, timeout=30)

@@ -61,9 +61,10 @@ def test_a_module_of_no_extra_is_a_mistake_of_ours() -> None:
 @pytest.mark.parametrize(
     ("module", "arguments", "extra"),
     [
-        ("httptools", ["bench", "http://127.0.0.1:1/"], "cli"),
+        ("aiohttp", ["bench", "http://127.0.0.1:1/"], "cli"),
         ("aiohttp", ["status"], "cli"),
         ("jsonschema_rs", ["validate", "service.yaml"], "validate"),
+        ("watchfiles", ["run", "service.yaml", "--watch"], "local"),
     ],
 )
 @pytest.mark.process

@@ -13,7 +13,7 @@ from isvc.migrate.plan_line import blocking, warning
 from isvc.view.diagnosis import Diagnosis
 from isvc.view.json_shape import as_json
 from isvc.view.values import HealthStatus
-from tests.support.kept import ROOT
+from tests.support.build_cache import ROOT
 
 Captured = pytest.CaptureFixture[str]
 SERVICE = str(ROOT / "examples/bert/inferenceservice.yaml")

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from isvc.commands import main
-from tests.support.kept import ROOT
+from tests.support.build_cache import ROOT
 from tests.support.model_folder import write_files, write_mar
 
 Captured = pytest.CaptureFixture[str]

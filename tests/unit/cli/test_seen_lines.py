@@ -23,7 +23,7 @@ from tests.support.builders import (
     waiting,
 )
 from tests.support.failing_pods import POD
-from tests.support.related import a_problem_of, a_related, an_event
+from tests.support.related_objects import a_problem_of, a_related, an_event
 
 NOW = datetime(2026, 1, 1, 12, 7, tzinfo=UTC)
 COPYING = view_of(

@@ -15,7 +15,7 @@ from isvc_operator.kube.errors import KubeError
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_container, a_pod, a_ready_pod, an_initializer, ended, waiting
 from tests.support.failing_pods import POD
-from tests.support.related import a_problem_of, a_related
+from tests.support.related_objects import a_problem_of, a_related
 
 KEY = ServiceKey("models", "torchserve")
 

@@ -9,18 +9,18 @@ import pytest
 from yarl import URL
 
 from isvc.dashboard.server import dashboard
-from tests.support.played_source import PlayedSource
+from tests.support.fake_source import FakeSource
 
 TOKEN = "correct-token"
 
 
 @pytest.fixture
-def source() -> PlayedSource:
-    return PlayedSource()
+def source() -> FakeSource:
+    return FakeSource()
 
 
 @pytest.fixture
-async def url(source: PlayedSource) -> AsyncIterator[URL]:
+async def url(source: FakeSource) -> AsyncIterator[URL]:
     """The address of the dashboard, without the token."""
     async with dashboard(source, port=0, token=TOKEN, where="here") as address:
         yield URL(address).with_query(None)

@@ -12,16 +12,16 @@ from isvc.dashboard.errors import DashboardFailed
 from isvc.dashboard.guard import HEADERS
 from isvc.dashboard.server import dashboard
 from isvc_operator import limits
-from tests.support.played_services import Played
-from tests.support.played_source import PlayedSource
+from tests.support.fake_services import FakeServices
+from tests.support.fake_source import FakeSource
 
 PATHS = ("/", "/events", "/services/models/torchserve", "/services/models/torchserve/log", "/nothing")
 SEND = "/services/models/torchserve/request"
 
 
 @pytest.fixture
-def source() -> PlayedSource:
-    return PlayedSource(Played().ready())
+def source() -> FakeSource:
+    return FakeSource(FakeServices().ready())
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -69,7 +69,7 @@ async def test_the_names_of_loopback_are_answered(viewer: aiohttp.ClientSession,
     "origin", [None, "null", "http://evil.example", "http://127.0.0.1:1", "https://127.0.0.1:{port}"]
 )
 async def test_a_form_of_a_foreign_page_is_refused(
-    viewer: aiohttp.ClientSession, source: PlayedSource, url: URL, origin: str | None
+    viewer: aiohttp.ClientSession, source: FakeSource, url: URL, origin: str | None
 ) -> None:
     headers = {} if origin is None else {"Origin": origin.format(port=url.port)}
     async with viewer.post(SEND, headers=headers, data={"body": "{}"}) as response:
@@ -103,7 +103,7 @@ async def test_a_file_that_the_browser_has_is_not_sent_again(stranger: aiohttp.C
         assert (response.status, await response.read()) == (304, b"")
 
 
-async def test_an_idle_connection_is_closed(source: PlayedSource, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_connection_is_closed(source: FakeSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "DASHBOARD_IDLE_SECONDS", 0.05)
     async with dashboard(source, port=0, token="t", where="here") as address:
         url = URL(address)
@@ -115,7 +115,7 @@ async def test_an_idle_connection_is_closed(source: PlayedSource, monkeypatch: p
         await writer.wait_closed()
 
 
-async def test_a_port_that_is_in_use_is_named(url: URL, source: PlayedSource) -> None:
+async def test_a_port_that_is_in_use_is_named(url: URL, source: FakeSource) -> None:
     with pytest.raises(DashboardFailed, match=f"port {url.port} is in use; choose another one"):
         async with dashboard(source, port=url.port or 0, token="t", where="here"):
             raise AssertionError

@@ -11,8 +11,8 @@ import pytest
 from yarl import URL
 
 from isvc.view.source import ServiceRequest, ServiceResponse
-from tests.support.played_services import Played
-from tests.support.played_source import PlayedSource
+from tests.support.fake_services import FakeServices
+from tests.support.fake_source import FakeSource
 
 PATH = "/services/models/torchserve"
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -27,8 +27,8 @@ def nested(levels: int) -> Any:
 
 
 @pytest.fixture
-def source() -> PlayedSource:
-    return PlayedSource(Played().ready())
+def source() -> FakeSource:
+    return FakeSource(FakeServices().ready())
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def headers(url: URL) -> dict[str, str]:
     ids=["no JSON", "a list", "metadata", "annotations", "no metadata", "a Secret", "brackets", "deep", "half"],
 )
 async def test_any_text_may_be_in_the_annotation_of_what_was_applied(
-    viewer: aiohttp.ClientSession, source: PlayedSource, applied: str
+    viewer: aiohttp.ClientSession, source: FakeSource, applied: str
 ) -> None:
-    related = Played().ready()
+    related = FakeServices().ready()
     metadata = {**related.service["metadata"], "annotations": {APPLIED: applied}}
     source.put(replace(related, service={**related.service, "metadata": metadata}))
 
@@ -63,9 +63,9 @@ async def test_any_text_may_be_in_the_annotation_of_what_was_applied(
 
 
 async def test_a_spec_that_is_nested_too_deeply_is_not_written(
-    viewer: aiohttp.ClientSession, source: PlayedSource
+    viewer: aiohttp.ClientSession, source: FakeSource
 ) -> None:
-    related = Played().ready()
+    related = FakeServices().ready()
     spec = {**related.service["spec"], "extra": nested(900)}
     source.put(replace(related, service={**related.service, "spec": spec}))
 
@@ -77,7 +77,7 @@ async def test_a_spec_that_is_nested_too_deeply_is_not_written(
     "models", [rb'["\ud800"]', rb'["\ud800", "bert"]', b"[1, null]", b"{}", b"[" * 100_000, b"1" * 10_000], ids=range(6)
 )
 async def test_any_name_may_be_in_the_list_of_models(
-    viewer: aiohttp.ClientSession, source: PlayedSource, models: bytes
+    viewer: aiohttp.ClientSession, source: FakeSource, models: bytes
 ) -> None:
     body = b'{"models": %s}' % models
     source.respond = lambda _: ServiceResponse(status=200, headers={}, body=body, seconds=0.1)
@@ -90,7 +90,7 @@ async def test_any_name_may_be_in_the_list_of_models(
 
 @pytest.mark.parametrize("timing", ["a;dur=.", "a;dur=1e99", ",;,;=", "a;dur=" + "9" * 5000, "\xff;dur=1"])
 async def test_any_text_may_be_in_the_header_of_times(
-    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str], timing: str
+    viewer: aiohttp.ClientSession, source: FakeSource, headers: dict[str, str], timing: str
 ) -> None:
     def respond(_request: ServiceRequest) -> ServiceResponse:
         return ServiceResponse(status=200, headers={"Server-Timing": timing}, body=b"{}", seconds=0.0)
@@ -132,7 +132,7 @@ async def test_any_text_may_be_in_the_header_of_times(
     ],
 )
 async def test_a_body_that_is_no_form_is_refused(
-    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str], type_: str, body: bytes
+    viewer: aiohttp.ClientSession, source: FakeSource, headers: dict[str, str], type_: str, body: bytes
 ) -> None:
     async with viewer.post(f"{PATH}/request", headers={**headers, "Content-Type": type_}, data=body) as response:
         assert (response.status, "is not a form" in await response.text()) == (400, True)
@@ -171,9 +171,7 @@ async def test_a_path_of_other_bytes_is_not_found(viewer: aiohttp.ClientSession,
         assert response.status in (400, 404)
 
 
-async def test_a_model_of_other_bytes_is_asked_for_in_utf_8(
-    viewer: aiohttp.ClientSession, source: PlayedSource
-) -> None:
+async def test_a_model_of_other_bytes_is_asked_for_in_utf_8(viewer: aiohttp.ClientSession, source: FakeSource) -> None:
     source.respond = lambda _: ServiceResponse(status=200, headers={}, body=b"{}", seconds=0.1)
     async with viewer.get(URL(f"{PATH}/sample?model=%ff%ed%a0%80", encoded=True)) as response:
         assert response.status == 200

@@ -9,7 +9,7 @@ from isvc.dashboard.markup import HopShare
 from isvc.view.service import view_of
 from isvc.view.values import Failure, Hop
 from isvc_operator.manifests import ServiceKey
-from tests.support.played_services import Played
+from tests.support.fake_services import FakeServices
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_yaml_leaves_out_what_nobody_wrote_and_hides_secrets() -> None:
 
 
 def test_a_container_that_was_restarted_says_how_it_has_ended() -> None:
-    (pod,) = view_of(Played().crashed("OOMKilled", 137)).components[0].pods
+    (pod,) = view_of(FakeServices().crashed("OOMKilled", 137)).components[0].pods
 
     copied, server = pod.containers
     assert markup.container_text(server) == "ready"
@@ -75,7 +75,7 @@ def test_a_container_that_was_restarted_says_how_it_has_ended() -> None:
 
 
 def test_a_crash_loop_says_how_it_has_ended() -> None:
-    (pod,) = view_of(Played().failed()).components[0].pods
+    (pod,) = view_of(FakeServices().failed()).components[0].pods
 
     assert markup.container_text(pod.containers[-1]) == "CrashLoopBackOff"
     assert markup.container_end(pod.containers[-1]) == "last ended: Error, exit code 1"

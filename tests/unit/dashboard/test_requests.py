@@ -14,8 +14,8 @@ from yarl import URL
 from isvc.dashboard.request import Split, split_of
 from isvc.view.source import ServiceRequest, ServiceResponse
 from isvc_operator import limits
-from tests.support.played_services import Played
-from tests.support.played_source import PlayedSource
+from tests.support.fake_services import FakeServices
+from tests.support.fake_source import FakeSource
 
 PATH = "/services/models/torchserve"
 TIMING = "queue;dur=1.000, batch;dur=0.500, model;dur=6.000, transport;dur=0.500"
@@ -31,8 +31,8 @@ def respond(request: ServiceRequest) -> ServiceResponse:
 
 
 @pytest.fixture
-def source() -> PlayedSource:
-    source = PlayedSource(Played().ready())
+def source() -> FakeSource:
+    source = FakeSource(FakeServices().ready())
     source.respond = respond
     return source
 
@@ -52,7 +52,7 @@ async def test_the_form_has_the_models_and_a_sample(viewer: aiohttp.ClientSessio
 
 
 async def test_a_request_is_sent_as_written_and_its_response_shown(
-    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
+    viewer: aiohttp.ClientSession, source: FakeSource, headers: dict[str, str]
 ) -> None:
     fields = {"protocol": "v1", "model": "bert", "body": '{"instances": [1]}'}
     async with viewer.post(f"{PATH}/request", headers=headers, data=fields) as response:
@@ -65,7 +65,7 @@ async def test_a_request_is_sent_as_written_and_its_response_shown(
 
 
 async def test_a_file_is_sent_in_base64(
-    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
+    viewer: aiohttp.ClientSession, source: FakeSource, headers: dict[str, str]
 ) -> None:
     form = aiohttp.FormData({"protocol": "v2", "model": "bert", "body": "unused"})
     form.add_field("file", b"\x89PNG", filename="digit.png")
@@ -77,7 +77,7 @@ async def test_a_file_is_sent_in_base64(
 
 
 async def test_the_name_of_a_model_stays_one_part_of_the_path(
-    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
+    viewer: aiohttp.ClientSession, source: FakeSource, headers: dict[str, str]
 ) -> None:
     fields = {"protocol": "v1", "model": "../v2/repository?x#", "body": "{}"}
     async with viewer.post(f"{PATH}/request", headers=headers, data=fields) as response:
@@ -87,7 +87,7 @@ async def test_the_name_of_a_model_stays_one_part_of_the_path(
 
 
 async def test_a_request_that_is_too_large_is_refused(
-    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
+    viewer: aiohttp.ClientSession, source: FakeSource, headers: dict[str, str]
 ) -> None:
     form = aiohttp.FormData()
     form.add_field("file", io.BytesIO(b"x" * (limits.DASHBOARD_REQUEST_BYTES + 1)), filename="large.png")
@@ -97,7 +97,7 @@ async def test_a_request_that_is_too_large_is_refused(
 
 
 async def test_a_large_response_is_shown_in_part(
-    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str]
+    viewer: aiohttp.ClientSession, source: FakeSource, headers: dict[str, str]
 ) -> None:
     size = limits.DASHBOARD_RESPONSE_BYTES
     source.respond = lambda request: ServiceResponse(status=200, headers={}, body=b"x" * (2 * size), seconds=0.01)
@@ -122,7 +122,7 @@ async def test_a_large_response_is_shown_in_part(
     ids=["indented", "infinite", "a zero", "a key twice", "an escape", "no JSON"],
 )  # fmt: skip
 async def test_json_is_indented_only_where_nothing_else_changes(
-    viewer: aiohttp.ClientSession, source: PlayedSource, headers: dict[str, str], body: bytes, shown: str
+    viewer: aiohttp.ClientSession, source: FakeSource, headers: dict[str, str], body: bytes, shown: str
 ) -> None:
     source.respond = lambda _: ServiceResponse(status=200, headers={}, body=body, seconds=0.01)
     form = {"protocol": "v1", "model": "bert", "body": "{}"}
@@ -133,9 +133,9 @@ async def test_json_is_indented_only_where_nothing_else_changes(
 
 
 async def test_a_service_that_does_not_respond_says_why(
-    viewer: aiohttp.ClientSession, headers: dict[str, str], source: PlayedSource
+    viewer: aiohttp.ClientSession, headers: dict[str, str], source: FakeSource
 ) -> None:
-    source.respond = PlayedSource().respond
+    source.respond = FakeSource().respond
     async with viewer.post(f"{PATH}/request", headers=headers, data={"body": "{}"}) as response:
         assert "the service does not respond; it is starting" in await response.text()
 

@@ -10,9 +10,9 @@ from yarl import URL
 
 from isvc.dashboard.server import shared_dashboard
 from isvc_operator import limits
-from tests.support.played_people import PlayedPeople, PlayedPerson
-from tests.support.played_services import Played
-from tests.support.played_source import PlayedSource
+from tests.support.fake_people import FakePeople, FakePerson
+from tests.support.fake_services import FakeServices
+from tests.support.fake_source import FakeSource
 from tests.support.ports import free_port, release
 
 ANN, BOB = "ann.token-1", "bob.token_2"
@@ -20,19 +20,19 @@ PAGES = ("/", "/services/models/torchserve", "/services/models/torchserve/yaml",
 
 
 @pytest.fixture
-def source() -> PlayedSource:
-    return PlayedSource(Played().ready(), Played(namespace="other").ready())
+def source() -> FakeSource:
+    return FakeSource(FakeServices().ready(), FakeServices(namespace="other").ready())
 
 
 @pytest.fixture
-def people(source: PlayedSource) -> PlayedPeople:
-    ann = PlayedPerson("ann", source, {"models", "other"})
-    bob = PlayedPerson("bob", source, {"other"}, unseen=frozenset({"Pod", "Deployment"}))
-    return PlayedPeople({ANN: ann, BOB: bob})
+def people(source: FakeSource) -> FakePeople:
+    ann = FakePerson("ann", source, {"models", "other"})
+    bob = FakePerson("bob", source, {"other"}, unseen=frozenset({"Pod", "Deployment"}))
+    return FakePeople({ANN: ann, BOB: bob})
 
 
 @pytest.fixture
-async def url(source: PlayedSource, people: PlayedPeople) -> AsyncIterator[URL]:
+async def url(source: FakeSource, people: FakePeople) -> AsyncIterator[URL]:
     """Where the dashboard is; it is also opened by HTTPS at another name, through a proxy."""
     port = release(free_port())
     origins = [f"http://127.0.0.1:{port}"]
@@ -94,7 +94,7 @@ async def test_each_sees_what_the_token_may_see(url: URL) -> None:
     assert ["kind: Deployment" in page for page in pages] == [True, False]
 
 
-async def test_a_stream_has_only_what_the_person_may_see(url: URL, source: PlayedSource) -> None:
+async def test_a_stream_has_only_what_the_person_may_see(url: URL, source: FakeSource) -> None:
     async with a_browser(url) as bob:
         await signed_in(bob, BOB)
         async with bob.get("/events") as response:
@@ -102,7 +102,7 @@ async def test_a_stream_has_only_what_the_person_may_see(url: URL, source: Playe
                 if b"/services/other/torchserve" in line:
                     assert b"/services/models/" not in line
                     break
-            source.put(Played(name="secret").ready(), Played(name="new", namespace="other").ready())
+            source.put(FakeServices(name="secret").ready(), FakeServices(name="new", namespace="other").ready())
             async for line in response.content:
                 assert b"secret" not in line
                 if b"/services/other/new" in line:
@@ -127,7 +127,7 @@ async def test_the_cookie_is_for_this_page_and_its_requests_only(browser: aiohtt
     )  # fmt: skip
 
 
-async def test_by_https_no_other_host_can_set_the_cookie(source: PlayedSource, people: PlayedPeople) -> None:
+async def test_by_https_no_other_host_can_set_the_cookie(source: FakeSource, people: FakePeople) -> None:
     port, origin = release(free_port()), "https://dashboard.example.com"
     async with (
         shared_dashboard(source, people, port=port, origins=[origin], where="a cluster"),
@@ -184,7 +184,7 @@ async def test_more_sessions_than_are_kept_end_the_first_ones(url: URL, monkeypa
 
 
 async def test_a_stream_ends_when_its_viewer_is_no_longer_known(
-    browser: aiohttp.ClientSession, people: PlayedPeople, monkeypatch: pytest.MonkeyPatch
+    browser: aiohttp.ClientSession, people: FakePeople, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "DASHBOARD_REVIEW_SECONDS", 0.01)
     await signed_in(browser, ANN)

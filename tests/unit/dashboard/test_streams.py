@@ -20,12 +20,12 @@ from isvc.dashboard.server import dashboard
 from isvc.dashboard.traffic import Point
 from isvc_operator import limits
 from isvc_operator.manifests import ServiceKey
-from tests.support.played_services import Played
-from tests.support.played_source import PlayedSource
+from tests.support.fake_services import FakeServices
+from tests.support.fake_source import FakeSource
 from tests.unit.dashboard.conftest import read_events
 
-PLAYED = Played()
-OTHER = Played(name="mnist")
+PLAYED = FakeServices()
+OTHER = FakeServices(name="mnist")
 KEY = ServiceKey("models", "torchserve")
 OTHER_KEY = ServiceKey("models", "mnist")
 PATH = "/services/models/torchserve"
@@ -33,8 +33,8 @@ CONTAINER = {"pod": PLAYED.pod_name, "container": "kserve-container"}
 
 
 @pytest.fixture
-def source() -> PlayedSource:
-    return PlayedSource(PLAYED.loading(10), OTHER.ready())
+def source() -> FakeSource:
+    return FakeSource(PLAYED.loading(10), OTHER.ready())
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def rows(viewer: aiohttp.ClientSession) -> AsyncIterator[AsyncIterator[tup
 
 
 async def test_of_all_services_only_what_changes_is_sent(
-    rows: AsyncIterator[tuple[str, str]], source: PlayedSource
+    rows: AsyncIterator[tuple[str, str]], source: FakeSource
 ) -> None:
     _, first = await anext(rows)
     source.put(PLAYED.loading(60))
@@ -55,9 +55,7 @@ async def test_of_all_services_only_what_changes_is_sent(
     assert 'value="60"' in second
 
 
-async def test_a_change_that_nobody_sees_is_not_sent(
-    rows: AsyncIterator[tuple[str, str]], source: PlayedSource
-) -> None:
+async def test_a_change_that_nobody_sees_is_not_sent(rows: AsyncIterator[tuple[str, str]], source: FakeSource) -> None:
     await anext(rows)
     source.put(PLAYED.loading(10))
     source.put(OTHER.failed())
@@ -67,11 +65,11 @@ async def test_a_change_that_nobody_sees_is_not_sent(
 
 @pytest.mark.parametrize("is_new", [True, False])
 async def test_a_service_that_comes_or_goes_changes_the_list(
-    rows: AsyncIterator[tuple[str, str]], source: PlayedSource, is_new: bool
+    rows: AsyncIterator[tuple[str, str]], source: FakeSource, is_new: bool
 ) -> None:
     await anext(rows)
     if is_new:
-        source.put(Played(name="new").pending())
+        source.put(FakeServices(name="new").pending())
     else:
         source.remove(KEY)
 
@@ -81,7 +79,7 @@ async def test_a_service_that_comes_or_goes_changes_the_list(
 
 
 async def test_of_a_service_only_the_parts_that_change_are_sent(
-    viewer: aiohttp.ClientSession, source: PlayedSource
+    viewer: aiohttp.ClientSession, source: FakeSource
 ) -> None:
     async with viewer.get(f"{PATH}/events", params={"tab": ""}) as response:
         parts = read_events(response)
@@ -97,11 +95,11 @@ async def test_of_a_service_only_the_parts_that_change_are_sent(
 
 
 async def test_a_part_of_a_start_that_goes_on_is_drawn_again(
-    viewer: aiohttp.ClientSession, source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+    viewer: aiohttp.ClientSession, source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redrawn = {**pages.TABS, "timeline": replace(pages.TABS["timeline"], redrawn=0.01)}
     monkeypatch.setattr(pages, "TABS", redrawn)
-    source.put(Played(began=datetime.now(UTC)).loading(10))
+    source.put(FakeServices(began=datetime.now(UTC)).loading(10))
     async with viewer.get(f"{PATH}/events", params={"tab": "timeline"}) as response:
         parts = read_events(response)
         _, first = await anext(parts)
@@ -113,7 +111,7 @@ async def test_a_part_of_a_start_that_goes_on_is_drawn_again(
 
 
 async def test_the_list_of_containers_and_the_yaml_follow_the_service(
-    viewer: aiohttp.ClientSession, source: PlayedSource
+    viewer: aiohttp.ClientSession, source: FakeSource
 ) -> None:
     source.put(PLAYED.pending())
     for tab, before, after in (
@@ -150,7 +148,7 @@ async def test_more_streams_than_are_kept_are_refused(
 
 
 async def test_a_page_says_when_the_source_is_not_heard_and_when_it_is_again(
-    rows: AsyncIterator[tuple[str, str]], source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+    rows: AsyncIterator[tuple[str, str]], source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "_LOOKED", 0.01)
     await anext(rows)
@@ -164,7 +162,7 @@ async def test_a_page_says_when_the_source_is_not_heard_and_when_it_is_again(
     assert 'data-state="live">Live<' in live
 
 
-async def test_a_dashboard_that_hears_no_more_changes_ends_with_an_error(source: PlayedSource) -> None:
+async def test_a_dashboard_that_hears_no_more_changes_ends_with_an_error(source: FakeSource) -> None:
     async def looked_at() -> None:
         async with dashboard(source, port=0, token="t", where="here"):
             await asyncio.sleep(0)
@@ -176,7 +174,7 @@ async def test_a_dashboard_that_hears_no_more_changes_ends_with_an_error(source:
         await looked_at()
 
 
-async def test_what_ends_the_use_of_a_dashboard_comes_through_it(source: PlayedSource) -> None:
+async def test_what_ends_the_use_of_a_dashboard_comes_through_it(source: FakeSource) -> None:
     with pytest.raises(ZeroDivisionError):
         async with dashboard(source, port=0, token="t", where="here"):
             raise ZeroDivisionError
@@ -185,7 +183,7 @@ async def test_what_ends_the_use_of_a_dashboard_comes_through_it(source: PlayedS
 # --- logs ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_log_is_followed_with_its_levels(viewer: aiohttp.ClientSession, source: PlayedSource) -> None:
+async def test_a_log_is_followed_with_its_levels(viewer: aiohttp.ClientSession, source: FakeSource) -> None:
     source.write(PLAYED.pod_name, "kserve-container", "starting", "WARNING slow")
     async with viewer.get(f"{PATH}/log", params=CONTAINER) as response:
         lines = read_events(response)
@@ -198,7 +196,7 @@ async def test_a_log_is_followed_with_its_levels(viewer: aiohttp.ClientSession, 
     assert second == ("lines", json.dumps([[None, "error", "Traceback (most recent call last):"]]))
 
 
-async def test_a_log_of_an_earlier_run_ends(viewer: aiohttp.ClientSession, source: PlayedSource) -> None:
+async def test_a_log_of_an_earlier_run_ends(viewer: aiohttp.ClientSession, source: FakeSource) -> None:
     source.write(PLAYED.pod_name, "kserve-container before", "it crashed")
     async with viewer.get(f"{PATH}/log", params={**CONTAINER, "previous": "true"}) as response:
         found = [event async for event in read_events(response)]
@@ -207,7 +205,7 @@ async def test_a_log_of_an_earlier_run_ends(viewer: aiohttp.ClientSession, sourc
 
 
 async def test_a_line_of_a_log_is_bounded_and_its_escapes_are_visible(
-    viewer: aiohttp.ClientSession, source: PlayedSource
+    viewer: aiohttp.ClientSession, source: FakeSource
 ) -> None:
     source.write(PLAYED.pod_name, "kserve-container", "\x1b[31m" + "x" * 100_000)
     async with viewer.get(f"{PATH}/log", params=CONTAINER) as response:
@@ -220,7 +218,7 @@ async def test_a_line_of_a_log_is_bounded_and_its_escapes_are_visible(
 
 @pytest.mark.parametrize("lines", [1, 50_000], ids=["at its end", "while it loads"])
 async def test_a_log_that_is_closed_is_not_read_any_more(
-    viewer: aiohttp.ClientSession, source: PlayedSource, lines: int
+    viewer: aiohttp.ClientSession, source: FakeSource, lines: int
 ) -> None:
     source.write(PLAYED.pod_name, "kserve-container", *["x" * 4000] * lines)
     async with viewer.get(f"{PATH}/log", params=CONTAINER) as response:
@@ -233,7 +231,7 @@ async def test_a_log_that_is_closed_is_not_read_any_more(
             await asyncio.sleep(0.01)
 
 
-async def test_not_more_than_the_last_lines_are_read(viewer: aiohttp.ClientSession, source: PlayedSource) -> None:
+async def test_not_more_than_the_last_lines_are_read(viewer: aiohttp.ClientSession, source: FakeSource) -> None:
     count = limits.DASHBOARD_LOG_LINES
     source.write(PLAYED.pod_name, "kserve-container before", *map(str, range(count + 5)))
     async with viewer.get(f"{PATH}/log", params={**CONTAINER, "previous": "true"}) as response:
@@ -252,7 +250,7 @@ async def test_a_container_of_another_service_has_no_log_here(viewer: aiohttp.Cl
 
 
 async def test_points_come_while_somebody_looks_and_pods_are_asked_only_then(
-    viewer: aiohttp.ClientSession, source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+    viewer: aiohttp.ClientSession, source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scraping, "EVERY", 0.02)
     metrics = ServerMetrics()
@@ -270,7 +268,7 @@ async def test_points_come_while_somebody_looks_and_pods_are_asked_only_then(
 
 
 async def test_metrics_that_are_too_large_or_no_metrics_count_as_none(
-    viewer: aiohttp.ClientSession, source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+    viewer: aiohttp.ClientSession, source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scraping, "EVERY", 0.02)
     source.put(PLAYED.ready())
@@ -287,7 +285,7 @@ async def test_metrics_that_are_too_large_or_no_metrics_count_as_none(
 
 
 async def test_only_so_many_pods_are_asked_for_metrics_at_a_time(
-    source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+    source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "DASHBOARD_SCRAPES", 2)
     source.put(PLAYED.ready(pods=5))
@@ -311,7 +309,7 @@ async def test_only_so_many_pods_are_asked_for_metrics_at_a_time(
     assert most == 2
 
 
-async def test_a_chart_has_a_bounded_number_of_points(source: PlayedSource, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_chart_has_a_bounded_number_of_points(source: FakeSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "DASHBOARD_POINTS", 3)
     monkeypatch.setattr(scraping, "EVERY", 0)
     source.put(PLAYED.ready())
@@ -326,7 +324,7 @@ async def test_a_chart_has_a_bounded_number_of_points(source: PlayedSource, monk
 
 
 @pytest.fixture
-async def reader(source: PlayedSource, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scraping]:
+async def reader(source: FakeSource, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scraping]:
     """Reads the metrics of both services' pods, and waits for nothing."""
     monkeypatch.setattr(scraping, "EVERY", 0.01)
     source.put(PLAYED.ready())
@@ -362,7 +360,7 @@ async def test_points_are_kept_for_a_while_and_forgotten_then(
             await asyncio.sleep(0.01)
 
 
-async def test_a_point_is_not_about_the_time_in_which_nobody_looked(reader: Scraping, source: PlayedSource) -> None:
+async def test_a_point_is_not_about_the_time_in_which_nobody_looked(reader: Scraping, source: FakeSource) -> None:
     metrics = ServerMetrics()
     source.metrics_of[PLAYED.pod_name] = lambda: metrics.exposition().decode()
     with reader.watching([KEY]):
@@ -377,7 +375,7 @@ async def test_a_point_is_not_about_the_time_in_which_nobody_looked(reader: Scra
 
 
 async def test_a_slow_pod_keeps_no_other_service_waiting(
-    reader: Scraping, source: PlayedSource, monkeypatch: pytest.MonkeyPatch
+    reader: Scraping, source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = source.metrics
 
@@ -393,7 +391,7 @@ async def test_a_slow_pod_keeps_no_other_service_waiting(
     assert reader.points(KEY) == ()
 
 
-async def test_a_pod_without_metrics_is_left_alone_for_a_while(reader: Scraping, source: PlayedSource) -> None:
+async def test_a_pod_without_metrics_is_left_alone_for_a_while(reader: Scraping, source: FakeSource) -> None:
     source.metrics_of[PLAYED.pod_name] = lambda: ""
     with reader.watching([KEY, OTHER_KEY]):
         await seen_points(reader, OTHER_KEY, 5)

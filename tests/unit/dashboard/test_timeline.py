@@ -10,9 +10,9 @@ import pytest
 from isvc.dashboard.timeline import Lane, PartKind, TimelinePart, line_of, ticks
 from isvc.view.service import view_of
 from isvc.view.source import Related
-from tests.support.played_services import BEGAN, Played
+from tests.support.fake_services import BEGAN, FakeServices
 
-PLAYED = Played()
+PLAYED = FakeServices()
 WAITED = TimelinePart(kind=PartKind.WAITING, name="waits for a node, volumes and images", start=1, seconds=2)
 COPIED = TimelinePart(kind=PartKind.STORAGE, name="storage-initializer copies the model", start=3, seconds=17)
 PREPARED = TimelinePart(kind=PartKind.WAITING, name="prepares the next container", start=20, seconds=1)

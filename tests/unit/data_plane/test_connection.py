@@ -20,7 +20,7 @@ from data_plane.server.app import App
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
 from data_plane.server.run import HttpServer, listen
-from tests.support.visitor import Visitor
+from tests.support.raw_client import Visitor
 from tests.support.waiting import eventually
 
 H2C = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"

@@ -33,7 +33,7 @@ from data_plane.server.connection import ServerConnection
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
 from data_plane.server.run import HttpServer, listen
-from tests.support.visitor import Visitor
+from tests.support.raw_client import Visitor
 from tests.support.waiting import eventually
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

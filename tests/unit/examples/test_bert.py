@@ -19,7 +19,7 @@ import yaml
 
 from storage_initializer.layout import check_layout
 from storage_initializer.plan import LayoutName
-from tests.support.kept import sample
+from tests.support.build_cache import sample
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert"
 ARCHIVED_MODULES = ("handler", "model", "wordpiece")

@@ -7,23 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.hooked_models import NOBODY, Doubling, Headers, Naming, Ready
+from tests.support.sdk_models import NOBODY, Doubling, Headers, Ready
 from transformer_sdk.kserve import errors
-from transformer_sdk.kserve.model import InferenceVerb, Model
 from transformer_sdk.testing import FakePredictor, TransformerServer
-
-
-@pytest.mark.parametrize(
-    ("model", "sent", "predictions"),
-    [(Ready, [1, 2], [1, 2]), (Doubling, [2, 4], [2, 4]), (Naming, [1, 2], ["1", "2"])],
-    ids=["no hook", "preprocess alone", "postprocess alone"],
-)
-def test_hooks_stand_around_the_call_to_the_predictor(model: type[Model], sent: Any, predictions: Any) -> None:
-    with FakePredictor(lambda instances: instances) as predictor:
-        answer = predictor.ask(model("m"), {"instances": [1, 2]})
-
-    assert answer == {"predictions": predictions}
-    assert [one.json() for one in predictor.requests] == [{"instances": sent}]
 
 
 def test_without_hooks_the_bytes_go_on_as_they_came() -> None:
@@ -177,27 +163,6 @@ def test_hooks_without_headers_are_called_without() -> None:
 
     with FakePredictor(lambda instances: instances) as predictor:
         assert predictor.ask(Old(), {"instances": [1]}) == {"predictions": [0]}
-
-
-def test_a_model_with_its_own_call_has_its_own_order() -> None:
-    class Own(Ready):
-        async def __call__(self, body: Any, headers: Headers = None, verb: Any = None) -> Any:
-            return {"verb": verb.name}, {"x-own": "1"}
-
-    with TransformerServer(Own()) as server:
-        reply = server.post({"instances": []}, "/v1/models/m:explain")
-
-    assert (reply.json(), reply.headers["x-own"]) == ({"verb": "EXPLAIN"}, "1")
-
-
-async def test_a_model_can_be_called_without_a_server() -> None:
-    class Whole(Doubling):
-        async def predict(self, payload: Any, headers: Headers = None) -> Any:  # type: ignore[override]
-            return {"predictions": payload["instances"]}
-
-    assert await Whole()({"instances": [1]}) == ({"predictions": [2]}, {})
-    with pytest.raises(NotImplementedError):
-        await Whole()({"instances": [1]}, verb=InferenceVerb.EXPLAIN)
 
 
 # --- metrics

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.hooked_models import NOBODY, Doubling, Headers, Naming, Predicting, Ready, WithHeaders
-from transformer_sdk.kserve import errors
+from tests.support.sdk_models import NOBODY, Doubling, Headers, Naming, Predicting, Ready, WithHeaders
 from transformer_sdk.kserve.model import Model
 from transformer_sdk.kserve.predictor_config import PredictorConfig
 from transformer_sdk.kserve.serving.exchange import Exchange
@@ -33,29 +32,6 @@ def error_of(model: Model, body: Any = None, **options: Any) -> tuple[int, str, 
         reply = server.post(body if body is not None else {"instances": [1]})
     document = reply.json()
     return reply.status, document["component"], document["error"]
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "message"),
-    [
-        (errors.InvalidInput("bad pixels"), 400, "bad pixels"),
-        (errors.ModelNotFound("x"), 404, "Model with name x does not exist."),
-        (errors.ModelNotReady("x", "Wait."), 503, "Model with name x is not ready. Wait."),
-        (errors.UnsupportedProtocol("v9"), 501, "Unsupported protocol v9."),
-        (errors.InferenceError("no"), 500, "no"),
-        (errors.InferenceError("busy", 429), 429, "[429] busy"),
-        (NotImplementedError("later"), 501, "later"),
-        (KeyError("k"), 500, "KeyError : 'k'"),
-        (ValueError("no label \ud800"), 500, r"ValueError : no label \ud800"),
-        (StopIteration("x"), 500, "RuntimeError : StopIteration: x"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
-)
-def test_what_a_hook_raises_has_its_status(error: Exception, status: int, message: str) -> None:
-    got, component, said = error_of(raising(error))
-
-    assert (got, said) == (status, message)
-    assert component == ("model" if isinstance(error, errors.InferenceError) else "transformer")
 
 
 ENDS: list[tuple[BaseException, str]] = [
@@ -259,12 +235,6 @@ def test_preprocess_must_return_what_can_be_sent_to_a_predictor(result: Any) -> 
 
     assert (status, component) == (500, "transformer")
     assert message.startswith("preprocess of model m returned ")
-
-
-def test_a_body_that_is_no_json_is_the_clients_fault() -> None:
-    assert error_of(Doubling(), b'{"instances": ') == (
-        400, "server", "The request body is not valid JSON: unexpected end of data (line 1, column 15).",
-    )  # fmt: skip
 
 
 def test_a_predictors_error_passes_through_with_who_said_it() -> None:

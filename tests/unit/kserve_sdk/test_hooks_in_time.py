@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.hooked_models import Headers, Predicting, Ready
+from tests.support.sdk_models import Headers, Predicting, Ready
 from transformer_sdk.testing import TransformerServer
 
 

@@ -12,9 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from data_plane import limits
-from data_plane.errors import UnknownModel
 from data_plane.health import READY, Health, State
-from tests.support.hooked_models import NOBODY, Ready
+from tests.support.sdk_models import NOBODY, Ready
 from transformer_sdk.kserve import Model, ModelRepository, ModelServer, hooks
 from transformer_sdk.kserve.errors import ModelNotReady, NoModelReady
 from transformer_sdk.kserve.model import InferenceModel
@@ -164,11 +163,6 @@ async def test_unloading_waits_for_an_async_stop_in_the_loop_that_serves() -> No
     await served(repository).unload("m")
 
     assert (repository.get_models(), model.loops) == ({}, {"stop": asyncio.get_running_loop()})
-
-
-async def test_a_model_that_is_not_there_is_not_unloaded() -> None:
-    with pytest.raises(UnknownModel):
-        await served(ModelRepository()).unload("m")
 
 
 async def test_at_the_end_a_model_that_cannot_be_stopped_keeps_no_other_from_it(

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.hooked_models import NOBODY, Ready
+from tests.support.sdk_models import NOBODY, Ready
 from transformer_sdk.kserve.predictor_config import PredictorConfig
 from transformer_sdk.kserve.serving.served import ServedModel
 from transformer_sdk.testing import FakePredictor, TransformerServer

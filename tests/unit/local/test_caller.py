@@ -16,7 +16,6 @@ from isvc.run.caller import (
     UNKNOWN,
     Endpoint,
     Served,
-    model_names,
     predict,
     predict_path,
     sample_request,
@@ -43,7 +42,8 @@ async def test_a_list_of_another_protocol_is_none(text: str, names: list[str]) -
     app.router.add_get("/v1/models", say)
     async with TestServer(app) as server:
         assert server.port is not None
-        assert await model_names(Endpoint("first", "first.default.example.com", server.port)) == names
+        found = await served(Endpoint("first", "first.default.example.com", server.port))
+        assert list(found.names) == names
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from isvc.run.container import (
     Grpc,
     HttpGet,
     LocalBindings,
+    Machine,
     Probe,
     Process,
     TcpSocket,
@@ -25,8 +26,13 @@ PLACE = LocalBindings(
     ports={8080: 40001},
     scratch=Path("/run/tmp"),
     termination_log=Path("/run/termination/server"),
-    environment={"TOKEN": "secret"},
-    python="/venv/bin/python",
+    machine=Machine(
+        folder=Path("/run"),
+        claims={},
+        environment={"TOKEN": "secret"},
+        python="/venv/bin/python",
+        free_port=lambda: 40002,
+    ),
 )
 ALWAYS = {
     "PYTHONUNBUFFERED": "1",
@@ -64,7 +70,8 @@ def test_a_whole_container_becomes_a_process() -> None:
 
 def test_the_path_of_this_machines_python_is_not_replaced() -> None:
     """For a checkout below a path that the container mounts, such as /tmp."""
-    place = dataclasses.replace(PLACE, python="/mnt/models/.venv/bin/python")
+    machine = dataclasses.replace(PLACE.machine, python="/mnt/models/.venv/bin/python")
+    place = dataclasses.replace(PLACE, machine=machine)
     process = plan_process("svc/server", {"name": "server", "command": ["python", "/mnt/models/serve.py"]}, place)
     assert process.command == ("/mnt/models/.venv/bin/python", "/run/models/serve.py")
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from isvc.run.children import render_services
-from isvc.run.container import HttpGet, Probe, Process
+from isvc.run.container import HttpGet, Machine, Probe, Process
 from isvc.run.documents import Documents, parse_documents
 from isvc.run.errors import UnusableInput
 from isvc.run.files import read_files, read_runtimes
-from isvc.run.pod import Machine, Pod, plan_pod
+from isvc.run.pod import Pod, plan_pod
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.storage.objects import Objects

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isvc.run.container import Exec, HttpGet, Probe
+from isvc.run.container import Exec, HttpGet, Machine, Probe
 from isvc.run.errors import UnusableInput
-from isvc.run.pod import Machine, Pod, plan_pod
+from isvc.run.pod import Pod, plan_pod
 from isvc_operator.resolve.storage.objects import ObjectReference
 
 SECRET = {"kind": "Secret", "metadata": {"name": "keys"}, "data": {"token": "eA=="}}

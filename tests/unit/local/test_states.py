@@ -1,27 +1,30 @@
-"""The status of a pod, as a kubelet writes it, from the states of its containers."""
+"""The status of a pod, as a kubelet writes it, from the statuses of its containers."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from isvc.run.states import Ended, PodState, initial_state, pod_status
+from isvc.run.states import ContainerStatus, pod_status, statuses_of
 
 CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
-SPEC = {
-    "initContainers": [{"name": "storage-initializer", "image": "i:1"}],
-    "containers": [{"name": "kserve-container", "image": "s:1"}],
-}
 
 
-def ended(code: int, id_: int = 7) -> Ended:
-    return Ended(code, "Error" if code else "Completed", "no weights" if code else "", CREATED, LATER, id_)
+def new() -> tuple[ContainerStatus, ContainerStatus]:
+    return ContainerStatus("storage-initializer", "i:1"), ContainerStatus("kserve-container", "s:1")
 
 
-def serving() -> PodState:
-    state = initial_state(SPEC)
-    state = state.having(state.of("storage-initializer").runs(CREATED, 6).ends(ended(0, 6)))
-    return state.having(replace(state.of("kserve-container").runs(LATER, 7), started=True, ready=True))
+def serving() -> tuple[ContainerStatus, ContainerStatus]:
+    init, server = new()
+    init.run(CREATED)
+    init.end(0, "Completed", "", at=LATER, process=6)
+    server.run(LATER)
+    server.started = server.ready = True
+    return init, server
+
+
+def status(containers: tuple[ContainerStatus, ContainerStatus], before: dict[str, Any], now: str) -> dict[str, Any]:
+    init, server = containers
+    return pod_status([init], [server], before, now)
 
 
 def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
@@ -29,13 +32,13 @@ def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def test_of_a_new_pod_nothing_is_started() -> None:
-    status = pod_status(initial_state(SPEC), {}, CREATED, CREATED)
+    found = status(new(), {}, CREATED)
 
-    assert status["phase"] == "Pending"
-    assert [item["state"] for item in (*status["initContainerStatuses"], *status["containerStatuses"])] == [
+    assert found["phase"] == "Pending"
+    assert [item["state"] for item in (*found["initContainerStatuses"], *found["containerStatuses"])] == [
         {"waiting": {"reason": "PodInitializing"}}
     ] * 2
-    assert status["conditions"][1] == {
+    assert found["conditions"][1] == {
         "type": "Initialized",
         "status": "False",
         "lastTransitionTime": CREATED,
@@ -45,59 +48,66 @@ def test_of_a_new_pod_nothing_is_started() -> None:
 
 
 def test_a_pod_that_serves_is_ready_since_its_server_is() -> None:
-    before = pod_status(initial_state(SPEC), {}, CREATED, CREATED)
+    found = status(serving(), status(new(), {}, CREATED), LATER)
 
-    status = pod_status(serving(), before, CREATED, LATER)
-
-    assert status["phase"] == "Running"
-    assert conditions(status) == {
+    assert found["phase"] == "Running"
+    assert conditions(found) == {
         "PodScheduled": ("True", CREATED),
         "Initialized": ("True", LATER),
         "ContainersReady": ("True", LATER),
         "Ready": ("True", LATER),
     }
-    assert status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
-    assert status["containerStatuses"] == [
+    assert found["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+    assert found["containerStatuses"] == [
         {
             "name": "kserve-container",
             "image": "s:1",
-            "imageID": "",
             "ready": True,
             "started": True,
             "restartCount": 0,
             "state": {"running": {"startedAt": LATER}},
             "lastState": {},
-            "containerID": "process://7",
         }
     ]
 
 
 def test_a_condition_that_stays_keeps_its_time() -> None:
-    before = pod_status(serving(), {}, CREATED, CREATED)
+    before = status(serving(), {}, CREATED)
 
-    assert conditions(pod_status(serving(), before, CREATED, LATER)) == conditions(before)
+    assert conditions(status(serving(), before, LATER)) == conditions(before)
 
 
 def test_a_container_that_waits_for_its_next_start_says_how_it_ended_and_counts_restarts() -> None:
-    crashed = serving().of("kserve-container").ends(ended(3)).waits("CrashLoopBackOff", "back-off 10s")
-    again = crashed.runs(LATER, 8).ends(ended(4, 8)).runs(LATER, 9)
+    init, server = serving()
+    server.end(3, "Error", "no weights", at=LATER, process=7)
+    server.wait("CrashLoopBackOff", "back-off 10s")
 
-    (status,) = pod_status(serving().having(crashed), {}, CREATED, LATER)["containerStatuses"]
+    (found,) = status((init, server), {}, LATER)["containerStatuses"]
     last = {
         "terminated": {
             "exitCode": 3,
             "reason": "Error",
-            "startedAt": CREATED,
+            "startedAt": LATER,
             "finishedAt": LATER,
             "containerID": "process://7",
             "message": "no weights",
         }
     }
-    assert (status["state"], status["lastState"], status["restartCount"], status["ready"]) == (
+    assert (found["state"], found["lastState"], found["restartCount"], found["ready"]) == (
         {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
         last,
         0,
         False,
     )
-    (status,) = pod_status(serving().having(again), {}, CREATED, LATER)["containerStatuses"]
-    assert (status["restartCount"], status["lastState"]["terminated"]["exitCode"]) == (2, 4)
+    server.run(LATER)
+    server.end(4, "Error", "", at=LATER, process=8)
+    server.run(LATER)
+    (found,) = status((init, server), {}, LATER)["containerStatuses"]
+    assert (found["restartCount"], found["lastState"]["terminated"]["exitCode"]) == (2, 4)
+
+
+def test_containers_that_are_not_started_have_a_status_each() -> None:
+    assert statuses_of([{"name": "a", "image": "i:1"}, {"name": "b"}]) == {
+        "a": ContainerStatus("a", "i:1"),
+        "b": ContainerStatus("b", ""),
+    }

@@ -188,15 +188,3 @@ def test_on_a_terminal_an_address_is_copied_as_a_whole_and_a_download_has_a_bar(
     assert url in shown
     assert "42 % of" in shown
     assert "━" in shown
-
-
-def test_a_plain_line_costs_no_more_on_a_terminal_than_rich_needs_for_its_name_once(
-    terminal: tuple[TerminalOutput, io.StringIO, io.StringIO], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output, stderr, _ = terminal
-    output.log("first/kserve-container", "one")
-    monkeypatch.setattr(output._stderr, "print", None)  # Rich prints nothing more
-    output.log("first/kserve-container", "two")
-
-    first, second = stderr.getvalue().splitlines()
-    assert second == first.replace("one", "two")

@@ -1,15 +1,14 @@
-"""Which files a pod was made from, and whether they have changed."""
+"""Which files a pod was made from."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-import pytest
-
-from isvc.run import watch
 from isvc.run.container import Process
 from isvc.run.pod import Pod
-from isvc.run.watch import Root, files_of, roots_of, snapshot, snapshots
+from isvc.run.watch import FileWatcher, Root, roots_of
+from tests.support.local_services import Silent
 
 
 def pod(folder: Path, *commands: tuple[str, ...], init: tuple[str, ...] = (), **links: Path) -> Pod:
@@ -37,56 +36,61 @@ def test_the_part_of_a_claim_that_is_copied_is_watched_or_all_of_one_that_is_mou
 
 def test_a_program_is_watched_with_the_modules_beside_it(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
-    for name in ("model.py", "text.py", "data.bin", "package/__init__.py", "package/part.py", "settings.yaml"):
+    files = ("model.py", "text.py", "data.bin", "package/__init__.py", "package/part.py", "settings.yaml")
+    for name in files:
         (tmp_path / name).touch()
 
     def names(*command: str) -> list[str]:
-        return sorted(
-            str(path.relative_to(tmp_path)) for root in roots_of(pod(tmp_path, command)) for path in files_of(root)
-        )
+        roots = list(roots_of(pod(tmp_path, command)))
+        return [name for name in files if any(root.name(tmp_path / name) for root in roots)]
 
     assert names("python", "model.py", "--port=1") == ["model.py", "text.py"]
+    assert names("python", "-m", "model") == ["model.py", "text.py"]
     assert names("python", "-m", "package") == ["package/__init__.py", "package/part.py"]
     assert names("python", "-m", "json.tool", "settings.yaml", "own/copied") == ["settings.yaml"]
 
 
-def test_a_change_of_any_file_in_a_folder_is_one(tmp_path: Path) -> None:
-    (tmp_path / "store").mkdir()
-    archive = tmp_path / "store/a.mar"
-    archive.write_text("one")
-    first = snapshot([tmp_path])
+def test_a_folder_is_watched_with_all_that_is_in_it_and_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "v1").mkdir()
+    (tmp_path / "current").symlink_to("v1")
+    root = Root(tmp_path / "current")
 
-    assert snapshot([tmp_path]) == first
-    archive.with_suffix(".new").write_text("two")
-    archive.with_suffix(".new").replace(archive)
-    assert snapshot([tmp_path]) != first
-    archive.unlink()
-    assert snapshot([tmp_path, tmp_path / "absent"]) == {}
-
-
-def test_files_beyond_the_limit_are_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "WATCHED_FILES", 3)
-    for number in range(5):
-        (tmp_path / str(number)).touch()
-
-    assert len(snapshot([tmp_path])) == 3
-    assert sum(map(len, snapshots([Root(tmp_path), Root(tmp_path, "*")]).values())) == 3
+    assert set(root.folders()) == {(tmp_path / "v1", True), (tmp_path, False)}
+    assert root.name(tmp_path / "v1/store/a.mar") == tmp_path / "current/store/a.mar"
+    assert root.name(tmp_path / "current") == tmp_path / "current"  # it leads elsewhere now
+    assert root.name(tmp_path / "v1/__pycache__/a.pyc") is None
+    assert root.name(tmp_path / "v2") is None
+    assert set(Root(tmp_path / "absent.yaml").folders()) == {(tmp_path, False)}
 
 
-def test_a_link_to_a_folder_that_leads_elsewhere_is_a_change_and_a_circle_has_an_end(tmp_path: Path) -> None:
+async def test_what_a_link_leads_to_is_watched_also_after_it_leads_elsewhere(tmp_path: Path) -> None:
     for name in ("v1", "v2"):
-        (tmp_path / "versions" / name).mkdir(parents=True)
-        (tmp_path / "versions" / name / "weights").write_text("the same")
+        (tmp_path / name).mkdir()
     claim = tmp_path / "claim"
     claim.mkdir()
-    (claim / "current").symlink_to(tmp_path / "versions/v1")
+    (claim / "current").symlink_to(tmp_path / "v1")
     (claim / "itself").symlink_to(claim)
-    first = snapshot([claim])
+    changed: list[Path] = []
 
-    assert snapshot([claim]) == first
-    (claim / "next").symlink_to(tmp_path / "versions/v2")
-    (claim / "next").replace(claim / "current")
-    assert snapshot([claim]) != first
-    second = snapshot([claim])
-    (tmp_path / "versions/v2/weights").write_text("others")
-    assert snapshot([claim]) != second
+    async def change() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            watcher = FileWatcher(tasks, Silent())
+            watcher.follow([Root(claim)])
+            await asyncio.sleep(0)
+            (tmp_path / "v1/weights").touch()
+            changed.append(await watcher.changes.get())
+            (claim / "next").symlink_to(tmp_path / "v2")
+            (claim / "next").replace(claim / "current")
+            while changed[-1] != claim / "current":
+                changed.append(await watcher.changes.get())
+            watcher.follow([Root(claim)], again=True)
+            await asyncio.sleep(0)
+            (tmp_path / "v2/other").touch()
+            while changed[-1] != claim / "current/other":
+                changed.append(await watcher.changes.get())
+            raise asyncio.CancelledError
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(change(), return_exceptions=True)
+
+    assert (changed[0], changed[-1]) == (claim / "current/weights", claim / "current/other")

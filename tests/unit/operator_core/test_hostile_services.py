@@ -40,7 +40,7 @@ from tests.support.builders import (
     seen,
     the_shipped_runtime,
 )
-from tests.support.reconciling import Cluster, cluster_with
+from tests.support.reconcile_fixture import Cluster, cluster_with
 
 CONFIG = OperatorConfig()
 RUNTIMES = Runtimes(cluster=(the_shipped_runtime(),))

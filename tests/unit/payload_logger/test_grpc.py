@@ -18,8 +18,8 @@ from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
+from tests.support.event_sinks import event_of, responds, told
 from tests.support.fake_models import FakeModel, serving
-from tests.support.sinks import event_of, responds, told
 from tests.unit.payload_logger.loggers import logging_to
 
 LONG_S = 20.0

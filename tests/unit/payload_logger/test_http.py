@@ -14,7 +14,7 @@ from data_plane.payload_logger.settings import Mode
 from data_plane.server.app import App
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
-from tests.support.sinks import event_of, responds, told
+from tests.support.event_sinks import event_of, responds, told
 from tests.unit.payload_logger.loggers import JSON, logging_to
 
 LONG_S = 20.0

@@ -13,9 +13,9 @@ from data_plane.limits import LOG_ATTEMPTS, LOG_SENDERS
 from data_plane.payload_logger import sender
 from data_plane.payload_logger.counts import Drop, SinkFailure
 from data_plane.payload_logger.settings import Mode
+from tests.support.event_sinks import event_of, floods, resets, responds, told
 from tests.support.ports import free_port
 from tests.support.scripted_server import Behaviour, never
-from tests.support.sinks import event_of, floods, resets, responds, told
 from tests.support.waiting import eventually
 from tests.unit.payload_logger.loggers import Counts, a_logger, ask, delivered, dropped, failed, logging_to
 

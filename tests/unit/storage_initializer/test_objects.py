@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from storage_initializer.backends.objects import Listed, choose_files, nearest
 from storage_initializer.errors import AccessDeniedError, UnsafeSourceError
 
-KEYS = ("model-hf/a", "model/", "model/1/b", "model/a", "model2", "other", "others/model/a")
+KEYS = ("model-hf/a", "model/1/b", "model/a", "model2", "other", "others/model/a")
 
 
-def bucket_of(*keys: str) -> Iterator[Listed]:
-    return iter([Listed(key, 1, "v") for key in sorted(keys)])
+def bucket_of(sizes: Mapping[str, int]) -> tuple[Callable[[str], list[Listed]], Callable[[str], Listed | None]]:
+    """How a store lists a folder, and finds an object."""
+    objects = {key: Listed(key, sizes[key], "v") for key in sorted(sizes)}
+
+    def list_folder(folder: str) -> list[Listed]:
+        prefix = f"{folder.rstrip('/')}/" if folder else ""
+        return [each for key, each in objects.items() if key.startswith(prefix)]
+
+    return list_folder, objects.get
 
 
 @pytest.mark.parametrize(
@@ -30,7 +37,7 @@ def bucket_of(*keys: str) -> Iterator[Listed]:
     ],
 )
 def test_a_path_is_an_object_or_a_folder_and_never_a_mere_prefix(path: str, chosen: set[str]) -> None:
-    found = choose_files(path, lambda prefix: bucket_of(*(key for key in KEYS if key.startswith(prefix))))
+    found = choose_files(path, *bucket_of(dict.fromkeys(KEYS, 1)))
 
     assert {str(file.path) for _, file in found} == chosen
 
@@ -38,16 +45,33 @@ def test_a_path_is_an_object_or_a_folder_and_never_a_mere_prefix(path: str, chos
 @pytest.mark.parametrize("key", ["m/../x", "m//etc/passwd", "m/a/./b", "m/a\0b", "m/a//b"])
 def test_a_key_that_is_no_path_below_the_destination_is_refused(key: str) -> None:
     with pytest.raises(UnsafeSourceError, match="cannot be a file below the destination; rename it"):
-        choose_files("m/", lambda prefix: bucket_of(key))
+        choose_files("m/", *bucket_of({key: 1}))
+
+
+def test_a_marker_of_the_folder_itself_is_no_file() -> None:
+    """obstore lists ``m/`` as ``m``."""
+    marker = Listed("m", 0, "v")
+
+    found = choose_files("m", lambda _: [marker, Listed("m/a", 1, "v")], lambda _: None)
+
+    assert [str(file.path) for _, file in found] == ["a"]
+
+
+@pytest.mark.parametrize("keys", [{"m/a": 1}, {}])
+def test_who_may_not_read_an_object_of_the_folders_name_reads_the_folder(keys: dict[str, int]) -> None:
+    def refuse(key: str) -> Listed:
+        raise AccessDeniedError("no")
+
+    if keys:
+        assert [str(file.path) for _, file in choose_files("m", bucket_of(keys)[0], refuse)] == ["a"]
+    else:
+        with pytest.raises(AccessDeniedError):
+            choose_files("m", bucket_of(keys)[0], refuse)
 
 
 def choose(path: str, sizes: Mapping[str, int]) -> dict[str, bool]:
     """Each file that ``path`` means in a bucket of these objects, and whether the path names just this one."""
-
-    def list_objects(prefix: str) -> Iterator[Listed]:
-        return iter([Listed(key, sizes[key], "v") for key in sorted(sizes) if key.startswith(prefix)])
-
-    return {str(file.path): file.exact for _, file in choose_files(path, list_objects)}
+    return {str(file.path): file.exact for _, file in choose_files(path, *bucket_of(sizes))}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def proxy_of(url: str, environment: dict[str, str]) -> Proxy | None:
         (
             URL,
             {"HTTPS_PROXY": "http://me:p%40ss@proxy:1/"},
-            Proxy("proxy", 1, "HTTPS_PROXY", {"Proxy-Authorization": "Basic bWU6cEBzcw=="}),
+            Proxy("proxy", 1, "HTTPS_PROXY", "me:p%40ss"),
         ),
     ],
 )

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from storage_initializer.backends.aws import AccessKey, AnonymousAws, NodeRole, PodIdentity, WebIdentity
+from storage_initializer.backends.aws import ANONYMOUS, AwsIdentity
 from storage_initializer.backends.s3_access import S3Access, s3_access
-from storage_initializer.backends.sigv4 import Keys
 from storage_initializer.backends.trust import Trust
 from storage_initializer.errors import UsageError
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret"}
+
+
+def keyed(access_key: str, secret_key: str, token: str | None = None) -> AwsIdentity:
+    keys: Any = {"access_key_id": access_key, "secret_access_key": secret_key, "token": token, "expires_at": None}
+    return AwsIdentity(f"access key {access_key}", keys=keys)
+
+
 MINIO = {"AWS_ENDPOINT_URL": "http://minio:9000"}
 
 
 def test_without_anything_it_is_amazon_asked_as_the_node() -> None:
     assert s3_access("models", {}) == S3Access(
-        bucket_url="https://models.s3.us-east-1.amazonaws.com",
+        bucket="models",
         service="https://s3.us-east-1.amazonaws.com",
+        virtual=True,
         region="us-east-1",
-        identity=NodeRole("http://169.254.169.254"),
+        identity=AwsIdentity(
+            "the node's role", {"metadata_endpoint": "http://169.254.169.254"}, node="http://169.254.169.254"
+        ),
         trust=Trust(verify=True, ca_file=""),
     )
 
@@ -48,46 +58,46 @@ def test_a_bucket_with_a_dot_is_a_part_of_the_path_as_no_certificate_covers_it()
     assert s3_access("models.example.com", {}).bucket_url == "https://s3.us-east-1.amazonaws.com/models.example.com"
 
 
+ROLE = {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}
+
+
 @pytest.mark.parametrize(
     ("environment", "identity"),
     [
-        (KEYS, AccessKey(Keys("AKIA", "s3cret"))),
-        ({**KEYS, "AWS_SESSION_TOKEN": "t"}, AccessKey(Keys("AKIA", "s3cret", "t"))),
-        ({**KEYS, "awsAnonymousCredential": "true"}, AnonymousAws()),
-        ({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_EC2_METADATA_DISABLED": "true"}, AnonymousAws()),
-        ({"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://[fd00:ec2::254]/"}, NodeRole("http://[fd00:ec2::254]")),
+        (KEYS, "access key AKIA"),
+        ({**KEYS, "awsAnonymousCredential": "true"}, "anonymous"),
+        ({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_EC2_METADATA_DISABLED": "true"}, "anonymous"),
+        ({"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://[fd00:ec2::254]/"}, "the node's role"),
         (
-            {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_DEFAULT_REGION": "eu-west-1"},
-            WebIdentity("arn:r", "/token", "storage-initializer", "https://sts.eu-west-1.amazonaws.com"),
+            {**ROLE, "AWS_DEFAULT_REGION": "eu-west-1"},
+            "role arn:r (web identity, https://sts.eu-west-1.amazonaws.com)",
         ),
         (
-            {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_REGION": "cn-northwest-1"},
-            WebIdentity("arn:r", "/token", "storage-initializer", "https://sts.cn-northwest-1.amazonaws.com.cn"),
+            {**ROLE, "AWS_REGION": "cn-northwest-1"},
+            "role arn:r (web identity, https://sts.cn-northwest-1.amazonaws.com.cn)",
         ),
-        (
-            {
-                "AWS_ROLE_ARN": "arn:r",
-                "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
-                "AWS_ROLE_SESSION_NAME": "me",
-                "AWS_ENDPOINT_URL_STS": "http://sts/",
-            },
-            WebIdentity("arn:r", "/token", "me", "http://sts"),
-        ),
+        ({**ROLE, "AWS_ENDPOINT_URL_STS": "https://sts/"}, "role arn:r (web identity, https://sts)"),
         (
             {
                 "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials",
                 "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/token",
             },
-            PodIdentity("http://169.254.170.23/v1/credentials", "/token"),
+            "pod identity (http://169.254.170.23/v1/credentials)",
         ),
-        (
-            {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2/credentials/1"},
-            PodIdentity("http://169.254.170.2/v2/credentials/1", ""),
-        ),
+        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials"}, "the node's role"),
     ],
 )
-def test_who_asks(environment: dict[str, str], identity: object) -> None:
-    assert s3_access("models", environment).identity == identity
+def test_who_asks(environment: dict[str, str], identity: str) -> None:
+    assert str(s3_access("models", environment).identity) == identity
+
+
+def test_the_session_of_a_role_has_the_name_that_is_given() -> None:
+    found = [
+        s3_access("models", environment).identity.settings["role_session_name"]
+        for environment in (ROLE, {**ROLE, "AWS_ROLE_SESSION_NAME": "me"})
+    ]
+
+    assert found == ["storage-initializer", "me"]
 
 
 def test_the_key_of_storage_config_beats_the_environment_and_the_service_beats_both() -> None:
@@ -114,10 +124,11 @@ def test_the_key_of_storage_config_beats_the_environment_and_the_service_beats_b
     )
 
     assert access == S3Access(
-        bucket_url="http://minio:9000/models",
+        bucket="models",
         service="http://minio:9000",
+        virtual=False,
         region="eu-north-1",
-        identity=AccessKey(Keys("OTHER", "0ther")),
+        identity=keyed("OTHER", "0ther"),
         trust=Trust(verify=False, ca_file="/ca.crt", own=True),
     )
 
@@ -127,7 +138,7 @@ def test_keys_of_storage_config_may_have_a_token_of_their_own() -> None:
 
     access = s3_access("models", {**KEYS, "AWS_SESSION_TOKEN": "t", "STORAGE_CONFIG": json.dumps(key)})
 
-    assert access.identity == AccessKey(Keys("OTHER", "0ther", "own"))
+    assert access.identity == keyed("OTHER", "0ther", "own")
 
 
 @pytest.mark.parametrize("config", [{}, {"type": "s3"}, {"type": ""}])
@@ -136,7 +147,7 @@ def test_an_entry_without_a_type_is_for_s3(config: dict[str, str]) -> None:
 
     access = s3_access("models", {**KEYS, "STORAGE_CONFIG": json.dumps(entry)})
 
-    assert (access.identity, access.note) == (AccessKey(Keys("OTHER", "0ther")), "")
+    assert (access.identity, access.note) == (keyed("OTHER", "0ther"), "")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +161,7 @@ def test_an_entry_for_another_store_is_not_used_and_the_log_says_so(
 
     access = s3_access("models", {**KEYS, **MINIO, **environment})
 
-    assert access.identity == AccessKey(Keys("AKIA", "s3cret"))
+    assert access.identity == keyed("AKIA", "s3cret")
     assert str(access) == (
         "endpoint http://minio:9000, region us-east-1, STORAGE_CONFIG is not used, as its type is hdfs"
     )
@@ -159,7 +170,7 @@ def test_an_entry_for_another_store_is_not_used_and_the_log_says_so(
 def test_storage_config_may_ask_anonymously() -> None:
     access = s3_access("models", {**KEYS, "STORAGE_CONFIG": json.dumps({"anonymous": True})})
 
-    assert access.identity == AnonymousAws()
+    assert access.identity == ANONYMOUS
 
 
 @pytest.mark.parametrize(
@@ -208,7 +219,3 @@ def test_what_makes_no_sense_is_explained_without_a_secret(environment: dict[str
         s3_access("models", environment)
 
     assert str(raised.value) == message
-
-
-def test_a_key_is_quoted_as_signatures_want_it() -> None:
-    assert s3_access("models", MINIO).url("a b/ü#?.mar") == "http://minio:9000/models/a%20b/%C3%BC%23%3F.mar"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_initializer.schemes import INSTEAD, SCHEMES, forms
+from storage_initializer.schemes import INSTEAD, SCHEMES, backend_of, foreign_service, forms
 from tests.support.runtimes import ROOT
 
 BACKENDS = ROOT / "storage_initializer/backends"
@@ -45,6 +45,42 @@ def test_no_scheme_is_supported_and_not() -> None:
 
 def test_all_forms_are_listed() -> None:
     assert forms() == (
-        "s3://BUCKET[/PATH], gs://BUCKET[/PATH], hf://OWNER/MODEL[:REVISION], https://HOST/FILE, http://HOST/FILE, "
+        "s3://BUCKET[/PATH], gs://BUCKET[/PATH], abfs://CONTAINER@ACCOUNT.dfs.core.windows.net[/PATH], "
+        "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net[/PATH], hf://OWNER/MODEL[:REVISION], https://HOST/FILE, "
+        "http://HOST/FILE, "
         "pvc://CLAIM[/PATH], file:///PATH"
     )
+
+
+@pytest.mark.parametrize(
+    ("uri", "backend"),
+    [
+        ("https://me.blob.core.windows.net/models/m", "azure"),
+        ("HTTPS://me.DFS.core.windows.net:443/models", "azure"),
+        ("https://me.z01.blob.storage.azure.net/models/m", "azure"),
+        ("https://me.blob.core.chinacloudapi.cn/models/m", "azure"),
+        ("https://me.blob.core.usgovcloudapi.net/models/a#b", "azure"),
+        ("https://files.example.com/download?name=model.git", "http"),
+        ("https://blob.core.windows.net.example.com/m.mar", "http"),
+    ],
+)
+def test_the_blobs_of_azure_have_addresses_of_a_web_server(uri: str, backend: str) -> None:
+    assert (backend_of(uri, "https"), foreign_service(uri)) == (backend, None)
+
+
+@pytest.mark.parametrize(
+    ("uri", "service"),
+    [
+        ("https://me.blob.core.windows.net/models/m?sig=secret", "Azure Blob Storage with a query, a login or no TLS"),
+        ("http://me.blob.core.windows.net/models/m", "Azure Blob Storage with a query, a login or no TLS"),
+        ("https://me.file.core.windows.net/share/m", "Azure Files"),
+        ("https://me.file.core.usgovcloudapi.net/share/m", "Azure Files"),
+        ("https://git.example.com/team/model.git/", "a Git repository"),
+        ("https://git.example.com/team/model.git?ref=main", "a Git repository"),
+        ("https://git.example.com/team/model.git#main", "a Git repository"),
+        ("https://example.com/model.mar", None),
+        ("s3://bucket/model.git", None),
+    ],
+)
+def test_which_services_are_not_read(uri: str, service: str | None) -> None:
+    assert foreign_service(uri) == service

@@ -36,7 +36,7 @@ def test_the_sources_own_has_to_be_there_even_where_the_endpoint_speaks_plain_ht
 def test_another_is_looked_for_when_it_is_needed(environment: dict[str, str]) -> None:
     plan = make_plan(["s3://models/bert", "/mnt/models"], {"AWS_ENDPOINT_URL": "http://minio:9000", **environment})
 
-    open_source(plan.transfers[0], plan).close()
+    open_source(plan.transfers[0], plan)
 
 
 def test_what_is_missing_when_it_is_needed_is_said() -> None:

@@ -15,7 +15,6 @@ from torchserve_compat import frames, tensors
 from torchserve_compat.frames import (
     Form,
     HandlerBatch,
-    HandlerFailure,
     HandlerRequest,
     HandlerResponse,
     HandlerResult,
@@ -74,32 +73,6 @@ def piece(id: str, text: str) -> Piece:  # noqa: A002
 def last(said: Any) -> list[HandlerResponse]:
     assert isinstance(said, HandlerResult)
     return said.responses
-
-
-def test_requests_join_and_leave_between_steps() -> None:
-    handler = Counting()
-    running = Running(handler)
-    running.join(1, words(3, "a"))
-    first = running.step()
-    running.join(2, words(1, "b"))
-    second, third = running.step(), running.step()
-
-    assert first == {1: piece("a", "1")}
-    assert (second[1], last(second[2])) == (piece("a", "2"), [HandlerResponse(b"1", 200, TEXT)])
-    assert last(third[1]) == [HandlerResponse(b"3", 200, TEXT)]
-    assert handler.ids == [["a#1"], ["a#1", "b#2"], ["a#1"]]
-    assert len(running.batch) == 0
-
-
-def test_a_handler_gets_a_request_once_and_then_an_empty_row() -> None:
-    handler = Counting()
-    running = Running(handler)
-    running.join(1, words(2, "a"))
-    running.step()
-    running.join(2, words(2, "b"))
-    running.step()
-
-    assert handler.rows == [[{"body": {"words": 2}}], [{}, {"body": {"words": 2}}]]
 
 
 def test_behind_the_envelope_body_a_row_is_the_body_and_later_none() -> None:
@@ -174,18 +147,6 @@ def test_each_piece_has_what_the_handler_sets_for_its_request_in_this_step() -> 
         1: piece("a", "a"),
         2: Piece("b", HandlerResponse(b"b", 201, TEXT, [("x-word", "w"), MORE])),
     }
-
-
-def test_what_a_handler_raises_ends_all_that_it_had() -> None:
-    def fail(*_: Any) -> Any:
-        raise ValueError("no words")
-
-    running = Running(fail)
-    running.join(1, words(1, "a"))
-    running.join(2, words(1, "b"))
-
-    assert [said.failure for said in running.step().values()] == [HandlerFailure("ValueError : no words", 500)] * 2
-    assert len(running.batch) == 0
 
 
 @pytest.mark.parametrize("broken", ["criterion", "result"])

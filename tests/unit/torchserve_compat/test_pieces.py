@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from ts.handler_utils.utils import send_intermediate_predict_response
 
 from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
-from tests.unit.torchserve_compat.running import instances, run, tensor_request, whole
+from tests.unit.torchserve_compat.running import run, tensor_request, whole
 from torchserve_compat import tensors
-from torchserve_compat.frames import HandlerFailure, HandlerRequest, HandlerResponse, Piece
+from torchserve_compat.frames import HandlerFailure, HandlerResponse, Piece
 
 ASKED = TensorRequest((Tensor.from_numpy("x", np.zeros(1)),))
 MARKED = [("ts_stream_next", "true")]  # as TorchServe marks them, on the wire too
@@ -75,13 +74,3 @@ def test_pieces_for_tensors_are_tensors() -> None:
         {"predictions": [b"a word"]},
         {"text": [b"b"], "ids": [[1, 2]]},
     ]
-
-
-@pytest.mark.parametrize("form", ["v1", "explain"])
-def test_the_v1_protocol_has_no_room_for_pieces(form: Any) -> None:
-    request: HandlerRequest = instances("a")
-
-    failure = run("kserve", echo_in_pieces, form, [request]).failure
-
-    assert failure is not None
-    assert (failure.status, failure.message.endswith("use /predictions/<model>.")) == (501, True)

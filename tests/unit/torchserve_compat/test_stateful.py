@@ -22,7 +22,6 @@ from data_plane.errors import (
     SequenceQueueFull,
     ServingError,
     TooManySequences,
-    UpstreamBroken,
 )
 from data_plane.messages import Headers, Response
 from data_plane.model import Call
@@ -127,19 +126,6 @@ async def outcomes(tasks: list[asyncio.Task[int]]) -> list[int | type[BaseExcept
     return [type(one) if isinstance(one, BaseException) else one for one in results]
 
 
-async def test_requests_of_a_sequence_are_answered_in_order_by_one_worker() -> None:
-    workers = Worker(), Worker()
-    model = stateful(*workers)
-
-    tasks = await asked(model, *((sequence, number) for number in range(1, 7) for sequence in "abcd"))
-
-    sums = [1, 3, 6, 10, 15, 21]
-    assert await outcomes(tasks) == [one for one in sums for _ in "abcd"]
-    assert [{sequence for batch in worker.seen for sequence, _ in batch} for worker in workers] == [
-        {"a", "c"}, {"b", "d"},
-    ]  # fmt: skip
-
-
 async def test_a_batch_has_at_most_one_request_of_each_sequence() -> None:
     worker = Worker()
     model = stateful(worker)
@@ -193,18 +179,6 @@ async def test_a_batch_that_fails_is_not_run_again() -> None:
     assert len(worker.seen) == 2
 
 
-async def test_a_request_without_an_id_begins_a_sequence_and_the_handler_is_told() -> None:
-    worker = Worker()
-    model = stateful(worker)
-
-    assert [await ask(model, 1), await ask(model, 1), await ask(model, 1, "", (ID, b""))] == [1, 1, 1]
-
-    headers = [dict(request.headers) for request in worker.requests]
-    assert len({one[ID] for one in headers}) == 3
-    assert all(one[ID].startswith(b"ts-seq-") for one in headers)
-    assert [one[START] for one in headers] == [b"true"] * 3
-
-
 async def test_a_handler_finds_the_id_by_torchserves_name_whatever_clients_call_it() -> None:
     worker = Worker()
     model = stateful(worker, headers=SequenceHeaders(b"x-sequence", b"x-start", b"x-end"))
@@ -241,22 +215,6 @@ async def test_a_sequence_ends_with_the_request_that_says_so() -> None:
     assert await ask(model, 1, "b") == 1
     with pytest.raises(TooManySequences):
         await ask(model, 1, "a")
-
-
-async def test_when_a_worker_dies_its_sequences_are_told_and_the_others_go_on() -> None:
-    workers = Worker(), Worker()
-    model = stateful(*workers)
-    workers[0].may_go_on.clear()
-    tasks = [*await asked(model, ("a", 1)), *await asked(model, ("b", 1), ("c", 1), ("a", 1))]
-
-    workers[0].failure = UpstreamBroken("it died")
-    workers[0].may_go_on.set()
-
-    assert await outcomes(tasks) == [UpstreamBroken, 1, SequenceLost, SequenceLost]
-    assert workers[0].seen == [[("a", "1")]]  # nothing of them goes to the next process
-    workers[0].failure = None
-    assert await outcomes(await asked(model, ("a", 1), ("b", 1), ("c", 1))) == [SequenceLost, 2, SequenceLost]
-    assert await ask(model, 5, "a", (START, b"true")) == 5
 
 
 async def test_what_waits_for_a_worker_that_has_died_is_not_for_the_next() -> None:

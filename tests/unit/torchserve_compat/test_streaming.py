@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,17 +18,12 @@ from data_plane.model import Call
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
-from tests.unit.endpoints.asking import Server, error
 from torchserve_compat import frames, tensors
 from torchserve_compat.frames import HandlerFailure, HandlerResponse, HandlerResult, Piece
 from torchserve_compat.server.model import HandlerModel
 from torchserve_compat.server.transport import OnPiece
 
 ASKED = TensorRequest((Tensor.from_numpy("x", np.zeros(1)),))
-REFUSAL = (
-    "The handler streams its response, which this protocol does not support; "
-    "use /predictions/<model>, or gRPC's ModelStreamInfer."
-)
 
 
 class Scripted:
@@ -148,16 +142,6 @@ async def test_a_piece_for_a_request_that_nobody_made_is_dropped() -> None:
     assert await asking == Response(b"whole")
 
 
-async def test_each_piece_for_tensors_is_a_response() -> None:
-    transport = Scripted()
-    reading = asyncio.ensure_future(collected(model(transport)))
-    _, on_piece = await transport.batches.get()
-    on_piece(Piece("1", HandlerResponse(tensors.encode_predictions(["one"]), 200, tensors.CONTENT_TYPE)))
-    transport.outcomes.put_nowait(done(tensors.encode_predictions([2])))
-
-    assert await reading == [{"predictions": [b"one"]}, {"predictions": [2]}]
-
-
 async def test_an_answer_whole_is_the_only_response() -> None:
     transport = Scripted()
     transport.outcomes.put_nowait(done(tensors.encode_predictions([2])))
@@ -177,23 +161,6 @@ async def test_a_request_that_takes_one_response_is_refused_where_there_are_seve
     transport.outcomes.put_nowait(done(b""))
 
 
-async def test_over_http_an_answer_that_breaks_off_is_not_ended(caplog: pytest.LogCaptureFixture) -> None:
-    transport = Scripted()
-    server = Server(model(transport))
-    sent: list[Any] = []
-    asking = asyncio.ensure_future(stream(server, sent))
-    _, on_piece = await transport.batches.get()
-    on_piece(Piece("7", HandlerResponse(b"one ")))
-    transport.outcomes.put_nowait(UpstreamBroken("the worker died"))
-
-    with caplog.at_level(logging.WARNING):
-        await asking
-
-    assert [message.get("body", b"") for message in sent] == [b"", b"one "]
-    assert all(message.get("more_body", True) for message in sent)
-    assert caplog.messages == ["POST /predictions/m broke off with 502: the worker died (request 7)"]
-
-
 async def test_requests_for_a_running_batch_go_to_it_each_by_itself_as_far_as_there_is_room() -> None:
     transport = Scripted()
     served = model(transport, BatchLimits(2, continuous=True))
@@ -209,39 +176,6 @@ async def test_requests_for_a_running_batch_go_to_it_each_by_itself_as_far_as_th
     assert await asyncio.gather(*asking) == [Response(b"whole")] * 3
 
 
-async def test_who_hangs_up_leaves_the_running_batch_at_once() -> None:
-    transport = Scripted()
-    served = model(transport, BatchLimits(1, continuous=True))
-    answer, _ = await begun(served, transport)
-    waiting = asyncio.ensure_future(served.raw(RawRequest(b"{}"), call("2")))
-
-    await answer.chunks.aclose()  # type: ignore[attr-defined]
-
-    batch, _ = await transport.batches.get()
-    transport.outcomes.put_nowait(done(b"whole"))
-    assert (ids(batch), await waiting) == (["2"], Response(b"whole"))
-
-
-@pytest.mark.parametrize("verb", ["predict", "explain"])
-async def test_a_model_with_a_running_batch_refuses_v1_before_it_is_asked(verb: str) -> None:
-    transport = Scripted()
-    served = model(transport, BatchLimits(2, continuous=True))
-
-    answer = await Server(served).ask("POST", f"/v1/models/m:{verb}", b'{"instances": [1]}')
-
-    assert (answer.status, answer.document) == (501, error(REFUSAL))
-    assert transport.batches.empty()
-
-
-async def test_before_the_first_piece_an_error_is_an_answer_like_any() -> None:
-    transport = Scripted()
-    transport.outcomes.put_nowait(HandlerResult([], 0.0, HandlerFailure("no words", 500)))
-
-    answer = await Server(model(transport)).ask("POST", "/predictions/m", b"{}")
-
-    assert (answer.status, answer.document) == (500, error("no words", "model"))
-
-
 def ids(batch: frames.HandlerBatch) -> Sequence[str]:
     return [request.id for request in batch.requests]
 
@@ -251,20 +185,3 @@ async def collected(served: HandlerModel) -> list[dict[str, Any]]:
         {one.name: np.asarray(one.data).tolist() for one in response.outputs}
         async for response in served.infer_stream(ASKED, call())
     ]
-
-
-async def stream(server: Server, sent: list[Any]) -> None:
-    """Everything that leaves for a client who asks and stays."""
-    messages = [{"type": "http.request", "body": b"{}", "more_body": False}]
-
-    async def receive() -> dict[str, Any]:
-        return messages.pop() if messages else await asyncio.Future()
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http", "method": "POST", "path": "/predictions/m", "query_string": b"", "http_version": "1.1",
-        "headers": [(b"x-request-id", b"7")],
-    }  # fmt: skip
-    await server.app(scope, receive, send)

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from isvc.bench.errors import Unreachable
 from isvc.commands.body import read_body
 from isvc.commands.cluster import ClusterFlags, cluster_flags, refuse_credentials
 from isvc.commands.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line, write_table
 from isvc.commands.values import PositiveNumber, Text, WholeNumber, refuse
-from isvc.run.errors import RunFailed, UnusableInput
+from isvc.run.errors import UnusableInput
 from isvc_operator.limits import BENCH_BODY_BYTES, BENCH_CONNECTIONS, BENCH_RATE, BENCH_REQUESTS, BENCH_SECONDS
 
 if TYPE_CHECKING:
     import ssl
 
-    from isvc.bench.plan import AddressedRequest, LoadPlan, Responses
+    from isvc.bench.load import LoadRequest
 
 _ADDRESS = re.compile(r"[0-9.]+|localhost")
 _BAR = 40
@@ -123,8 +122,7 @@ def command(
     """
     import asyncio
 
-    from isvc.bench.load import run
-    from isvc.bench.plan import LoadPlan
+    from isvc.bench.load import LoadPlan, run
     from isvc.bench.summary import document
 
     given = _Flags(**flags)
@@ -137,20 +135,16 @@ def command(
         rate=rate or 0,
         timeout=given.timeout,
     )
-    sent = request.target()
     if sys.stderr.isatty():
         write_line(Styled(f"sending requests for {seconds:g} s at most …", Style.FAINT), stream=sys.stderr)
-    try:
-        seen = run(sent, plan, tls=_tls(given) if sent.is_tls else None)
-    except Unreachable as error:
-        raise RunFailed(str(error)) from error
+    found = document(request.url, plan, run(request, plan, tls=_tls(given)))
     if output is OutputFormat.TEXT:
-        _write(f"{request.method} {sent.url}", plan, seen)
+        _write(request.method, found)
     else:
-        write_data(document(sent.url, plan, seen), output)
-    if seen.interrupted:
+        write_data(found, output)
+    if found["interrupted"]:
         return EXIT_INTERRUPTED
-    return EXIT_FAILED if seen.failed or not seen.answered else 0
+    return EXIT_FAILED if found["failed"] or not found["responses"] else 0
 
 
 def _is_url(target: str) -> bool:
@@ -174,31 +168,17 @@ def _check(target: str, given: _Flags) -> None:
         refuse_credentials(why)
 
 
-@dataclass(frozen=True)
-class _Request:
-    """What is sent again and again."""
+def _of_url(url: str, flags: _Flags) -> LoadRequest:
+    from isvc.bench.load import load_request
 
-    url: str
-    method: str
-    headers: Mapping[str, str]
-    body: bytes
-
-    def target(self) -> AddressedRequest:
-        from isvc.bench.plan import target
-
-        return target(self.url, method=self.method, headers=self.headers, body=self.body)
-
-
-def _of_url(url: str, flags: _Flags) -> _Request:
     method = (flags.method or ("GET" if flags.data is None else "POST")).upper()
-    if not method.isalpha():
-        raise UnusableInput(f"{method!r} is not a method of HTTP")
     headers = {"Content-Type": "application/json"} if flags.data is not None else {}
-    return _Request(url, method, _with(headers, flags.headers), _body(flags.data))
+    return load_request(url, method=method, headers=_with(headers, flags.headers), body=_body(flags.data))
 
 
-async def _of_service(name: str, flags: _Flags) -> _Request:
+async def _of_service(name: str, flags: _Flags) -> LoadRequest:
     """Find where a service answers, and what its model takes, as `isvc predict` does."""
+    from isvc.bench.load import load_request
     from isvc.predict.cluster import find_service, find_target
     from isvc.predict.payload import of_json
     from isvc.predict.send import caller
@@ -216,8 +196,9 @@ async def _of_service(name: str, flags: _Flags) -> _Request:
         payload = (
             await service.sample(model) if flags.data is None else of_json(_body(flags.data), None, found.protocol)
         )
-    headers = {"Content-Type": payload.content_type, **found.headers()}
-    return _Request(f"{found.url}{payload.protocol.path(model)}", "POST", _with(headers, flags.headers), payload.body)
+    headers = _with({"Content-Type": payload.content_type, **found.headers()}, flags.headers)
+    url = f"{found.url}{payload.protocol.path(model)}"
+    return load_request(url, method="POST", headers=headers, body=payload.body)
 
 
 def _with(headers: Mapping[str, str], given: Sequence[str]) -> dict[str, str]:
@@ -255,39 +236,37 @@ def _tls(flags: _Flags) -> ssl.SSLContext:
     return context
 
 
-def _write(title: str, plan: LoadPlan, seen: Responses) -> None:
-    from isvc.bench.summary import summarize
-
-    found = summarize(seen)
-    how = f"{plan.rate:g} requests a second" if plan.rate else f"{plan.connections} connections"
-    write_line(Styled(title, Style.STRONG), f"({how})")
-    write_line(f"{found.answered:,} responses in {found.seconds:.1f} s, {found.requests_per_s:,.1f} a second")
-    failures = {
-        **{f"status {status}": count for status, count in seen.statuses.items() if not 200 <= status < 300},
-        **seen.errors,
-        "not sent: no connection was free": seen.unsent,
-    }
-    for what, count in failures.items():
+def _write(method: str, found: Mapping[str, Any]) -> None:
+    how = f"{found['rate']:g} requests a second" if found["rate"] else f"{found['connections']} connections"
+    write_line(Styled(f"{method} {found['url']}", Style.STRONG), f"({how})")
+    rate = f"{found['responsesPerSecond']:,.1f} a second"
+    write_line(f"{found['responses']:,} responses in {found['seconds']:.1f} s, {rate}")
+    refused = {f"status {status}": count for status, count in found["statuses"].items() if status[0] != "2"}
+    for what, count in {
+        **refused, **found["errors"], "not sent: no connection was free": found["unsent"],
+    }.items():  # fmt: skip
         if count:
             write_line(Styled(f"{count:,} failed:", Style.ERROR), what)
-    if seen.interrupted:
+    if found["interrupted"]:
         write_line(Styled("interrupted: this is what was measured until then", Style.WARNING))
-    if not found.answered:
+    if not found["responses"]:
         return
     write_line("")
-    names = {"mean": found.mean, "min": found.least, **{f"p{share:g}": ms for share, ms in found.percentiles.items()}}
-    times = {**names, "max": found.most}
-    write_table(["LATENCY", *times], [["ms", *(f"{value:.2f}" for value in times.values())]])
+    times = {name.replace("_", "."): f"{value:.2f}" for name, value in found["latencyMs"].items()}
+    write_table(["LATENCY", *times], [["ms", *times.values()]])
     write_line("")
-    highest = max(count for _, count in found.histogram)
-    rows = [[f"{bound:g} ms", f"{count:,}", "█" * round(_BAR * count / highest)] for bound, count in found.histogram]
+    highest = max(row["count"] for row in found["histogram"])
+    rows = [
+        [f"{row['upToMs']:g} ms", f"{row['count']:,}", "█" * round(_BAR * row["count"] / highest)]
+        for row in found["histogram"]
+    ]
     write_table(["UP TO", "RESPONSES", ""], rows)
     write_line("")
-    cores = f"{found.client_cores:.2f} cores, {found.client_cpu_us:.0f} µs for each request"
+    client = found["client"]
+    cores = f"{client['cores']:.2f} cores, {client['cpuMicrosecondsPerRequest']:.0f} µs for each request"
     write_line(Styled(f"this client used {cores}", Style.FAINT))
-    if found.client_cores > _BUSY:
+    if client["cores"] > _BUSY:
         write_line(Styled("it was busy all the time: the server may be faster than this", Style.WARNING))
-    if found.late_p99 > _WAITED_MS:
-        write_line(
-            Styled(f"1 % of the requests were sent {found.late_p99:.1f} ms late or more; that counts", Style.FAINT)
-        )
+    if client["lateP99Ms"] > _WAITED_MS:
+        late = f"1 % of the requests were sent {client['lateP99Ms']:.1f} ms late or more; that counts"
+        write_line(Styled(late, Style.FAINT))

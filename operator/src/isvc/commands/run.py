@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from isvc.run.children import Rendered
     from isvc.run.output import Output
     from isvc.run.service import Settings
+    from isvc.run.watch import WatchedFiles
 
 
 @click.command(short_help="serve InferenceServices on this machine, without a cluster")
@@ -70,7 +72,6 @@ def command(
     from isvc.run.output import new_output
     from isvc.run.run import serve, until_signal
     from isvc.run.service import Settings
-    from isvc.run.watch import WatchedFiles, snapshot
 
     def read() -> Sequence[Rendered]:
         # Processes call each other by loopback, for which no certificate of a cluster is.
@@ -80,7 +81,7 @@ def command(
         return services
 
     given = [path for path in (file, flags.runtimes, flags.config_dir) if path]
-    first = snapshot(given) if watch else {}  # before they are read: what changes afterwards is a change
+    inputs = _watched(given, read) if watch else None
     services = read()
     settings = Settings(_claims(pvc), http_port, os.environ, _images(image))
     if request and watch:
@@ -91,7 +92,6 @@ def command(
         if request:
             _one_request(request, expect, services, settings, output)
         else:
-            inputs = WatchedFiles(given, read, first) if watch else None
             work = serve(
                 services,
                 settings,
@@ -101,6 +101,12 @@ def command(
                 dashboard_port=dashboard_port or 0,
             )
             asyncio.run(until_signal(work, output))
+
+
+def _watched(files: Sequence[Path], read: Callable[[], Sequence[Rendered]]) -> WatchedFiles:
+    from isvc.run.watch import WatchedFiles
+
+    return WatchedFiles(files, read, read_at=time.time())
 
 
 def _one_request(

@@ -72,7 +72,7 @@ async def served(endpoint: Endpoint) -> Served:
 
 async def _read(session: aiohttp.ClientSession, url: str) -> bytes | None:
     """Return a response of 200 that is not too large; None for another one."""
-    async with session.get(url) as response:
+    async with session.get(url, allow_redirects=False) as response:
         content = await read_up_to(response, SENT_RESPONSE_BYTES)
         return content if response.status == 200 and len(content) <= SENT_RESPONSE_BYTES else None
 
@@ -110,13 +110,6 @@ def _document(content: bytes) -> Any:
         return None
 
 
-async def model_names(endpoint: Endpoint) -> list[str]:
-    """Return the models that the server lists, or the service's name if it has no such list."""
-    async with aiohttp.ClientSession(headers={"Host": endpoint.host}) as session:
-        listed = _listed(await _read(session, f"{endpoint.url}/v1/models") or b"")
-    return [endpoint.service] if listed is None else listed
-
-
 def _listed(content: bytes) -> list[str] | None:
     """Return the names in a list of the v1 protocol; None for another response at its path."""
     document = _document(content)
@@ -132,7 +125,7 @@ def predict_path(model: str) -> str:
 
 async def predict(endpoint: Endpoint, body: bytes) -> str:
     """Return the response to ``body``; raises RunFailed for an error, and unless the service has exactly one model."""
-    names = await model_names(endpoint)
+    names = (await served(endpoint)).names
     if len(names) != 1:
         raise RunFailed(
             f"{endpoint.service} serves {one_line(', '.join(names)) or 'no model'}; --request requires one model"
@@ -140,7 +133,7 @@ async def predict(endpoint: Endpoint, body: bytes) -> str:
     # Like `curl -T`, this sends no Content-Type.
     async with (
         aiohttp.ClientSession(headers={"Host": endpoint.host}, skip_auto_headers=["Content-Type"]) as session,
-        session.post(endpoint.url + predict_path(names[0]), data=body) as response,
+        session.post(endpoint.url + predict_path(names[0]), data=body, allow_redirects=False) as response,
     ):
         content = await read_up_to(response, SENT_RESPONSE_BYTES)
         text = _text(content, response.charset or "utf-8").strip()

@@ -235,7 +235,7 @@ class LocalCluster(ServiceSource):
             return ""
         url = f"http://{LOOPBACK}:{port}{annotations.get('prometheus.io/path', '/metrics')}"
         try:
-            async with self._session.get(url, timeout=_SCRAPE) as response:
+            async with self._session.get(url, timeout=_SCRAPE, allow_redirects=False) as response:
                 content = await _read(response, SCRAPED_BYTES)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise RunFailed(f"the metrics of pod {pod} cannot be read: {one_line(str(error))}") from error

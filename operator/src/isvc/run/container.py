@@ -7,14 +7,13 @@ of Services of this run by their local addresses.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
 from isvc.extras import PROGRAMS
-from isvc.run import shape
 from isvc.run.addresses import ServiceAddress, localize_addresses
 from isvc.run.errors import UnusableInput
 from isvc.run.objects import text_of
@@ -32,22 +31,35 @@ _REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
 @dataclass(frozen=True)
-class LocalBindings:
-    """Local counterparts of what a container uses: ``paths`` and ``ports`` map the container's to this machine's.
+class Machine:
+    """The environment of a pod: its own ``folder``, and the folders of ``--pvc`` in ``claims``.
 
-    ``objects`` are those in the same files as the service; ``addresses`` are those of Services that it calls.
-    ``images`` maps images to the commands that stand for them.
+    ``objects`` are those in the same files as the service; ``addresses`` are those of its Services that the pod calls.
+    ``images`` has the commands of ``--image``. ``prefix`` and ``tag`` tell the names of processes from those of other
+    namespaces and pods.
     """
 
+    folder: Path
+    claims: Mapping[str, Path]
+    environment: Mapping[str, str]
+    python: str
+    free_port: Callable[[], int]
+    objects: Objects = field(default_factory=dict)
+    addresses: tuple[ServiceAddress, ...] = ()
+    images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prefix: str = ""
+    tag: str = ""
+
+
+@dataclass(frozen=True)
+class LocalBindings:
+    """Local counterparts of what a container uses: ``paths`` and ``ports`` map the container's to the machine's."""
+
+    machine: Machine
     paths: Mapping[str, Path]
     ports: Mapping[int, int]
     scratch: Path
     termination_log: Path
-    environment: Mapping[str, str]
-    python: str
-    objects: Objects = field(default_factory=dict)
-    addresses: tuple[ServiceAddress, ...] = ()
-    images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,6 @@ class Process:
 
 def plan_process(name: str, container: Container, bindings: LocalBindings) -> Process:
     """Return the container as a process; raises UnusableInput if it needs something that only a cluster has."""
-    container = shape.container(container, name)
     env = _environment(name, container, bindings)
     command = [
         _expand(_text(name, item), env) for item in (*_command(name, container, bindings), *container.get("args", ()))
@@ -137,8 +148,8 @@ def _command(name: str, container: Container, bindings: LocalBindings) -> tuple[
     """Return the command of ``--image``, which wins over that of the container, or else the container's own."""
     image = container.get("image", "")
     for named in (image, _without_tag(image)):
-        if named in bindings.images:
-            return bindings.images[named]
+        if named in bindings.machine.images:
+            return bindings.machine.images[named]
     command = tuple(container.get("command", ()))
     if not command and container["name"] == CONTAINER_INITIALIZER:
         command = _INITIALIZER
@@ -160,13 +171,13 @@ def _without_tag(image: str) -> str:
 
 def _local_command(command: Sequence[str], bindings: LocalBindings) -> tuple[str, ...]:
     """Replace paths and ports, and then the program ``python``, whose own path must not be replaced."""
-    local = [localize_addresses(_localize_paths(item, bindings.paths), bindings.addresses) for item in command]
+    local = [localize_addresses(_localize_paths(item, bindings.paths), bindings.machine.addresses) for item in command]
     program, *arguments = _localize_ports(local, bindings.ports)
     if program not in _PYTHON:
         return (program, *arguments)
     # What lies in the working folder, which may be a stranger's model, must not replace our modules.
     flags = ("-P",) if program_of_ours(arguments) else ()
-    return (bindings.python, *flags, *arguments)
+    return (bindings.machine.python, *flags, *arguments)
 
 
 def program_of_ours(arguments: Sequence[str]) -> str | None:
@@ -185,9 +196,9 @@ def _environment(name: str, container: Container, bindings: LocalBindings) -> di
         variable = item["name"]
         if "valueFrom" not in item:
             env[variable] = _expand(_text(name, item.get("value") or ""), env)
-        elif (text := text_of(item["valueFrom"], bindings.objects)) is not None:
+        elif (text := text_of(item["valueFrom"], bindings.machine.objects)) is not None:
             env[variable] = text
-        elif variable not in bindings.environment:
+        elif variable not in bindings.machine.environment:
             raise UnusableInput(
                 f"{name} takes {variable} from the cluster (valueFrom); export it, or put the object that contains it "
                 "into the file"
@@ -198,7 +209,7 @@ def _environment(name: str, container: Container, bindings: LocalBindings) -> di
 def _local(env: Mapping[str, str], bindings: LocalBindings) -> dict[str, str]:
     """Replace paths and ports in the container's variables, and add those that its environment would set."""
     local = {
-        name: localize_addresses(_localize_paths(value, bindings.paths), bindings.addresses)
+        name: localize_addresses(_localize_paths(value, bindings.paths), bindings.machine.addresses)
         for name, value in env.items()
     }
     localized = {name: _localize_port(name, value, bindings.ports) for name, value in local.items()}

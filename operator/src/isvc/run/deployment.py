@@ -9,7 +9,6 @@ from itertools import count
 from isvc.run.clock import now
 from isvc.run.errors import RunFailed
 from isvc.run.kubelet import LocalPod
-from isvc.run.log import Wakeup
 from isvc.run.stored import TEMPLATE_HASH, deployment_status, new_pod, template_hash
 from isvc_operator.manifests import Manifest, labels_of
 
@@ -25,20 +24,25 @@ class LocalDeployment:
     def __init__(self, manifest: Manifest, start_pod: StartPod, drained: Callable[[LocalPod], Awaitable[None]]) -> None:
         self.pods: list[LocalPod] = []
         self._numbers = count(1)
-        self._wakeup = Wakeup()
         self._ending: set[asyncio.Task[None]] = set()
         self._drained = drained
+        self._is_removed = False
         self.use(manifest, start_pod)
-        self._task = asyncio.create_task(self._run())
 
     def use(self, manifest: Manifest, start_pod: StartPod) -> None:
-        """Change the Deployment: pods of another template are replaced, one after the other."""
+        """Change the Deployment: with the next ``roll``, pods of another template are replaced."""
         self._manifest, self._start_pod = manifest, start_pod
-        self.wake()
 
-    def wake(self) -> None:
-        """Look at the pods again."""
-        self._wakeup.wake()
+    def roll(self) -> None:
+        """Start and end pods as it is time to; to be called after each change of the Deployment or a pod."""
+        while not self._is_removed:
+            if leaving := self._leaving():
+                for pod in leaving:
+                    self._end(pod)
+            elif self._lacks_pod():
+                self.pods.append(self._next_pod())
+            else:
+                return
 
     @property
     def manifest(self) -> Manifest:
@@ -57,16 +61,16 @@ class LocalDeployment:
 
     async def stop(self) -> None:
         """End all pods at once."""
-        self._task.cancel()
+        self._is_removed = True
         for task in self._ending:
             task.cancel()
-        await asyncio.gather(self._task, *self._ending, return_exceptions=True)
+        await asyncio.gather(*self._ending, return_exceptions=True)
         await asyncio.gather(*(pod.end() for pod in self.pods))
         self.pods.clear()
 
     async def remove(self) -> None:
         """End all pods when they have no more requests."""
-        self._task.cancel()
+        self._is_removed = True
         for pod in self.pods:
             self._end(pod)
         await asyncio.gather(*self._ending)
@@ -76,15 +80,9 @@ class LocalDeployment:
         wanted: int = self._manifest["spec"]["replicas"]
         return wanted
 
-    async def _run(self) -> None:
-        while True:
-            if leaving := self._leaving():
-                for pod in leaving:
-                    self._end(pod)
-            elif self._lacks_pod():
-                self.pods.append(self._next_pod())
-            else:
-                await self._wakeup.wait()
+    @property
+    def _recreates(self) -> bool:
+        return bool(self._manifest["spec"].get("strategy", {}).get("type") == "Recreate")
 
     def _next_pod(self) -> LocalPod:
         number = next(self._numbers)
@@ -102,17 +100,17 @@ class LocalDeployment:
     def _leaving(self) -> Sequence[LocalPod]:
         """Return the pods to end now: old ones that do not serve, and one for each new one that does."""
         updated, old = self._living()
-        if self._manifest["spec"].get("strategy", {}).get("type") == "Recreate":
+        if self._recreates:
             return old or updated[self._wanted :]
-        idle = [pod for pod in old if not pod.is_ready]
         spare = sum(pod.is_ready for pod in (*updated, *old)) - self._wanted
         serving = [pod for pod in old if pod.is_ready]
+        idle = [pod for pod in old if not pod.is_ready]
         return [*idle, *serving[: max(0, spare)], *updated[self._wanted :]]
 
     def _lacks_pod(self) -> bool:
         """Whether to start a pod now; a rollout has one more than is wanted."""
         updated, old = self._living()
-        if self._manifest["spec"].get("strategy", {}).get("type") == "Recreate":
+        if self._recreates:
             return len(self.pods) < self._wanted
         return len(updated) < self._wanted and len(updated) + len(old) <= self._wanted
 

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import aiohttp
@@ -18,7 +18,7 @@ from isvc.run.log import Log
 from isvc.run.pod import Pod
 from isvc.run.probes import check_of, wait_until_bad, wait_until_good
 from isvc.run.processes import Group, Running
-from isvc.run.states import ContainerStatus, Ended, PodState, initial_state, pod_status
+from isvc.run.states import ContainerStatus, pod_status, statuses_of
 from isvc_operator.limits import LOG_BYTES
 from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.text import last_of, one_line
@@ -53,7 +53,9 @@ class LocalPod:
     _running: dict[str, Running] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._state: PodState = initial_state(self.manifest["spec"])
+        spec = self.manifest["spec"]
+        self._init, self._servers = statuses_of(spec.get("initContainers", ())), statuses_of(spec["containers"])
+        self._containers = {**self._init, **self._servers}
         self._write_status()
         self._task = asyncio.create_task(self._run())
 
@@ -65,15 +67,13 @@ class LocalPod:
     @property
     def is_ready(self) -> bool:
         """Whether it gets requests."""
-        return self._state.is_ready and not self.is_ending
+        return all(item.ready for item in self._servers.values()) and not self.is_ending
 
     @property
     def has_failed(self) -> bool:
         """Whether a server of it has ended before, or an init container has failed."""
-        init, servers = self._state.init.values(), self._state.servers.values()
-        ended = [how for item in (*init, *servers) for how in (item.state, item.last) if isinstance(how, Ended)]
-        return any(how.exit_code for how in ended) or any(
-            isinstance(item.last or item.state, Ended) for item in servers
+        return any(item.exit_code for item in self._init.values()) or any(
+            item.exit_code is not None for item in self._servers.values()
         )
 
     @property
@@ -88,11 +88,11 @@ class LocalPod:
 
     def containers(self) -> list[str]:
         """Return the names of its containers, in the order of their start."""
-        return [*self._state.init, *self._state.servers]
+        return list(self._containers)
 
     def has_ended(self, container: str) -> bool:
         """Whether a container does not run any more, and is not started again."""
-        return isinstance(self._state.of(container).state, Ended)
+        return self._containers[container].has_ended
 
     def mark_ending(self) -> None:
         """Take it out of the endpoints: requests go to other pods from now on."""
@@ -138,39 +138,41 @@ class LocalPod:
 
     async def _keep(self, process: Process, *, until_success: bool) -> None:
         """Run a container again and again, until it has succeeded or for ever."""
-        back_off = 0.0
+        back_off, clock = 0.0, asyncio.get_running_loop().time
+        container = self._containers[process.container]
         while True:
-            began = asyncio.get_running_loop().time()
-            failure = await self._once(process)
-            ended = self._state.of(process.container).state
-            if until_success and isinstance(ended, Ended) and ended.exit_code == 0:
+            began = clock()
+            failure = await self._once(process, container)
+            if until_success and container.has_succeeded:
                 return
-            if asyncio.get_running_loop().time() - began > _FORGOTTEN:
+            if clock() - began > _FORGOTTEN:
                 back_off = 0.0
             self.listener.failed(failure)
             if back_off:
                 what = f"back-off {back_off:g}s restarting failed container={process.container} pod={self.name}"
-                self._set(self._state.of(process.container).waits("CrashLoopBackOff", what))
+                container.wait("CrashLoopBackOff", what)
+                self._write_status()
                 self.listener.event(self.manifest, "Warning", "BackOff", what)
                 self.group.output.say(f"{process.name} is started again in {back_off:g} s")
             await asyncio.sleep(back_off)
             back_off = min(max(_FIRST_BACK_OFF, 2 * back_off), _LONGEST_BACK_OFF)
 
-    async def _once(self, process: Process) -> RunFailed:
+    async def _once(self, process: Process, container: ContainerStatus) -> RunFailed:
         """Run a container once; return why it is not running any more."""
-        name, started_at = process.container, now()
+        name = container.name
         if log := self.logs.get(name):
             self.previous_logs[name] = log
         self.logs[name] = Log()
+        container.run(now())
         try:
             running = await self.group.start(process)
         except RunFailed as error:
-            self._set(self._state.of(name).runs(started_at, 0))
-            self._set(self._state.of(name).ends(Ended(_START_ERROR, "StartError", str(error), started_at, started_at)))
+            container.end(_START_ERROR, "StartError", str(error), at=now())
+            self._write_status()
             return error
         self.logs[name] = running.log
         self._running[name] = running
-        self._set(self._state.of(name).runs(started_at, running.child.pid))
+        self._write_status()
         self.listener.event(self.manifest, "Normal", "Started", f"Started container {name}")
         probing = asyncio.create_task(self._probe(process, running))
         try:
@@ -178,10 +180,10 @@ class LocalPod:
         finally:
             probing.cancel()
         del self._running[name]
-        code, pid = running.exit_code, running.child.pid
+        code = running.exit_code
         message = running.message() or (_last_lines(running.log) if code else "")
-        reason = "Error" if code else "Completed"
-        self._set(self._state.of(name).ends(Ended(code, reason, message, started_at, now(), pid)))
+        container.end(code, "Error" if code else "Completed", message, at=now(), process=running.child.pid)
+        self._write_status()
         return running.failure()
 
     async def _probe(self, process: Process, running: Running) -> None:
@@ -192,7 +194,8 @@ class LocalPod:
             if process.startup and not await self._has_started(process, process.startup):
                 await self._stop(process, running, "Startup", process.startup, "it has not started in time")
                 return
-            self._set(replace(self._state.of(process.container), started=True))
+            self._containers[process.container].started = True
+            self._write_status()
             async with asyncio.TaskGroup() as probes:
                 probes.create_task(self._watch_readiness(process))
                 if process.liveness:
@@ -215,12 +218,12 @@ class LocalPod:
         while True:
             if probe and check:
                 await wait_until_good(probe, check, partial(self._not_ready, process))
-            self._set(replace(self._state.of(process.container), ready=True))
+            self._set_ready(process, ready=True)
             self.group.output.say(f"{process.name} is ready")
             if not probe or not check:
                 return
             reason = await wait_until_bad(probe, check)
-            self._set(replace(self._state.of(process.container), ready=False))
+            self._set_ready(process, ready=False)
             self._not_ready(process, reason)
             self.listener.event(self.manifest, "Warning", "Unhealthy", f"Readiness probe failed: {one_line(reason)}")
 
@@ -238,17 +241,16 @@ class LocalPod:
     def _not_ready(self, process: Process, reason: str) -> None:
         self.group.output.say(f"{process.name} is not ready: {reason}")
 
-    def _set(self, container: ContainerStatus) -> None:
-        before = self._state
-        self._state = before.having(container)
-        if self._state != before:
-            self._write_status()
-            self.listener.changed()
+    def _set_ready(self, process: Process, *, ready: bool) -> None:
+        self._containers[process.container].ready = ready
+        self._write_status()
 
     def _write_status(self) -> None:
-        created = self.manifest["metadata"]["creationTimestamp"]
-        status = pod_status(self._state, self.manifest.get("status") or {}, created, now())
+        before = self.manifest.get("status") or {}
+        status = pod_status(self._init.values(), self._servers.values(), before, now())
         self.manifest = {**self.manifest, "status": status}
+        if before:
+            self.listener.changed()
 
 
 def _last_lines(log: Log) -> str:

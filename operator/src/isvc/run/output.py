@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import rich.progress
 
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
-_KEPT_PREFIXES = 1000
 _ITEM_COST = 500  # bytes of memory, beside the text of a line
 _UNREAD_SECONDS = 2.0  # at the end, for what nobody reads
 
@@ -157,7 +156,6 @@ class TerminalOutput:
         self._text = Text
         self.streams = StandardStream(stderr), StandardStream(stdout)
         self._stderr, self._stdout = map(console, self.streams)
-        self._prefixes: dict[str, str] = {}
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -177,21 +175,7 @@ class TerminalOutput:
                 self._draw(name, progress)
                 return
             self._remove_bar(name)
-        if self._tasks:
-            self._stderr.print(self._text.assemble((f"{name} | ", _colour(name)), line))
-        else:
-            # Rich takes longer than all that the run does for a line beside it.
-            self.streams[0].write(f"{self._prefix(name)}{line}\n")
-
-    def _prefix(self, name: str) -> str:
-        """Return the coloured name; a run that goes on for long has any number of pods."""
-        if name not in self._prefixes:
-            if len(self._prefixes) >= _KEPT_PREFIXES:
-                self._prefixes.clear()
-            with self._stderr.capture() as captured:
-                self._stderr.print(self._text(f"{name} | ", style=_colour(name)), end="")
-            self._prefixes[name] = captured.get()
-        return self._prefixes[name]
+        self._stderr.print(self._text.assemble((f"{name} | ", _colour(name)), line))
 
     def say(self, text: str) -> None:
         self._stderr.print(self._text(text, style="bold"))

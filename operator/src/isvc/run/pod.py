@@ -7,14 +7,13 @@ characters. Folders that are not volumes begin with a dot, which the name of a v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from isvc.run import shape
-from isvc.run.addresses import ServiceAddress
-from isvc.run.container import LocalBindings, Process, plan_process
+from isvc.run.container import LocalBindings, Machine, Process, plan_process
 from isvc.run.errors import UnusableInput
 from isvc.run.objects import files_of
 from isvc_operator.api.names import (
@@ -29,28 +28,6 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.manifests import Container, Volume
 from isvc_operator.resolve.component import DEFAULT_GRPC_PORT, DEFAULT_PORT
-from isvc_operator.resolve.storage.objects import Objects
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The environment of a pod: its own ``folder``, and the folders of ``--pvc`` in ``claims``.
-
-    ``objects`` are those in the same files as the service; ``addresses`` are those of its Services that the pod calls.
-    ``images`` has the commands of ``--image``. ``prefix`` and ``tag`` tell the names of processes from those of other
-    namespaces and pods.
-    """
-
-    folder: Path
-    claims: Mapping[str, Path]
-    environment: Mapping[str, str]
-    python: str
-    free_port: Callable[[], int]
-    objects: Objects = field(default_factory=dict)
-    addresses: tuple[ServiceAddress, ...] = ()
-    images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    prefix: str = ""
-    tag: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,15 +131,11 @@ def _bindings(
     if name == CONTAINER_INITIALIZER:
         paths[PVC_MOUNT_ROOT] = _claims_root(machine)
     return LocalBindings(
+        machine=machine,
         paths=paths,
         ports=ports,
         scratch=paths.get("/tmp", _scratch(machine)),  # noqa: S108 - the container's
         termination_log=_termination(machine) / name,
-        environment=machine.environment,
-        python=machine.python,
-        objects=machine.objects,
-        addresses=machine.addresses,
-        images=machine.images,
     )
 
 

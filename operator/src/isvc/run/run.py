@@ -15,7 +15,7 @@ import signal
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiohttp
 
@@ -30,10 +30,12 @@ from isvc.run.output import Output
 from isvc.run.pod import claims_of
 from isvc.run.processes import process_group
 from isvc.run.service import Settings
-from isvc.run.watch import WatchedFiles, watch
 from isvc_operator.api.names import TRANSFORMER
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
+
+if TYPE_CHECKING:
+    from isvc.run.watch import WatchedFiles
 
 T = TypeVar("T")
 
@@ -67,6 +69,8 @@ async def serve(
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_announce(cluster, sample, output))
                 if inputs:
+                    from isvc.run.watch import watch  # here, because watchfiles is in another extra than `render`'s
+
                     tasks.create_task(watch(cluster, inputs, output))
         except asyncio.CancelledError:
             cluster.update_statuses()

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -19,12 +19,13 @@ import aiohttp
 from isvc.extras import advice, missing_for
 from isvc.run.children import Rendered
 from isvc.run.clock import now
-from isvc.run.container import LOOPBACK, program_of_ours
+from isvc.run.container import LOOPBACK, Machine, program_of_ours
 from isvc.run.deployment import LocalDeployment
-from isvc.run.endpoints import Endpoints, forwarding
+from isvc.run.endpoints import Endpoints
 from isvc.run.errors import RunFailed, UnusableInput
+from isvc.run.ingress import service_port
 from isvc.run.kubelet import LocalPod, PodListener
-from isvc.run.pod import Machine, Pod, plan_pod
+from isvc.run.pod import Pod, plan_pod
 from isvc.run.processes import Group
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
 from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
@@ -115,7 +116,7 @@ class LocalService:
         for port in service_ports(rendered.children):
             if port not in self._ports:
                 endpoints = Endpoints()
-                self._ports[port] = endpoints, await self._stack.enter_async_context(forwarding(endpoints))
+                self._ports[port] = endpoints, await self._stack.enter_async_context(_listening(port, endpoints))
         for deployment in _deployments(rendered):
             _require_installed(plan_pod(deployment, self._machine(rendered, deployment)))
         if not self._routes_of(rendered) or not rendered.resolved.hosts.service:
@@ -266,8 +267,8 @@ class LocalService:
             ready = [pod for pod in pods if pod.is_ready and port.selects(labels_of(pod.manifest))]
             endpoints.use(pod.plan.ports[port.target] for pod in ready if port.target in pod.plan.ports)
         self._move_traffic()
-        for deployment in self._deployments.values():
-            deployment.wake()
+        for deployment in list(self._deployments.values()):
+            deployment.roll()
         self._host.changed(self.key)
 
     def _move_traffic(self) -> None:
@@ -333,6 +334,15 @@ class LocalService:
     async def _close(self) -> None:
         await asyncio.gather(*self._removals)
         await self._stack.aclose()
+
+
+def _listening(port: ServicePort, endpoints: Endpoints) -> AbstractAsyncContextManager[int]:
+    """Return what listens for a port of a Service, on a port of this machine that stays when pods are replaced."""
+    if not port.is_grpc:
+        return service_port(port.service, endpoints)
+    from isvc.run.grpc_proxy import grpc_proxy  # here, because it takes long to import
+
+    return grpc_proxy(port.service, endpoints)
 
 
 def _require_installed(pod: Pod) -> None:

@@ -1,18 +1,15 @@
-"""``isvc run --watch``: replaces pods when the files that they were made from have changed.
-
-Files are compared by time, size and inode, twice a second. That works on every file system, and costs little for the
-number of files that a model has.
-"""
+"""``isvc run --watch``: replaces pods when the files that they were made from have changed."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
+
+from watchfiles import awatch
 
 from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster
@@ -21,43 +18,58 @@ from isvc.run.output import Output
 from isvc.run.pod import Pod
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.errors import OperatorError
-from isvc_operator.limits import WATCHED_FILES
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
 
-_PERIOD = 0.5  # seconds
-# A file that is copied from elsewhere may pause for longer than a small one takes altogether.
-_LARGE, _QUIET_LOOKS, _QUIET_LOOKS_LARGE = 10 * 1024 * 1024, 1, 4
-
-FileState = tuple[int, int, int]  # the time of the last change in ns, the size, the inode
-Snapshot = Mapping[str, FileState]
+_PERIOD = 0.5  # seconds between two looks whether the pods are made from other files than before
+# Seconds without a change before changes count. A large file that is copied from elsewhere may pause for longer.
+_LARGE, _QUIET, _QUIET_LARGE = 10 * 1024 * 1024, 0.5, 2.0
+_UNWATCHED = "__pycache__"
 
 
 @dataclass(frozen=True)
 class WatchedFiles:
     """The files of the command line, and what reads the services in them; that raises OperatorError.
 
-    ``first`` is what the files were before they were read for the first time.
+    ``read_at`` is when they were read for the first time, in seconds since the epoch.
     """
 
     files: Sequence[Path]
     read: Callable[[], Sequence[Rendered]]
-    first: Snapshot
-
-
-class Root(NamedTuple):
-    """Files that a pod was made from: a file or a folder, or what matches ``pattern`` in a folder."""
-
-    path: Path
-    pattern: str = ""
+    read_at: float
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What the files of the command line were, and those of each Deployment of a service."""
+class Root:
+    """A file, or a folder with all that is in it; with ``modules`` the Python files that are directly in a folder."""
 
-    given: Snapshot
-    used: Mapping[tuple[ServiceKey, str], Mapping[Root, Snapshot]]
+    path: Path
+    modules: bool = False
+
+    def name(self, changed: Path) -> Path | None:
+        """Return what a file that has changed is called here; None if it is none of these."""
+        path = self.path.resolve()
+        if changed == self.path.absolute():
+            return self.path
+        if not changed.is_relative_to(path) or _UNWATCHED in changed.parts:
+            return None
+        if self.modules and (changed.suffix != ".py" or changed.parent != path):
+            return None
+        return self.path / changed.relative_to(path)
+
+    def folders(self) -> Iterator[tuple[Path, bool]]:
+        """Yield the folders to watch, and whether with all that is in them.
+
+        What a root lies in is watched as well: editors replace files, and links are made to lead elsewhere.
+        """
+        if self.path.is_dir():
+            yield self.path.resolve(), not self.modules
+        for parent in (self.path.absolute().parent, self.path.resolve().parent):
+            if parent.is_dir():
+                yield parent, False
+
+
+_Used = Mapping[tuple[ServiceKey, str], Sequence[Root]]
 
 
 async def watch(cluster: LocalCluster, inputs: WatchedFiles, output: Output) -> None:
@@ -65,58 +77,103 @@ async def watch(cluster: LocalCluster, inputs: WatchedFiles, output: Output) -> 
 
     Services that cannot be read or run keep their pods.
     """
-    told: set[tuple[ServiceKey, str]] = set()
-    before = await _see(cluster, inputs)
-    applied, quiet = _Seen(inputs.first, before.used), 0
-    while True:
-        await asyncio.sleep(_PERIOD)
-        seen = await _see(cluster, inputs)
-        quiet, before = (quiet + 1 if seen == before else 0), seen
-        _tell_limit(seen, told, output)
-        if quiet < _looks_needed(applied, seen):
-            continue
+    given = [Root(path) for path in inputs.files]
+    async with asyncio.TaskGroup() as tasks:
+        watcher, used = FileWatcher(tasks, output), _used(cluster)
+        watcher.follow(given, *used.values())
+        await asyncio.sleep(0)  # they are watched now; what has changed before that is looked for
+        for file in inputs.files:
+            if file.exists() and file.stat().st_mtime > inputs.read_at:
+                watcher.changes.put_nowait(file.absolute())
+        while True:
+            if changed := await _settled(watcher.changes):
+                try:
+                    await _apply(cluster, inputs, output, changed, used)
+                except OperatorError as error:
+                    output.say(f"the services run on as they are: {error}")
+                except Exception as error:  # noqa: BLE001 - whatever is wrong with an edit, the services serve on
+                    output.say(f"the services run on as they are; this was not foreseen: {one_line(repr(error))}")
+            used = _used(cluster)
+            watcher.follow(given, *used.values(), again=any(path.is_symlink() for path in changed))
+
+
+def _used(cluster: LocalCluster) -> _Used:
+    return {
+        (key, name): list(roots_of(plan))
+        for key, service in cluster.services.items()
+        for name, plan in service.plans().items()
+    }
+
+
+class FileWatcher:
+    """Puts the files of some roots that change into ``changes``."""
+
+    def __init__(self, tasks: asyncio.TaskGroup, output: Output) -> None:
+        self.changes: asyncio.Queue[Path] = asyncio.Queue()
+        self._tasks = tasks
+        self._output = output
+        self._roots: set[Root] = set()
+        self._watched: dict[bool, tuple[set[Path], asyncio.Task[None]]] = {}
+
+    def follow(self, *roots: Iterable[Root], again: bool = False) -> None:
+        """Watch the folders of these roots and no others, by one task with all that is in them and by one without.
+
+        ``again``: links may lead to other folders than before.
+        """
+        self._roots = {root for group in roots for root in group}
+        folders = {folder for root in self._roots for folder in root.folders()}
+        for recursive in (False, True):
+            paths = {path for path, whole in folders if whole is recursive}
+            before, task = self._watched.get(recursive, (set(), None))
+            if again or paths != before:
+                self._watched[recursive] = paths, self._tasks.create_task(self._watch(paths, recursive=recursive))
+                if task:
+                    task.cancel()
+
+    async def _watch(self, paths: Iterable[Path], *, recursive: bool) -> None:
         try:
-            await _apply(cluster, inputs, applied, seen, output)
-        except OperatorError as error:
-            output.say(f"the services run on as they are: {error}")
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with an edit, the services serve on
-            output.say(f"the services run on as they are; this was not foreseen: {one_line(repr(error))}")
-        applied = seen
+            async for found in awatch(
+                *paths,
+                watch_filter=lambda _, path: any(root.name(Path(path)) for root in self._roots),
+                recursive=recursive,
+                ignore_permission_denied=True,
+            ):
+                for _, path in found:
+                    self.changes.put_nowait(Path(path))
+        except (OSError, RuntimeError) as error:  # there are too many of them, or one has just gone
+            self._output.say(f"changes of some files are not seen: {one_line(str(error))}")
 
 
-async def _apply(cluster: LocalCluster, inputs: WatchedFiles, applied: _Seen, seen: _Seen, output: Output) -> None:
-    if seen.given != applied.given:
-        output.say(f"{_first_change(applied.given, seen.given)} has changed")
+async def _settled(changes: asyncio.Queue[Path]) -> set[Path]:
+    """Return what has changed, when it has not changed for a while; nothing if there is no change."""
+    changed: set[Path] = set()
+    quiet = _PERIOD
+    with suppress(TimeoutError):
+        while True:
+            async with asyncio.timeout(quiet):
+                path = await changes.get()
+            changed.add(path)
+            with suppress(OSError):
+                quiet = max(quiet, _QUIET_LARGE if path.stat().st_size >= _LARGE else _QUIET)
+    return changed
+
+
+async def _apply(cluster: LocalCluster, inputs: WatchedFiles, output: Output, changed: set[Path], used: _Used) -> None:
+    if file := _first([Root(path) for path in inputs.files], changed):
+        output.say(f"{file} has changed")
         services = await asyncio.to_thread(inputs.read)
         await cluster.check(services)
         cluster.apply(services)
-    for (key, deployment), roots in seen.used.items():
-        known = applied.used.get((key, deployment), {})
-        changes = [
-            _first_change(known[root], files) for root, files in roots.items() if known.get(root, files) != files
-        ]
-        if changes and key in cluster.services:
-            output.say(f"{changes[0]} has changed; the pods of {deployment} are replaced")
+    for (key, deployment), roots in used.items():
+        file = _first(roots, changed)
+        if file and key in cluster.services:
+            output.say(f"{file} has changed; the pods of {deployment} are replaced")
             cluster.restart(key, [deployment])
 
 
-def _looks_needed(applied: _Seen, seen: _Seen) -> int:
-    """Return how many times the files have to be as they were before their changes count."""
-    large = (
-        state[1] >= _LARGE
-        for deployment, roots in seen.used.items()
-        for root, files in roots.items()
-        for file, state in files.items()
-        if applied.used.get(deployment, {}).get(root, files).get(file) != state
-    )
-    return _QUIET_LOOKS_LARGE if any(large) else _QUIET_LOOKS
-
-
-def _tell_limit(seen: _Seen, told: set[tuple[ServiceKey, str]], output: Output) -> None:
-    for place, roots in seen.used.items():
-        if place not in told and sum(map(len, roots.values())) >= WATCHED_FILES:
-            told.add(place)
-            output.say(f"{place[1]} has more than {WATCHED_FILES} files; changes of the others are not seen")
+def _first(roots: Sequence[Root], changed: Iterable[Path]) -> str:
+    names = (root.name(path) for path in sorted(changed) for root in roots)
+    return next((one_line(str(name)) for name in names if name), "")
 
 
 def roots_of(plan: Pod) -> Iterator[Root]:
@@ -141,74 +198,9 @@ def _programs(process: Process, own: Path) -> Iterator[Root]:
         path = folder / (word.replace(".", "/") if before == "-m" else word)
         if path.is_relative_to(own) or word == process.command[0]:
             continue
-        if before == "-m":
-            yield Root(path.parent, "*.py") if path.with_suffix(".py").is_file() else Root(path, "**/*.py")
-        elif path.suffix == ".py":
-            yield Root(path.parent, "*.py")
+        if before == "-m" and path.is_dir():
+            yield Root(path)
+        elif path.suffix == ".py" or (before == "-m" and path.with_suffix(".py").is_file()):
+            yield Root(path.parent, modules=True)
         elif path.suffix and not word.startswith("-"):
             yield Root(path)
-
-
-def files_of(root: Root) -> Iterator[Path]:
-    """Yield the files and folders of a root."""
-    if root.pattern:
-        yield from root.path.glob(root.pattern)
-    elif root.path.exists():
-        yield root.path
-
-
-async def _see(cluster: LocalCluster, inputs: WatchedFiles) -> _Seen:
-    plans = {(key, name): plan for key in cluster.services for name, plan in cluster.services[key].plans().items()}
-    return await asyncio.to_thread(
-        lambda: _Seen(snapshot(inputs.files), {key: snapshots(roots_of(plan)) for key, plan in plans.items()})
-    )
-
-
-def snapshots(roots: Iterable[Root]) -> Mapping[Root, Snapshot]:
-    """Return the state of the files of each root; files beyond the limit are not seen."""
-    found: dict[Root, Snapshot] = {}
-    left = WATCHED_FILES
-    for root in dict.fromkeys(roots):
-        try:
-            found[root] = snapshot(files_of(root), left)
-        except (OSError, ValueError):  # no name of a file, or a folder that may not be read
-            continue
-        left -= len(found[root])
-    return found
-
-
-def snapshot(paths: Iterable[Path], most: int | None = None) -> Snapshot:
-    """Return the state of files, and of those in folders; those after ``most`` of them are left out."""
-    found: dict[str, FileState] = {}
-    for path in paths:
-        for file, state_of in _files(path):
-            if len(found) >= (WATCHED_FILES if most is None else most):
-                return found
-            try:
-                state = state_of(file)
-            except OSError:  # it has just gone, or is a link to nothing
-                continue
-            found[file] = (state.st_mtime_ns, state.st_size, state.st_ino)
-    return found
-
-
-def _files(path: Path) -> Iterator[tuple[str, Callable[[str], os.stat_result]]]:
-    """Yield files, and what returns their state: links to folders are followed, and have a state of their own."""
-    if not path.is_dir():
-        yield str(path), os.stat
-        return
-    entered: set[tuple[int, int]] = set()
-    for folder, folders, names in os.walk(path, followlinks=True):
-        state = os.stat(folder)  # noqa: PTH116 - once for each folder, twice a second
-        if (state.st_dev, state.st_ino) in entered:  # a link leads back to it
-            folders.clear()
-            continue
-        entered.add((state.st_dev, state.st_ino))
-        folders[:] = [name for name in folders if name != "__pycache__"]
-        yield from ((link, os.lstat) for name in folders if os.path.islink(link := f"{folder}/{name}"))  # noqa: PTH114
-        yield from ((f"{folder}/{name}", os.stat) for name in names)
-
-
-def _first_change(before: Snapshot, after: Snapshot) -> str:
-    changed = (file for file in {**before, **after} if before.get(file) != after.get(file))
-    return one_line(next(changed, "a file"))

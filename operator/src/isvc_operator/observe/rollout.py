@@ -32,6 +32,7 @@ def rollout_of(deployment: Mapping[str, Any] | None, enough: int | None = None) 
     """Return how far the newest template is rolled out, by the rules of ``kubectl rollout status``.
 
     With ``enough`` pods, the minimum of its autoscaler, it does not wait for those that are being added for the load.
+    One that is scaled to zero has nothing to wait for: not for its pods to end, nor for the controller to report it.
     """
     if deployment is None:
         return Rollout(complete=False, serving=0, message="the Deployment does not exist yet")
@@ -47,7 +48,7 @@ def rollout_of(deployment: Mapping[str, Any] | None, enough: int | None = None) 
     tolerated = finished and _condition(status, "Available").get("status") == "True"
     serving = available > 0 and (available >= needed or tolerated)
     return Rollout(
-        complete=settled and (wanted == 0 or serving),
+        complete=wanted == 0 or (settled and serving),
         serving=available,
         message=f"{updated} of {wanted} pods updated, {available} available" if wanted else SCALED_TO_ZERO,
         refusal=_refusal(status),

@@ -20,7 +20,7 @@ from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.limits import SEEN_EVENTS, UNPLACED_EVENTS
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_child, a_pod, a_runtime_body, a_service_body
-from tests.support.related import an_event
+from tests.support.related_objects import an_event
 
 KEY = ServiceKey("models", "torchserve")
 POD = "torchserve-predictor-1-a"

@@ -28,7 +28,7 @@ from tests.support.builders import (
 )
 from tests.support.credentials import a_storage_container
 from tests.support.refused_documents import BROKEN_RULES
-from tests.support.written_services import ACCEPTED, model, service
+from tests.support.sample_services import ACCEPTED, model, service
 
 KEY, CONFIG = ServiceKey(NAMESPACE, "torchserve"), OperatorConfig()
 METADATA = a_child()["metadata"]

@@ -13,7 +13,7 @@ from isvc_operator.ignored.walker import unused_annotations, unused_fields, unus
 from isvc_operator.resolve.ignored import unread_settings
 from isvc_operator.resolve.runtime import ChosenRuntime
 from tests.support.builders import a_runtime, a_service
-from tests.support.tree import ROOT
+from tests.support.source_tree import ROOT
 
 CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
 

@@ -11,9 +11,9 @@ from isvc_operator.errors import Problem
 from isvc_operator.limits import MESSAGE_BYTES, PROGRESS_BYTES
 from isvc_operator.observe.component import component_ready, explain
 from isvc_operator.observe.pods import PodFailure, Stage
-from isvc_operator.observe.rollout import Rollout
+from isvc_operator.observe.rollout import Rollout, rollout_of
 from isvc_operator.observe.status import derive_status
-from tests.support.builders import NOW, STARTING, a_service, an_observation, seen
+from tests.support.builders import NOW, STARTING, a_deployment, a_service, an_observation, seen
 
 POD = "torchserve-transformer-1-a"
 NOT_READY = Stage("StartingServer", f"pod {POD}: the transformer is not ready yet")
@@ -47,6 +47,16 @@ def test_a_service_that_was_scaled_to_zero_is_ready_says_so_and_has_no_model_loa
     assert status.model_status is not None
     assert status.model_status.states is not None
     assert status.model_status.states.target_model_state == "Standby"
+
+
+def test_a_service_that_is_being_scaled_to_zero_does_not_start() -> None:
+    """Neither before the Deployment controller has seen it, nor while the pod ends."""
+    unseen = a_deployment(replicas=0, generation=2, observed_generation=1)
+    ending = a_deployment(replicas=0, updated=0, total=1, available=0)
+
+    found = [conditions(rollout=rollout_of(deployment), pods=[])["Ready"][:2] for deployment in (unseen, ending)]
+
+    assert found == [("True", None)] * 2
 
 
 REPLACING = Rollout(complete=False, serving=1, message="0 of 1 pods updated, 1 available", sufficient=True)

@@ -13,6 +13,8 @@ COMPLETE = {
     "one pod": a_deployment(),
     "three pods": a_deployment(replicas=3, updated=3, total=3, available=3),
     "an older generation than the one observed": a_deployment(generation=1, observed_generation=2),
+    "no pods wanted and one still there": a_deployment(replicas=0, updated=0, total=1, available=1),
+    "no pods wanted, which the controller has not seen": a_deployment(replicas=0, generation=2, observed_generation=1),
     "one of four pods lost after the roll-out": a_deployment(replicas=4, updated=4, total=4, available=3),
 }
 
@@ -27,7 +29,6 @@ INCOMPLETE = {
         replicas=3, updated=3, total=3, available=2, progressing="ReplicaSetUpdated"
     ),
     "the only pod was lost after the roll-out": a_deployment(available=0),
-    "it is scaled to zero and has a pod still": a_deployment(replicas=0, updated=0, total=1, available=1),
     "there is no status yet": a_child("Deployment", metadata={"name": "x", "generation": 1}),
 }
 

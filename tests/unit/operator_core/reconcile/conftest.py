@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.builders import a_ready_pod, a_runtime_body, a_service_body
-from tests.support.reconciling import Cluster, cluster_with
+from tests.support.reconcile_fixture import Cluster, cluster_with
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.kube.objects import DISCOVERY_TTL
 from tests.support.builders import a_ready_pod, a_runtime_body, a_service_body
-from tests.support.reconciling import Cluster, cluster_with
+from tests.support.reconcile_fixture import Cluster, cluster_with
 
 KEDA = {"serving.kserve.io/autoscalerClass": "keda"}
 NONE = {"serving.kserve.io/autoscalerClass": "none"}

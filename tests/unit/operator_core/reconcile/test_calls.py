@@ -15,7 +15,7 @@ from isvc_operator.kube.informer.cache import ServiceKey
 from isvc_operator.manifests import annotations_of
 from isvc_operator.resolve.service import Resolved, resolve
 from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_runtime_body, a_service_body
-from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster, first_update, watched
+from tests.support.reconcile_fixture import FIRST_CALLS, KEY, STATUS, Cluster, first_update, watched
 
 
 async def test_the_first_reconcile_makes_the_children_and_the_status(cluster: Cluster) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from isvc_operator.errors import InvalidSpec
 from tests.support.builders import a_runtime_body
-from tests.support.reconciling import STATUS, Cluster, first_update, watched
+from tests.support.reconcile_fixture import STATUS, Cluster, first_update, watched
 
 CANARY = {"canaryTrafficPercent": 20}
 CHANGE = {"args": ["--debug"]}

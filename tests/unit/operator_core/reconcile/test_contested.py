@@ -9,7 +9,7 @@ from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.limits import NOT_KEPT_SECONDS, RESTORE_SECONDS
 from tests.support.builders import NAMESPACE, a_runtime_body
 from tests.support.fakes import FakeKubeApi
-from tests.support.reconciling import STATUS, Cluster, first_update, watched
+from tests.support.reconcile_fixture import STATUS, Cluster, first_update, watched
 
 CREATE = "POST services/torchserve-predictor"
 APPLY = "PATCH services/torchserve-predictor"

@@ -12,7 +12,7 @@ from isvc_operator.kube.leader import LeaseLost
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import Manifest
 from tests.support.builders import NAMESPACE, a_pod, a_ready_pod, a_service_body
-from tests.support.reconciling import FIRST_CALLS, KEY, STATUS, Cluster
+from tests.support.reconcile_fixture import FIRST_CALLS, KEY, STATUS, Cluster
 
 CREATION = ("POST", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
 UPDATE = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))

@@ -11,7 +11,7 @@ from isvc_operator.controller.children import DRAIN_SECONDS, MISSING_SECONDS
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_ready_pod, a_runtime_body, a_service_body
-from tests.support.reconciling import FIRST_CALLS, Cluster, cluster_with
+from tests.support.reconcile_fixture import FIRST_CALLS, Cluster, cluster_with
 
 GATEWAY_API = OperatorConfig(ingress=IngressConfig(enable_gateway_api=True))
 INGRESS = OperatorConfig()

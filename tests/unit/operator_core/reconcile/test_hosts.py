@@ -12,7 +12,7 @@ from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.conditions import condition
 from isvc_operator.observe.events import events_for
 from tests.support.builders import NAMESPACE, NOW, a_runtime_body, a_service, a_service_body
-from tests.support.reconciling import KEY, Cluster, cluster_with
+from tests.support.reconcile_fixture import KEY, Cluster, cluster_with
 
 OLDER = ServiceKey("other", "older")
 ONE_HOST = "{{ .Labels.host }}.example.com"

@@ -10,7 +10,7 @@ from isvc_operator.controller.children import DRAIN_SECONDS
 from isvc_operator.kube.errors import Conflict
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_child, a_runtime_body, a_service_body, an_owner
-from tests.support.reconciling import Cluster, cluster_with
+from tests.support.reconcile_fixture import Cluster, cluster_with
 
 INTERNAL: dict[str, Any] = {"labels": {"networking.kserve.io/visibility": "cluster-local"}}
 STOPPED: dict[str, Any] = {"annotations": {"serving.kserve.io/stop": "true"}}

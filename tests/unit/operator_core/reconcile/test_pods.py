@@ -15,7 +15,7 @@ from tests.support.builders import (
     running,
     waiting,
 )
-from tests.support.reconciling import LOG, POD, STATUS, Cluster
+from tests.support.reconcile_fixture import LOG, POD, STATUS, Cluster
 
 
 async def test_a_crash_is_reported_with_its_last_log_lines(cluster: Cluster) -> None:

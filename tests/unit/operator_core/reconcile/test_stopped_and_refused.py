@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.builders import NAMESPACE, NOW, a_crashed_pod, a_runtime_body, a_service_body
-from tests.support.reconciling import FIRST_CALLS, LOG, POD, STATUS, Cluster, cluster_with
+from tests.support.reconcile_fixture import FIRST_CALLS, LOG, POD, STATUS, Cluster, cluster_with
 
 
 async def test_a_stopped_service_has_no_children(serving: Cluster) -> None:

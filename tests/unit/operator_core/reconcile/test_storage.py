@@ -12,7 +12,7 @@ from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_runtime_body, a_service_body
 from tests.support.credentials import a_config_map, a_secret, an_account, s3_annotations
-from tests.support.reconciling import FIRST_CALLS, Cluster, cluster_with, first_update
+from tests.support.reconcile_fixture import FIRST_CALLS, Cluster, cluster_with, first_update
 
 READS = ["GET serviceaccounts/default", "GET secrets/s3"]
 

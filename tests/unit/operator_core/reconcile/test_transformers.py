@@ -7,7 +7,7 @@ from typing import Any
 from isvc_operator.controller.children import DRAIN_SECONDS
 from isvc_operator.controller.pod_details import LOG_EVERY, READY_LATE
 from tests.support.builders import a_container, a_pod, a_ready_pod, a_runtime_body, a_service_body, ended
-from tests.support.reconciling import STATUS, Cluster, cluster_with, first_update
+from tests.support.reconcile_fixture import STATUS, Cluster, cluster_with, first_update
 
 TRANSFORMER = {"containers": [{"image": "t:1"}]}
 FRONT = "torchserve-transformer-1-a"

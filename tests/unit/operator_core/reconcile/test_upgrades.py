@@ -11,7 +11,7 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.render import deployment
 from tests.support.builders import NAMESPACE, a_deployment_status, a_runtime_body, a_service_body
-from tests.support.reconciling import STATUS, Cluster, cluster_with, first_update, watched
+from tests.support.reconcile_fixture import STATUS, Cluster, cluster_with, first_update, watched
 
 DEPLOYMENT = "deployments/torchserve-predictor"
 POLICY = "isvc-operator.io/upgrade-policy"

@@ -35,23 +35,6 @@ def users_of(pod: dict[str, Any]) -> list[tuple[int, int]]:
     return [(context["runAsUser"], context["runAsGroup"]) for context in contexts]
 
 
-def test_a_modelcar_runs_beside_the_server_and_before_it() -> None:
-    pod = pod_of()
-
-    sidecar, check = pod["initContainers"]
-    assert (sidecar["name"], check["name"], pod["shareProcessNamespace"]) == ("modelcar", "modelcar-init", True)
-    assert [item["image"] for item in (sidecar, check)] == [IMAGE, IMAGE]
-    assert (sidecar["restartPolicy"], "restartPolicy" in check) == ("Always", False)
-    assert sidecar["command"][-2:] == ["modelcar", "/mnt/models"]
-    assert sidecar["resources"] == {
-        "requests": {"cpu": "10m", "memory": "15Mi"},
-        "limits": {"memory": "15Mi"},
-    }
-    assert pod["volumes"] == [{"name": "kserve-provision-location", "emptyDir": {}}]
-    mount = {"name": "kserve-provision-location", "mountPath": "/mnt"}
-    assert [item["volumeMounts"] for item in (sidecar, check, pod["containers"][0])] == [[mount]] * 3
-
-
 @pytest.mark.parametrize(
     ("runtime", "predictor", "user"),
     [
@@ -73,20 +56,6 @@ def test_the_administrator_sets_user_and_resources() -> None:
 
     assert users_of(pod) == [(5000, 5000)] * 3
     assert pod["initContainers"][0]["resources"]["requests"] == {"cpu": "20m", "memory": "30Mi"}
-
-
-def test_an_image_volume_needs_no_container() -> None:
-    pod = pod_of(("oci+native://a", "/mnt/a"), ("oci+native://b", "/mnt/b"))
-
-    assert ("initContainers" in pod, "shareProcessNamespace" in pod) == (False, False)
-    assert pod["volumes"] == [
-        {"name": "kserve-oci-model", "image": {"reference": "a", "pullPolicy": "IfNotPresent"}},
-        {"name": "kserve-oci-model-1", "image": {"reference": "b", "pullPolicy": "IfNotPresent"}},
-    ]
-    assert pod["containers"][0]["volumeMounts"] == [
-        {"name": "kserve-oci-model", "mountPath": "/mnt/a", "subPath": "models", "readOnly": True},
-        {"name": "kserve-oci-model-1", "mountPath": "/mnt/b", "subPath": "models", "readOnly": True},
-    ]
 
 
 def test_links_in_one_folder_share_a_volume() -> None:

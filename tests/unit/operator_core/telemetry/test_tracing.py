@@ -19,7 +19,7 @@ from isvc_operator.telemetry.tracing import OpenTelemetryTracer, Tracer, otlp_tr
 from tests.support.builders import a_runtime_body, a_service_body
 from tests.support.fakes import Seconds
 from tests.support.ports import free_port
-from tests.support.reconciling import KEY, cluster_with
+from tests.support.reconcile_fixture import KEY, cluster_with
 
 STEPS = ["gather", "resolve", "render", "apply", "observe", "write"]
 

@@ -26,7 +26,7 @@ from tests.support.builders import (
     waiting,
 )
 from tests.support.failing_pods import FAILING_PODS, POD, PODS_OF_EVENTS
-from tests.support.related import a_problem_of, a_related, an_event
+from tests.support.related_objects import a_problem_of, a_related, an_event
 
 
 def found(related: Related) -> Sequence[Finding]:

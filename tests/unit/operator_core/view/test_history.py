@@ -11,7 +11,7 @@ from isvc.view.source import Related
 from isvc.view.values import Moment
 from isvc_operator.limits import SEEN_MOMENTS
 from tests.support.builders import NOW, a_container, a_pod, a_ready_pod, a_service_body, an_initializer, ended
-from tests.support.related import an_event
+from tests.support.related_objects import an_event
 
 POD = "Pod/torchserve-predictor-1-a"
 

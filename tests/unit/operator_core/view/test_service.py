@@ -43,7 +43,7 @@ from tests.support.builders import (
     running,
 )
 from tests.support.failing_pods import FAILING_PODS, POD
-from tests.support.related import a_problem_of, a_related, an_event
+from tests.support.related_objects import a_problem_of, a_related, an_event
 
 LOADING_LINE = "2026-01-01T12:00:00Z  43 % of 1.2 GiB (35.0 MiB/s, 20 s left)"
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.api.storage_container import INIT_CONTAINER, ClusterStorageContainer
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.storage.sources import SCHEMES, StorageSource
+from isvc_operator.resolve.storage.sources import StorageSource
+from storage_initializer.schemes import SCHEMES
 
 
 def choose_container(

@@ -9,44 +9,10 @@ from typing import Final
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import URI_CHARACTERS
 from isvc_operator.text import one_line
+from storage_initializer.schemes import SCHEMES, foreign_service
 
 IMAGE_SCHEME: Final = "oci"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-
-
-@dataclass(frozen=True)
-class StorageScheme:
-    """What the operator has to know of a scheme that the storage-initializer downloads.
-
-    ``remote``: whether it is read over the network, so that credentials, certificates and the cache matter.
-    """
-
-    name: str
-    remote: bool = True
-
-
-# The schemes of the storage-initializer (its schemes.py); ``tests/contract/test_storage_initializer.py`` names those
-# that only one of the two tables has.
-SCHEMES: Final = {
-    scheme.name: scheme
-    for scheme in (
-        StorageScheme("pvc", remote=False),
-        StorageScheme("file", remote=False),
-        StorageScheme("s3"),
-        StorageScheme("gs"),
-        StorageScheme("hf"),
-        StorageScheme("http"),
-        StorageScheme("https"),
-    )
-}
-
-# As in the storage-initializer's schemes.py, which the same contract test compares.
-_AZURE = r"(?:core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)|storage\.azure\.net)(?::\d+)?/.*"
-_SERVICES = (
-    (re.compile(rf"https?://[^/?#]+\.(?:blob|dfs)\.{_AZURE}", re.IGNORECASE), "Azure Blob Storage"),
-    (re.compile(rf"https?://[^/?#]+\.file\.{_AZURE}", re.IGNORECASE), "Azure Files"),
-    (re.compile(r"https?://[^?#]+\.git/?(?:[?#].*)?", re.IGNORECASE), "a Git repository"),
-)
 _LOGIN = re.compile(r"^([^/]*://)[^/]*@")
 
 
@@ -71,7 +37,7 @@ class StorageSource:
     @property
     def remote(self) -> bool:
         """Whether it is read over the network; an unknown scheme is."""
-        return self.scheme not in SCHEMES or SCHEMES[self.scheme].remote
+        return self.scheme not in SCHEMES or SCHEMES[self.scheme].is_remote
 
     @property
     def is_image(self) -> bool:
@@ -81,7 +47,7 @@ class StorageSource:
     @property
     def foreign_service(self) -> str | None:
         """The service behind an https URI that only a ClusterStorageContainer can read."""
-        return next((name for pattern, name in _SERVICES if pattern.fullmatch(self.uri)), None)
+        return foreign_service(self.uri)
 
     @property
     def claim(self) -> str | None:

@@ -48,8 +48,10 @@ def test_one_is_taken_for_the_uris_that_it_lists(format_: dict[str, str], uri: s
 @pytest.mark.parametrize(
     ("uri", "service"),
     [
-        ("https://me.blob.core.windows.net/models/m?sig=secret", "Azure Blob Storage"),
-        ("https://me.dfs.core.windows.net/models/m", "Azure Blob Storage"),
+        (
+            "https://me.blob.core.windows.net/models/m?sig=secret",
+            "Azure Blob Storage with a query, a login or no TLS",
+        ),
         ("https://me.file.core.windows.net/share/m", "Azure Files"),
         ("https://git.example.com/team/model.git", "a Git repository"),
         ("https://git.example.com/team/model.git?ref=main", "a Git repository"),
@@ -65,7 +67,12 @@ def test_a_service_behind_https_needs_one(uri: str, service: str) -> None:
 
 @pytest.mark.parametrize(
     "uri",
-    ["https://example.com/m.mar", "https://blob.core.windows.net.example.com/m.mar", "https://example.com/a.git/m.mar"],
+    [
+        "https://me.dfs.core.windows.net/models/m",
+        "https://example.com/m.mar",
+        "https://blob.core.windows.net.example.com/m.mar",
+        "https://example.com/a.git/m.mar",
+    ],
 )
 def test_another_web_server_needs_none(uri: str) -> None:
     assert chosen(uri) is None

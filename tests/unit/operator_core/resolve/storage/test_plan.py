@@ -97,8 +97,8 @@ def test_a_path_that_climbs_out_of_its_claim_is_refused() -> None:
 @pytest.mark.parametrize("uri", ["hdfs://name/node", "modelscope://owner/model", "foo://x"])
 def test_a_scheme_that_nothing_downloads_is_refused_with_those_that_work(uri: str) -> None:
     assert refused(uri) == (
-        f"storageUri '{uri}' has a scheme that is not supported; use one of pvc://, file://, s3://, gs://, "
-        "hf://, http://, https://, or install a ClusterStorageContainer for it (there is none)"
+        f"storageUri '{uri}' has a scheme that is not supported; use one of s3://, gs://, abfs://, abfss://, "
+        "hf://, https://, http://, pvc://, file://, or install a ClusterStorageContainer for it (there is none)"
     )
 
 

@@ -140,8 +140,8 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any] | None, str]] = {
     "a type that nothing downloads": (
         {"key": "hadoop", "path": "bert"},
         {"hadoop": {"type": "hdfs"}},
-        "storageUri 'hdfs://bert' has a scheme that is not supported; use one of pvc://, file://, s3://, gs://, "
-        "hf://, http://, https://, or install a ClusterStorageContainer for it (there is none)",
+        "storageUri 'hdfs://bert' has a scheme that is not supported; use one of s3://, gs://, abfs://, abfss://, "
+        "hf://, https://, http://, pvc://, file://, or install a ClusterStorageContainer for it (there is none)",
     ),
 }
 

@@ -1,0 +1,158 @@
+"""Services that cannot work: `kubectl describe isvc` names the cause and what to do."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster.services_page import ServicesPage
+from tests.support.diagnose_output import assert_diagnosed, findings_on
+from tests.support.namespace import Namespace, small_service
+from tests.support.volumes import Volume
+
+WITHIN = 180.0  # seconds; the pods of other tests may fill the node for a while
+ARCHIVE = "model-store/bert-model.mar"
+CONFIG = "config/config.properties"
+
+
+def without_archives(folder: Path) -> None:
+    (folder / ARCHIVE).unlink()
+
+
+def with_another_mar_name(folder: Path) -> None:
+    config = folder / CONFIG
+    config.write_text(config.read_text().replace("bert-model.mar", "bert-modle.mar"))
+
+
+def with_a_truncated_archive(folder: Path) -> None:
+    archive = folder / ARCHIVE
+    archive.write_bytes(archive.read_bytes()[:-1000])
+
+
+def with_a_raising_handler(folder: Path) -> None:
+    """The same archive, its handler's ``initialize`` raising."""
+    archive = folder / ARCHIVE
+    source = archive.with_suffix(".original")
+    archive.rename(source)
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(archive, "w") as new:
+        for entry in old.namelist():
+            content = old.read(entry)
+            if entry == "handler.py":
+                line = b"        super().initialize(context)\n"
+                content = content.replace(line, b'        raise RuntimeError("no licence for this model")\n')
+            new.writestr(entry, content)
+    source.unlink()
+
+
+def with_nothing_wrong(folder: Path) -> None:
+    """What fails is not in the files."""
+
+
+SPOILT: dict[str, Callable[[Path], None]] = {
+    "intact": with_nothing_wrong,
+    "no-archive": without_archives,
+    "other-mar": with_another_mar_name,
+    "truncated": with_a_truncated_archive,
+    "raising": with_a_raising_handler,
+}
+
+
+@pytest.fixture(scope="module")
+def cases(namespace: Namespace, bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Volume]:
+    """The claim ``cases``: one folder for each way in which the story's files can be wrong."""
+    folder = tmp_path_factory.mktemp("cases")
+    for name, spoil in SPOILT.items():
+        shutil.copytree(bert, folder / name)
+        spoil(folder / name)
+    with Volume(namespace, "cases").filled_from(folder) as volume:
+        yield volume
+
+
+def apply(namespace: Namespace, name: str, **model: Any) -> None:
+    service = small_service()
+    service["metadata"]["name"] = name
+    service["spec"]["predictor"]["model"].update(model)
+    namespace.apply(service)
+
+
+def described(page: ServicesPage, name: str, reason: str, *words: str, log: bool | None = False) -> str:
+    """What `kubectl describe isvc` prints once Ready is False for ``reason``; the line breaks of its layout undone.
+
+    `isvc diagnose` names the same reason first, these words of its cause, and what to do. The page has both, too.
+    """
+    namespace = page.namespace
+    namespace.wait_for_condition("Ready", "False", reason, name, WITHIN)
+    text = namespace.kubectl("describe", "isvc", name)
+    page.shows(name, reason, *words)
+    assert_diagnosed(namespace, name, reason, *words, log=log)
+    namespace.kubectl("delete", "isvc", name, "--wait=false")
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason", "words"),
+    [
+        ("no-archive", "StorageInitializerFailed", ["there is no model store model-store"]),
+        ("other-mar", "StorageInitializerFailed", ["bert-modle.mar", "bert-model.mar"]),
+        ("truncated", "StorageInitializerFailed", ["bert-model.mar", "truncated"]),
+        ("raising", "ServerFailed", ["bert", "RuntimeError", "no licence for this model", "handler.py"]),
+    ],
+)
+def test_files_that_cannot_be_served_are_named(
+    namespace: Namespace, page: ServicesPage, cases: Volume, folder: str, reason: str, words: list[str]
+) -> None:
+    apply(namespace, folder, storageUri=f"pvc://cases/{folder}")
+    text = described(page, folder, reason, *words, log=True)
+    for word in (*words, "exit code"):
+        assert word in text
+    assert "Last log lines" in text
+    assert f"Warning {reason}" in text  # the Event
+
+
+def test_a_probe_that_has_ended_the_server_is_named(namespace: Namespace, page: ServicesPage, cases: Volume) -> None:
+    probe = {"httpGet": {"path": "/nowhere", "port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
+    apply(namespace, "no-time", storageUri="pvc://cases/intact", startupProbe=probe)
+    cause = "it was killed after its startup probe failed: "
+    text = described(page, "no-time", "ServerFailed", cause, log=None)
+    assert cause in text
+
+
+def test_a_missing_claim_is_named(namespace: Namespace, page: ServicesPage) -> None:
+    apply(namespace, "no-claim", storageUri="pvc://nowhere")
+    text = described(page, "no-claim", "ClaimNotFound", "PersistentVolumeClaim nowhere does not exist")
+    assert "PersistentVolumeClaim nowhere does not exist; create the PersistentVolumeClaim nowhere" in text
+
+
+def test_an_unknown_format_is_told_which_there_are(namespace: Namespace, page: ServicesPage) -> None:
+    apply(namespace, "no-format", modelFormat={"name": "pytroch"})
+    text = described(page, "no-format", "NoSupportingRuntime", "no runtime serves model format 'pytroch'")
+    assert "no runtime serves model format 'pytroch'" in text
+    assert "'pytorch' version 1 (runtime kserve-torchserve, protocols grpc-v2, v1, v2)" in text
+
+
+def test_a_runtime_that_does_not_exist_is_told_which_there_are(namespace: Namespace, page: ServicesPage) -> None:
+    apply(namespace, "no-runtime", runtime="torchserve-kfs")
+    said = "runtime 'torchserve-kfs' of spec.predictor.model.runtime does not exist"
+    text = described(page, "no-runtime", "RuntimeNotRecognized", said)
+    assert said in text
+    assert "kserve-torchserve" in text
+
+
+def test_an_unknown_field_is_accepted_and_named(namespace: Namespace) -> None:
+    apply(namespace, "odd-field", storageUri="pvc://nowhere", storageURl="pvc://leeway")
+    condition = namespace.wait_for_condition("SpecSupported", "False", "FieldsIgnored", "odd-field", WITHIN)
+    assert "spec.predictor.model.storageURl" in condition["message"]
+    text = " ".join(namespace.kubectl("describe", "isvc", "odd-field").split())
+    assert condition["message"] in text
+    namespace.wait_for_condition("Ready", "False", "ClaimNotFound", "odd-field", WITHIN)
+    findings = findings_on(namespace, "odd-field")
+    assert [item["reason"] for item in findings] == ["ClaimNotFound", "FieldsIgnored"]
+    assert "PersistentVolumeClaim nowhere does not exist" in findings[0]["cause"]
+    assert "spec.predictor.model.storageURl (did you mean storageUri?)" in findings[1]["cause"]
+    assert all(item["fix"] for item in findings)
+    namespace.kubectl("delete", "isvc", "odd-field", "--wait=false")

@@ -1,0 +1,61 @@
+"""An address of Azure's and the environment to a container and who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from storage_initializer.backends.azure import azure_access
+from storage_initializer.errors import UsageError
+from storage_initializer.uri import parse_uri
+
+PRINCIPAL = {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": "s3cret"}
+HTTPS = "https://me.blob.core.windows.net/models/bert"
+
+
+@pytest.mark.parametrize(
+    ("uri", "endpoint"),
+    [
+        (HTTPS, "https://me.blob.core.windows.net"),
+        ("HTTPS://Me.DFS.core.windows.net:443/models/bert", "https://me.blob.core.windows.net"),
+        ("https://me.z01.blob.storage.azure.net/models/bert", "https://me.z01.blob.storage.azure.net"),
+        ("abfs://models@me.dfs.core.windows.net/bert", "https://me.blob.core.windows.net"),
+        ("abfss://models@me.dfs.core.chinacloudapi.cn/bert", "https://me.blob.core.chinacloudapi.cn"),
+    ],
+)
+def test_where_the_container_is(uri: str, endpoint: str) -> None:
+    access = azure_access(parse_uri(uri), {})
+
+    assert (access.account, access.container, access.path, access.endpoint) == ("me", "models", "bert", endpoint)
+
+
+@pytest.mark.parametrize(
+    ("environment", "identity"),
+    [
+        ({}, "anonymous"),
+        ({"AZURE_CLIENT_ID": "c"}, "anonymous"),
+        (PRINCIPAL, "service principal c"),
+        ({"AZ_TENANT_ID": "t", "AZ_CLIENT_ID": "c", "AZ_CLIENT_SECRET": "s3cret"}, "service principal c"),
+        (
+            {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_FEDERATED_TOKEN_FILE": "/token"},
+            "workload identity c",
+        ),
+        ({**PRINCIPAL, "AZURE_STORAGE_ACCESS_KEY": "s3cret"}, "the account's key"),
+    ],
+)
+def test_who_reads_it(environment: Mapping[str, str], identity: str) -> None:
+    access = azure_access(parse_uri(HTTPS), environment)
+
+    assert access.identity == identity
+    assert "s3cret" not in repr(access)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["abfs://models/bert", "abfs://@me.dfs.core.windows.net/bert", "abfs://models@me.example.com/bert",
+     "abfs://models@me.dfs.core.windows.net/bert?sv=1", "https://me.blob.core.windows.net/"],
+)  # fmt: skip
+def test_what_names_no_container_is_refused(uri: str) -> None:
+    with pytest.raises(UsageError, match="this names no container of an account; write https://ACCOUNT"):
+        azure_access(parse_uri(uri), {})
