@@ -25,7 +25,7 @@ from isvc_operator.manifests import ServiceKey
 from tests.support.builders import NAMESPACE, a_format, a_ready_pod, a_runtime_body, a_service_body
 from tests.support.credentials import a_secret, an_account
 from tests.support.fakes import FakeKubeApi
-from tests.support.reconciling import Cluster, cluster_with
+from tests.support.reconcile_fixture import Cluster, cluster_with
 
 AUTOSCALER = {"serving.kserve.io/autoscalerClass": "keda"}
 STOPPED = {"serving.kserve.io/stop": "true"}
