@@ -1,5 +1,5 @@
-"""The parts of kopf that are no public API and that the operator's watches are built on: `kube/watch_session.py`,
-`kube/follow.py`, `kube/kopf_settings.py` and `handlers/operator.py`.
+"""The parts of kopf that are no public API and that the operator's watches are built on: `kube/informer/` of the
+operator, `isvc/source/follow.py` and `handlers/operator.py`.
 
 When a newer kopf fails here, read what changed before you raise the bound in `pyproject.toml`. The lower bound is the
 oldest version that passes here and in `tests/unit/operator_core/kube`.
@@ -32,11 +32,11 @@ from isvc.run.container import LOOPBACK
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.errors import OperatorError
 from isvc_operator.handlers.operator import stop_kopf
-from isvc_operator.kube.kopf_settings import selector_of, use_settings
+from isvc_operator.kube.informer.kopf_settings import selector_of, use_settings
+from isvc_operator.kube.informer.scope import Scope
+from isvc_operator.kube.informer.watch_session import KopfResponse, WatchSession
+from isvc_operator.kube.informer.watching import Collection, Watching
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.scope import Scope
-from isvc_operator.kube.watch_session import KopfResponse, WatchSession
-from isvc_operator.kube.watching import Collection, Watching
 from isvc_operator.manifests import Manifest
 from tests.support.ports import free_port
 

@@ -11,7 +11,7 @@ import yaml
 from isvc_operator.api.kinds import KINDS, ResourceKind, Role, with_role
 from isvc_operator.api.names import LEASE
 from isvc_operator.kube import requests
-from isvc_operator.kube.lease import new_lease
+from isvc_operator.kube.leader import new_lease
 from isvc_operator.kube.requests import ApiRequest
 from tests.support.builders import a_child
 from tests.support.permissions import NEVER_LOGGED, RBAC, Permission, granted_by, shipped_roles

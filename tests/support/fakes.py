@@ -2,7 +2,7 @@
 
 It is as true as those tests need: creation, after which an object has a manager of its fields, but not their names;
 server-side apply of whole objects (the last applied object stands, with what the server adds), merge patches of a
-status or of metadata, deletion by uid, Events, and logs. It does not validate, default, or merge field by field;
+status or of metadata, deletion by uid, lists, Events, and logs. It does not validate, default, or merge field by field;
 `tests/integration` runs against the real one.
 """
 
@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from isvc_operator.api.kinds import Role, with_role
-from isvc_operator.kube.cache import Cache
+from isvc_operator.api.kinds import KINDS, Role, with_role
 from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOurs, ObjectNotFound
+from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
 
 Manifest = dict[str, Any]
@@ -67,6 +67,8 @@ class FakeKubeApi:
             return self._log(request)
         if request.path.endswith("/status"):
             return json.dumps(self._patch_status(request))
+        if request.content_type == MERGE_PATCH and ("dryRun", "All") in request.query:
+            return json.dumps(merge_patched(self._known(request.path), request.body))
         if request.content_type == MERGE_PATCH:
             return json.dumps(self._patch_metadata(request))
         answers = {"GET": self._get, "PATCH": self._apply, "DELETE": self._delete, "POST": self._create}
@@ -104,7 +106,26 @@ class FakeKubeApi:
             (selector,) = [value for name, value in request.query if name == "fieldSelector"]
             uid = selector.removeprefix("involvedObject.uid=")
             return {"items": [event for event in self.recorded if event["involvedObject"]["uid"] == uid]}
+        if "limit" in dict(request.query):
+            return self._list(request)
         return self._known(request.path)
+
+    def _list(self, request: ApiRequest) -> Manifest:
+        """A list as the API server makes it: of one namespace or of all, selected by a label that objects have."""
+        parent, _, plural = request.path.rpartition("/")
+        place, _, namespace = parent.partition("/namespaces/")
+        kinds = [kind for kind in KINDS if (kind.api_path, kind.plural) == (place, plural)]
+        if not kinds:
+            raise ObjectNotFound(404, "the server could not find the requested resource")
+        label = dict(request.query).get("labelSelector", "")
+        items = [
+            {name: value for name, value in item.items() if name not in ("apiVersion", "kind")}
+            for item in self.objects.values()
+            if item["kind"] == kinds[0].name
+            and namespace in ("", item["metadata"].get("namespace"))
+            and (not label or label in (item["metadata"].get("labels") or {}))
+        ]
+        return {"kind": f"{kinds[0].name}List", "metadata": {"resourceVersion": "1"}, "items": items}
 
     def _apply(self, request: ApiRequest) -> Manifest:
         manifest = dict(request.body or {})
@@ -216,4 +237,4 @@ def merge_patched(before: Any, patch: Any) -> Any:
 
 def _path_of(manifest: Mapping[str, Any]) -> str:
     metadata = manifest["metadata"]
-    return path_of(manifest["kind"], metadata["namespace"], metadata["name"])
+    return path_of(manifest["kind"], metadata.get("namespace", ""), metadata["name"])

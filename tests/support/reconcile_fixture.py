@@ -7,9 +7,9 @@ from typing import Any
 
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
-from isvc_operator.kube.cache import Cache
+from isvc_operator.controller.reconcile import Reconciler
+from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.reconcile import Reconciler
 from tests.support.builders import EARLIER, NAMESPACE, a_deployment_status, a_service_body
 from tests.support.fakes import Clock, FakeKubeApi, Seconds, target_of
 

@@ -35,7 +35,7 @@ class _Namespaces(click.ParamType[str]):
 def main(argv: Sequence[str]) -> int:
     """Run the operator and return the exit code; an error is one line on stderr that says what to do."""
     from isvc_operator.kube.errors import KubeError
-    from isvc_operator.kube.watching import OlderState
+    from isvc_operator.kube.informer.watching import OlderState
 
     try:
         return command.main(argv, "isvc operator", standalone_mode=False) or 0
@@ -153,7 +153,7 @@ def command(
 
     from isvc_operator.handlers.operator import run, utc_now
     from isvc_operator.handlers.running import OperatorOptions
-    from isvc_operator.kube.kopf_settings import is_news
+    from isvc_operator.kube.informer.kopf_settings import is_news
     from isvc_operator.telemetry.log_format import FORMATTERS
     from isvc_operator.telemetry.tracing import NoTracer, otlp_tracer
 

@@ -5,7 +5,7 @@
     ├── InvalidSpec          the service cannot be served as written; waits for an edit
     │   └── InvalidCredentials   a secret that its storage refers to is missing or invalid; checked again regularly
     │       └── InvalidCertificate   the same, of the secret that its pods serve TLS with
-    ├── kube.watching.OlderState the API server's state went back; ends the operator, which starts anew (exit code 2)
+    ├── kube.informer.watching.OlderState   the API server's state went back; the operator ends, and starts anew
     ├── Unexpected           a bug in the operator; retried
     └── kube.errors.KubeError    the API server refused or failed a request (kube/errors.py)
 

@@ -46,7 +46,7 @@ SEEN_EVENTS: Final = 50  # of a pod or a service, the last ones
 UNPLACED_EVENTS: Final = 2000  # of pods that are not known (yet)
 SEEN_LOG_SECONDS: Final = 5.0  # for the end of a container's log, which a node that is gone does not send
 LOG_LINE_CHARACTERS: Final = 16 * 1024  # of a line of a container's log
-PASSED_BYTES: Final = 16 * 1024 * 1024  # of a pod's response through the API server
+PROXIED_BYTES: Final = 16 * 1024 * 1024  # of a pod's response through the API server
 SEEN_MOMENTS: Final = 500  # of a service's history, the last ones
 
 # --- `isvc bench` ---------------------------------------------------------------------------------------

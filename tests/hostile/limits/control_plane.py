@@ -103,14 +103,14 @@ BOUNDS: tuple[Bound, ...] = (
         constant="isvc_operator.limits:RETRIES_PER_SECOND",
         unit=Unit.COUNT,
         beyond="each service is tried again less often",
-        test="tests/unit/operator_core/test_worker.py::test_the_more_services_fail_the_less_often_each_one_is_retried",
+        test="tests/unit/operator_core/controller/test_worker.py::test_the_more_services_fail_the_less_often_each_one_is_retried",
     ),
     Bound(
         what="time between two attempts to reconcile a service that keeps failing",
         constant="isvc_operator.limits:LONGEST_BACKOFF_SECONDS",
         unit=Unit.SECONDS,
         beyond="it is tried again",
-        test="tests/unit/operator_core/test_worker.py::"
+        test="tests/unit/operator_core/controller/test_worker.py::"
         "test_however_many_services_fail_each_one_is_retried_within_a_minute",
     ),
     Bound(
@@ -192,7 +192,7 @@ BOUNDS: tuple[Bound, ...] = (
         constant="isvc_operator.limits:LOG_READ_BYTES",
         unit=Unit.BYTES,
         beyond="only the beginning of the last line is read",
-        test="tests/unit/operator_core/kube/test_pod_details.py::"
+        test="tests/unit/operator_core/controller/test_pod_details.py::"
         "test_a_line_that_is_too_long_does_not_hide_the_one_after_it",
     ),
     Bound(
@@ -201,7 +201,7 @@ BOUNDS: tuple[Bound, ...] = (
         constant="isvc_operator.limits:LOG_BYTES",
         unit=Unit.BYTES,
         beyond="of a log and a traceback, the end is kept; of other texts, the beginning",
-        test="tests/unit/operator_core/kube/test_pod_details.py::test_of_a_long_line_the_end_is_kept",
+        test="tests/unit/operator_core/controller/test_pod_details.py::test_of_a_long_line_the_end_is_kept",
     ),
     Bound(
         what="the progress line of a storage-initializer",
@@ -408,7 +408,7 @@ BOUNDS: tuple[Bound, ...] = (
     ),
     Bound(
         what="response of a pod through the API server",
-        constant="isvc_operator.limits:PASSED_BYTES",
+        constant="isvc_operator.limits:PROXIED_BYTES",
         unit=Unit.BYTES,
         setting="send the request through the Ingress",
         beyond="an error",

@@ -14,7 +14,7 @@ from isvc.source.errors import NotAllowed, NotInstalled
 from isvc.source.source import ClusterSource, cluster_source
 from isvc.view.service import view_of
 from isvc.view.values import HealthStatus
-from isvc_operator.kube.client import Passed, ProxyApi, connect
+from isvc_operator.kube.client import ProxiedResponse, ProxyApi, connect
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import ServiceKey
 from tests.support.apiserver import ApiServer, running
@@ -84,8 +84,8 @@ class SilentNode:
     def stream(self, request: ApiRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self.api.stream(request)
 
-    async def pass_on(self, request: ApiRequest, *, seconds: float = 30.0, limit: int = 1) -> Passed:
-        return await self.api.pass_on(request, seconds=seconds, limit=limit)
+    async def proxy(self, request: ApiRequest, *, seconds: float = 30.0, limit: int = 1) -> ProxiedResponse:
+        return await self.api.proxy(request, seconds=seconds, limit=limit)
 
 
 async def test_a_log_that_does_not_come_keeps_nothing_else_waiting(

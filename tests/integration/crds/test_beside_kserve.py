@@ -14,8 +14,8 @@ from isvc.crds import RESOURCES, build_crd
 from isvc_operator.api.inference_service import API_VERSION, KIND, parse_inference_service
 from isvc_operator.api.serving_runtime import parse_serving_runtime
 from isvc_operator.api.storage_container import parse_storage_container
+from isvc_operator.controller.gather import read_service
 from isvc_operator.ignored.walker import unknown_fields
-from isvc_operator.kube.gather import read_service
 from tests.support.apiserver import ApiServer, install_crds, running
 from tests.support.refused_documents import TOO_LONG
 from tests.support.sample_services import OLD_FIELD_NAMES, model, service

@@ -130,7 +130,7 @@ async def test_services_and_their_objects_are_those_of_a_cluster(cluster: LocalC
         "exits": HealthStatus.FAILED,
         "absent": HealthStatus.FAILED,
     }
-    assert [(hop.kind, hop.name) for hop in seen["serves"].way] == [
+    assert [(hop.kind, hop.name) for hop in seen["serves"].request_path] == [
         ("Ingress", "serves.default.example.com"),
         ("predictor", "serves-predictor"),
     ]

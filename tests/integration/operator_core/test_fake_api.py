@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.controller.adoption import adopt_fields
 from isvc_operator.kube import requests
-from isvc_operator.kube.adoption import adopt_fields
 from isvc_operator.kube.client import KubeApi, connect
 from isvc_operator.kube.errors import AlreadyExists, Conflict, ObjectNotFound
 from isvc_operator.manifests import updated_by

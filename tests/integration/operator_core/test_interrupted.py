@@ -25,12 +25,12 @@ import yaml
 
 from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE, LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
-from isvc_operator.kube.cache import Cache, ObjectKey, key_of
+from isvc_operator.controller.reconcile import RESYNC, Reconciler
 from isvc_operator.kube.client import KubeApi, connect
 from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
 from isvc_operator.manifests import Manifest, ServiceKey
-from isvc_operator.reconcile import RESYNC, Reconciler
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer
 from tests.support.fake_rollouts import play_rollouts

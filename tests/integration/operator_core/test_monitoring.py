@@ -47,7 +47,9 @@ def test_probes_answer_and_leave_no_line_in_the_log(monitored: Monitored) -> Non
 def test_each_line_about_a_service_has_its_key(monitored: Monitored) -> None:
     lines = [json.loads(line) for line in monitored.log.read_text().splitlines()]
 
-    about_services = {(line["namespace"], line["name"]) for line in lines if line["logger"] == "isvc_operator.worker"}
+    about_services = {
+        (line["namespace"], line["name"]) for line in lines if line["logger"] == "isvc_operator.controller.worker"
+    }
     assert about_services == {(monitored.refused, "torchserve")}
 
 

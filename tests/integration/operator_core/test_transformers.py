@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from isvc_operator.kube.drain import DRAIN_SECONDS
+from isvc_operator.controller.children import DRAIN_SECONDS
 from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR

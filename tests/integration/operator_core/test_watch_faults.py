@@ -18,11 +18,11 @@ from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.handlers.watches import Affected
 from isvc_operator.kube import client as client_module
-from isvc_operator.kube import kopf_settings
-from isvc_operator.kube.cache import Cache
-from isvc_operator.kube.client import connect_watches
-from isvc_operator.kube.watch_session import WatchSession
-from isvc_operator.kube.watching import Collection, Watch, Watching
+from isvc_operator.kube.client import connect
+from isvc_operator.kube.informer import kopf_settings
+from isvc_operator.kube.informer.cache import Cache
+from isvc_operator.kube.informer.watch_session import WatchSession
+from isvc_operator.kube.informer.watching import Collection, Watch, Watching
 from isvc_operator.manifests import ServiceKey
 from tests.support.apiserver import ApiServer, Backend, restartable
 from tests.support.tcp_proxy import TcpProxy, proxying
@@ -72,7 +72,7 @@ async def watching(server: ApiServer, folder: Path) -> AsyncIterator[Watched]:
         config = json.loads(server.kubeconfig.read_text())
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{proxy.port}"
         (folder / "kubeconfig").write_text(json.dumps(config))
-        async with connect_watches(str(folder / "kubeconfig")) as api:
+        async with connect(str(folder / "kubeconfig")) as api:
             cache, queued = Cache(LABEL_SERVICE), list[ServiceKey]()
             affected = Affected(cache, queued.append, queued.extend)
             session = WatchSession(Watching(api, asyncio.get_running_loop().time, lambda: 0.0), affected)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isvc.diff.changes import Action, Actor, Change, change_of, fields_changed, merge_patch, merged
-from isvc_operator.plan.differences import differences
+from isvc_operator.plan.diff import differences
 
 
 def service(replicas: int = 1, **metadata: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc.migrate.plan import MigrationPlan, ServiceMigration, judge_cluster
+from isvc.migrate.plan import MigrationPlan, ServiceMigration, check_cluster
 from isvc.migrate.plan_line import Level, PlanLine, blocking, ok, warning
 
 
@@ -17,7 +17,7 @@ def a_manager(*flags: str) -> dict[str, Any]:
 
 def found(**fields: Any) -> tuple[PlanLine, ...]:
     known = {"manager": a_manager("--leader-elect"), "kserve_config": {}, "config": {}, "others": {}}
-    return judge_cluster(**{**known, **fields})
+    return check_cluster(**{**known, **fields})
 
 
 def test_the_plan_has_a_line_for_each_finding_and_counts_services_by_their_worst() -> None:

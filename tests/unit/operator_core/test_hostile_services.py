@@ -25,7 +25,7 @@ from isvc_operator.observe.pods import first_failure
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.plan.changes import plan_changes
-from isvc_operator.plan.covers import covers
+from isvc_operator.plan.diff import matches
 from isvc_operator.render.children import render
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
@@ -257,11 +257,11 @@ def test_a_child_of_many_items_is_compared_in_bounded_steps(order: int, monkeypa
     def counted(observed: Any, wanted: Any) -> bool:
         nonlocal compared
         compared += 1
-        return covers(observed, wanted)
+        return matches(observed, wanted)
 
-    monkeypatch.setattr("isvc_operator.plan.covers.covers", counted)
+    monkeypatch.setattr("isvc_operator.plan.diff.matches", counted)
 
-    assert covers({"env": rendered[::order]}, {"env": rendered}) == (order == 1)
+    assert matches({"env": rendered[::order]}, {"env": rendered}) == (order == 1)
     assert compared < 160_000
 
 
@@ -270,7 +270,7 @@ async def test_a_bug_of_the_operator_is_reported_in_the_status(monkeypatch: pyte
         raise ZeroDivisionError("oh\nno")
 
     cluster: Cluster = cluster_with(a_service_body(), a_runtime_body())
-    monkeypatch.setattr("isvc_operator.reconcile.render", fail)
+    monkeypatch.setattr("isvc_operator.decide.render", fail)
 
     with pytest.raises(Unexpected):
         await cluster.reconcile()

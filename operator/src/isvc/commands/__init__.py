@@ -124,7 +124,7 @@ def _failures() -> tuple[type[OperatorError], ...]:
     from isvc.run.errors import RunFailed
     from isvc.source.errors import NotSeen
     from isvc_operator.kube.errors import KubeError
-    from isvc_operator.kube.watching import OlderState
+    from isvc_operator.kube.informer.watching import OlderState
 
     return RunFailed, MigrationFailed, PredictFailed, KubeError, OlderState, NotSeen, NoSuchService, DashboardFailed
 

@@ -46,14 +46,13 @@ def command(*, files: tuple[Path, ...], cluster: ClusterFlags, home: str, output
 async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: OutputFormat) -> int:
     import time
 
-    from isvc.diff.errors import NotForeseen
-    from isvc.diff.foresee import Foresight
+    from isvc.diff.dry_run import DryRun
+    from isvc.diff.errors import DiffFailed
     from isvc.run.documents import NO_OBJECT, Documents, ignored_lines, parse_documents
     from isvc.run.errors import UnusableInput
     from isvc.run.files import read_files
-    from isvc_operator.kube.discovery import Discovery
     from isvc_operator.kube.errors import KubeError
-    from isvc_operator.kube.objects import ObjectReader
+    from isvc_operator.kube.objects import Discovery, ObjectReader
     from isvc_operator.text import one_line
 
     texts = read_files(files)
@@ -66,12 +65,12 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
             given = parse_documents(texts, namespace)
             notes += (one_line(line.text) for line in ignored_lines(given))
             reader, discovery = ObjectReader(api, time.monotonic), Discovery(api, time.monotonic)
-            async for change in Foresight(api, reader, discovery, home, notes).changes(given):
+            async for change in DryRun(api, reader, discovery, home, notes).changes(given):
                 changes.append(change)
                 if output is OutputFormat.TEXT:
                     _write(change)
     except KubeError as error:
-        raise NotForeseen(str(error)) from error
+        raise DiffFailed(str(error)) from error
     finally:
         for note in notes:
             stderr_note(note)

@@ -33,8 +33,7 @@ async def _examine(cluster: ClusterFlags, output: OutputFormat) -> int:
 
     from isvc.doctor.checks import Verdict, worst
     from isvc.doctor.examine import Examination, as_data
-    from isvc_operator.kube.discovery import Discovery
-    from isvc_operator.kube.objects import ObjectReader
+    from isvc_operator.kube.objects import Discovery, ObjectReader
 
     checks = []
     async with cluster.connect(asks_first=False) as (api, namespace):

@@ -19,7 +19,7 @@ from isvc_operator.api.names import (
     ANNOTATION_WAITING,
 )
 from isvc_operator.manifests import Manifest
-from isvc_operator.plan.differences import Difference
+from isvc_operator.plan.diff import Difference
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # What the API server, controllers and the operator note for themselves.

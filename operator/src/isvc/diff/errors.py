@@ -5,5 +5,5 @@ from __future__ import annotations
 from isvc_operator.errors import OperatorError
 
 
-class NotForeseen(OperatorError):
+class DiffFailed(OperatorError):
     """A file is invalid, the API server would refuse it or does not respond, or a service could not be served."""

@@ -12,7 +12,7 @@ from isvc.crds import CustomResource, build_crd
 from isvc_operator.config import IngressConfig
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest, annotations_of
-from isvc_operator.plan.covers import covers
+from isvc_operator.plan.diff import matches
 from isvc_operator.text import one_line
 
 _OLDEST = 30  # minor version of Kubernetes
@@ -100,7 +100,7 @@ def check_crd(resource: CustomResource, found: Manifest | None, version: str) ->
     served = next((item for item in versions if item["name"] == wanted["name"] and item.get("served")), None)
     if served is None:
         return Check(subject, Verdict.PROBLEM, f"version {wanted['name']} is not served; apply the crds of {version}")
-    if not covers(served.get("schema"), wanted["schema"]):
+    if not matches(served.get("schema"), wanted["schema"]):
         return Check(
             subject,
             Verdict.WARNING,

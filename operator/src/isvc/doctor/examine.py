@@ -23,21 +23,21 @@ from isvc.doctor.checks import (
     check_version,
     minor_version,
 )
-from isvc.source.inputs import Inputs, list_all, read_inputs
+from isvc.source.inputs import ClusterInputs, list_all, read_inputs
 from isvc.source.server import server_version
 from isvc_operator import __version__
 from isvc_operator.api import inference_service, serving_runtime
 from isvc_operator.api.kinds import GATEWAY_API, ResourceKind, Role, kind_named
 from isvc_operator.api.names import CONFIG_MAP, GROUP
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import ConfigError, InvalidSpec
+from isvc_operator.decide import decide
+from isvc_operator.errors import ConfigError
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi
-from isvc_operator.kube.discovery import Discovery
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.nesting import decode
-from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.objects import Discovery, ObjectReader
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.resolve.storage.requests import storage_requests
 from isvc_operator.text import one_line
@@ -226,24 +226,25 @@ class Examination:
             return None
 
 
-async def _service(inputs: Inputs, key: ServiceKey) -> Check | None:
+async def _service(known: ClusterInputs, key: ServiceKey) -> Check | None:
     """Return what is wrong with a service; None if it can be served."""
     subject = f"service {key.name}"
-    gathered = inputs.gathered(key)
-    if gathered is None:
-        return None
     try:
-        service, _ = await inputs.resolved(gathered)
-        accounts = [
-            request.account for request in storage_requests(service).values() if request.account.name != _DEFAULT
-        ]
-        known = await inputs.objects.read_all(key.namespace, lambda _: accounts)
-    except InvalidSpec as error:
-        return Check(subject, Verdict.PROBLEM, one_line(str(error)))
+        inputs = await known.of(key)
+        if inputs is None:
+            return None
+        decision = decide(inputs)
+        if decision.problem:
+            return Check(subject, Verdict.PROBLEM, decision.problem.message)
+        if decision.resolved is None:  # it is stopped
+            return None
+        requested = storage_requests(inputs.service).values()
+        accounts = [request.account for request in requested if request.account.name != _DEFAULT]
+        found = await known.objects.read_all(key.namespace, lambda _: accounts)
     except KubeError as error:
         return _unknown(subject, error)
     for account in accounts:
-        if known[account] is None:
+        if found[account] is None:
             message = f"its service account {account.name} does not exist in namespace {key.namespace}; create it"
             return Check(subject, Verdict.PROBLEM, message)
     return None

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from isvc.migrate.checks import mode_refused
 from isvc.migrate.errors import MigrationFailed
 from isvc.migrate.handover import (
     abandon,
@@ -17,7 +18,6 @@ from isvc.migrate.handover import (
     prepare,
 )
 from isvc.migrate.installation import install, start_operator, stop_operator, uninstall_runtimes
-from isvc.migrate.judge import mode_refused
 from isvc.migrate.kserve import pause_controllers, put_away, put_back, resume_controllers
 from isvc.migrate.names import BUDGETS, ROUTES
 from isvc.migrate.objects import path, service_path

@@ -82,7 +82,7 @@ def _worst_of(lines: tuple[PlanLine, ...]) -> Level:
     return MigrationPlan(lines, ()).worst
 
 
-def judge_cluster(
+def check_cluster(
     *, manager: Manifest | None, kserve_config: Mapping[str, str], config: Mapping[str, str], others: Mapping[str, int]
 ) -> tuple[PlanLine, ...]:
     """Return what concerns more than one service.

@@ -8,27 +8,23 @@ from pathlib import Path
 
 import yaml
 
+from isvc.migrate.checks import ServiceChange, check_children, mode_refused
 from isvc.migrate.errors import MigrationRefused
-from isvc.migrate.judge import ServiceChange, judge, mode_refused
 from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESPACE
 from isvc.migrate.objects import LiveObjects, deployment_path, path
-from isvc.migrate.plan import MigrationPlan, ServiceMigration, judge_cluster
-from isvc.migrate.plan_line import PlanLine, blocking, ok
-from isvc_operator.api.errors import InvalidObject
+from isvc.migrate.plan import MigrationPlan, ServiceMigration, check_cluster
+from isvc.migrate.plan_line import PlanLine, blocking, ok, warning
+from isvc.source.inputs import ClusterInputs, read_inputs
+from isvc_operator.api.kinds import Role, is_a
 from isvc_operator.api.names import CONFIG_MAP
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
-from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import InvalidSpec
-from isvc_operator.kube.gather import read_service
-from isvc_operator.kube.objects import ObjectReader, read_storage
+from isvc_operator.decide import Inputs, decide
+from isvc_operator.kube.client import KubeApi
+from isvc_operator.kube.objects import Discovery, ObjectReader
 from isvc_operator.limits import FILE_BYTES
-from isvc_operator.manifests import Manifest, controller_of, labels_of, name_of
-from isvc_operator.render.children import render
-from isvc_operator.resolve.host_claims import HostClaims
+from isvc_operator.manifests import Manifest, ServiceKey, controller_of, labels_of, name_of
+from isvc_operator.resolve.canaries import ROLL_OUT
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
-from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.service import is_stopped, resolve
 
 SERVING = "serving.kserve.io"
 _CHILDREN = (
@@ -92,16 +88,9 @@ async def children_of(objects: LiveObjects, services: Iterable[Manifest]) -> dic
 async def make_plan(objects: LiveObjects, scope: MigrationScope, clock: Callable[[], float]) -> MigrationPlan:
     """Return the plan for the scope; raises KubeError, and ConfigError for the operator's configuration."""
     data = await _configuration(objects, scope)
-    config = parse_config(data)
+    known = await _inputs(objects.api, scope, parse_config(data), clock)
     services = await services_in(objects, scope.namespaces)
     children = await children_of(objects, services)
-    planner = _Planner(
-        ObjectReader(objects.api, clock), config, await _runtimes(objects, scope), await _containers(objects)
-    )
-    every = services if not scope.namespaces else await services_in(objects, ())
-    claims = HostClaims(config.ingress)
-    for body in every:
-        claims.put(body)
     restricted = {
         name_of(item)
         for item in await objects.items("v1", "namespaces")
@@ -109,84 +98,44 @@ async def make_plan(objects: LiveObjects, scope: MigrationScope, clock: Callable
     }
     plans = []
     for body in services:
-        namespace, name = body["metadata"]["namespace"], name_of(body)
-        lines = await planner.judge(
-            body,
-            children[body["metadata"]["uid"]],
-            taken=claims.taken_from(namespace, name),
-            restricted=namespace in restricted,
-        )
-        plans.append(ServiceMigration(namespace, name, lines))
+        key = ServiceKey(body["metadata"]["namespace"], name_of(body))
+        inputs, before = await known.of(key), children[body["metadata"]["uid"]]
+        if inputs is not None:  # it is not being deleted
+            lines = check_service(inputs, before, restricted=key.namespace in restricted)
+            plans.append(ServiceMigration(key.namespace, key.name, lines))
     return MigrationPlan(await _of_cluster(objects, scope, data), tuple(plans))
 
 
-@dataclass(frozen=True)
-class _Planner:
-    reader: ObjectReader
-    config: OperatorConfig
-    runtimes: tuple[ServingRuntime, ...]
-    containers: tuple[ClusterStorageContainer, ...]
-
-    async def judge(
-        self, body: Manifest, before: Sequence[Manifest], *, taken: Mapping[str, str], restricted: bool
-    ) -> tuple[PlanLine, ...]:
-        if refused := mode_refused(body):
-            return (refused,)
-        service, problem = read_service(body)
-        if problem is None and is_stopped(service):
-            return (ok("stopped: it has no pods"),)
-        try:
-            if problem is not None:
-                raise InvalidSpec(problem.message)
-            storage = await read_storage(self.reader, service, containers=self.containers, config=self.config)
-            runtimes = _usable(self.runtimes, body["metadata"]["namespace"])
-            config = self.config.with_headless_services(_headless(before))
-            resolved = resolve(service, runtimes, config, storage=storage, taken=taken)
-            after = render(resolved, config)
-        except InvalidSpec as error:
-            return (blocking(str(error)),)
-        of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
-        ignored = (*ignored_parts(service, resolved, config), *of_runtime)
-        return judge(ServiceChange(body, before, after, resolved, ignored, restricted))
+async def _inputs(
+    api: KubeApi, scope: MigrationScope, config: OperatorConfig, clock: Callable[[], float]
+) -> ClusterInputs:
+    """Read what the operator will decide from; raises MigrationRefused if it may not all be read."""
+    reader, discovery = ObjectReader(api, clock), Discovery(api, clock)
+    found = await read_inputs(api, scope.namespaces or ("",), config, objects=reader, discovery=discovery)
+    if found.hidden:
+        raise MigrationRefused(f"you may not read {', '.join(found.hidden)}, from which the operator decides")
+    found.use(item for item in scope.manifests if is_a(item["kind"], Role.INPUT))
+    return found
 
 
-def _headless(before: Iterable[Manifest]) -> bool:
-    own = [item for item in before if item["kind"] == "Service"]
-    return bool(own) and all(item["spec"].get("clusterIP") == "None" for item in own)
+def check_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: bool) -> tuple[PlanLine, ...]:
+    """Return what the operator makes of a service of which KServe has made ``before``.
 
-
-def _usable(runtimes: Iterable[ServingRuntime], namespace: str) -> Runtimes:
-    every = tuple(runtimes)
-    return Runtimes(
-        namespaced=tuple(item for item in every if not item.cluster_wide and item.metadata.namespace == namespace),
-        cluster=tuple(item for item in every if item.cluster_wide),
-    )
-
-
-async def _runtimes(objects: LiveObjects, scope: MigrationScope) -> tuple[ServingRuntime, ...]:
-    """Return the installed runtimes, with those of the manifests over them; unreadable ones serve nothing."""
-    found = [
-        *await objects.items(f"{SERVING}/v1alpha1", "clusterservingruntimes"),
-        *await objects.items(f"{SERVING}/v1alpha1", "servingruntimes"),
-        *(item for item in scope.manifests if item["kind"] in ("ClusterServingRuntime", "ServingRuntime")),
-    ]
-    parsed = {}
-    for body in found:
-        try:
-            parsed[body["kind"], body["metadata"].get("namespace"), name_of(body)] = parse_serving_runtime(body)
-        except InvalidObject:
-            continue
-    return tuple(parsed.values())
-
-
-async def _containers(objects: LiveObjects) -> tuple[ClusterStorageContainer, ...]:
-    parsed = []
-    for body in await objects.items(f"{SERVING}/v1alpha1", "clusterstoragecontainers"):
-        try:
-            parsed.append(parse_storage_container(body))
-        except InvalidObject:
-            continue
-    return tuple(parsed)
+    ``restricted``: its namespace enforces the Pod Security Standard of that name.
+    """
+    if refused := mode_refused(inputs.body):
+        return (refused,)
+    decision = decide(inputs)
+    if decision.problem:
+        return (blocking(decision.problem.message),)
+    resolved = decision.resolved
+    if resolved is None:
+        return (ok("stopped: it has no pods"),)
+    of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
+    ignored = (*ignored_parts(inputs.service, resolved, inputs.own_config), *of_runtime)
+    held = (warning(f"held back: {field} requests a canary. {ROLL_OUT}") for field in decision.held_back.values())
+    change = ServiceChange(inputs.body, before, decision.children, resolved, ignored, restricted)
+    return (*check_children(change), *dict.fromkeys(held))
 
 
 async def _configuration(objects: LiveObjects, scope: MigrationScope) -> Mapping[str, str]:
@@ -203,7 +152,7 @@ async def _of_cluster(objects: LiveObjects, scope: MigrationScope, data: Mapping
         kind: len(await _all(objects, f"{SERVING}/v1alpha1", plural, scope.namespaces))
         for kind, plural in _NOT_HANDLED.items()
     }
-    return judge_cluster(
+    return check_cluster(
         manager=await objects.get(deployment_path(KSERVE_NAMESPACE, KSERVE_MANAGER)),
         kserve_config=kserves.get("data") or {},
         config=data,

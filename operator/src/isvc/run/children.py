@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from isvc.run.documents import Documents
 from isvc.run.errors import Unserved
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig
-from isvc_operator.errors import InvalidSpec
+from isvc_operator.decide import Inputs, decide
 from isvc_operator.manifests import Manifest, ServiceKey
-from isvc_operator.render.children import render
 from isvc_operator.resolve.host_claims import HostClaims
 from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.service import Resolved, is_stopped, resolve
+from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import storage_requests
 
 
 @dataclass(frozen=True)
@@ -48,44 +45,47 @@ def render_services(
 
     Runtimes in the files replace installed ones of the same name. ``tls``: pods serve TLS if that is asked for.
     """
+    rendered, invalid = [], []
+    for inputs in inputs_in(given, installed, config, tls=tls):
+        decision = decide(inputs)
+        if decision.problem:
+            invalid.append(Unserved(inputs.service, decision.problem))
+        elif decision.resolved:
+            children = tuple(decision.rendered)
+            rendered.append(
+                Rendered(inputs.service, children, inputs.objects, decision.resolved, inputs.runtimes, config)
+            )
+    return rendered, invalid
+
+
+def inputs_in(
+    given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig, *, tls: bool = True
+) -> Iterator[Inputs]:
+    """Yield what a decision about each service in the files depends on; nothing of a cluster is known."""
     runtimes = {
         (item.kind, item.metadata.namespace, item.metadata.name): item for item in (*installed, *given.runtimes)
     }
     claims = HostClaims(config.ingress)
-    for item in given.services:
-        claims.put(item.as_dict())
-    given = replace(given, runtimes=tuple(runtimes.values()))
-    rendered, invalid = [], []
-    for item in given.services:
-        try:
-            if not is_stopped(item):
-                rendered.append(_rendered(item, given, config, claims, tls=tls))
-        except Unserved as error:
-            invalid.append(error)
-    return rendered, invalid
-
-
-def _rendered(
-    service: InferenceService, given: Documents, config: OperatorConfig, claims: HostClaims, *, tls: bool
-) -> Rendered:
-    objects = {
-        ObjectReference(body["kind"], body["metadata"]["name"]): body
-        for body in given.objects
-        if body["metadata"]["namespace"] == service.metadata.namespace
-    }
-    taken = claims.taken_from(service.metadata.namespace or "", service.metadata.name)
-    runtimes = _usable(service, given.runtimes)
-    try:
-        storage = StorageContext(storage_requests(service), given.storage_containers, objects)
-        resolved = resolve(service, runtimes, config, storage=storage, taken=taken, tls=tls)
-    except InvalidSpec as error:
-        raise Unserved(service, error) from error
-    return Rendered(service, tuple(render(resolved, config)), objects, resolved, runtimes, config)
-
-
-def _usable(service: InferenceService, runtimes: Sequence[ServingRuntime]) -> Runtimes:
-    own = [item for item in runtimes if not item.cluster_wide]
-    return Runtimes(
-        namespaced=tuple(item for item in own if item.metadata.namespace == service.metadata.namespace),
-        cluster=tuple(item for item in runtimes if item.cluster_wide),
-    )
+    for service in given.services:
+        claims.put(service.as_dict())
+    for service in given.services:
+        namespace = service.metadata.namespace
+        yield Inputs(
+            body=service.as_dict(),
+            service=service,
+            config=config,
+            runtimes=Runtimes(
+                namespaced=tuple(
+                    item for item in runtimes.values() if not item.cluster_wide and item.metadata.namespace == namespace
+                ),
+                cluster=tuple(item for item in runtimes.values() if item.cluster_wide),
+            ),
+            storage_containers=given.storage_containers,
+            objects={
+                ObjectReference(body["kind"], body["metadata"]["name"]): body
+                for body in given.objects
+                if body["metadata"]["namespace"] == namespace
+            },
+            taken_hosts=claims.taken_from(namespace or "", service.metadata.name),
+            tls=tls,
+        )

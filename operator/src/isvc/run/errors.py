@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from isvc_operator.errors import InvalidSpec, OperatorError
+from isvc_operator.errors import InvalidSpec, OperatorError, Problem
 
 if TYPE_CHECKING:
     from isvc_operator.api.inference_service import InferenceService
@@ -27,7 +27,7 @@ class RunFailed(OperatorError):
 class Unserved(InvalidSpec):
     """A service in the files cannot be served as written; ``why`` is the message without its name."""
 
-    def __init__(self, service: InferenceService, error: InvalidSpec) -> None:
-        super().__init__(f"{service.kind} {service.metadata.name}: {error}", error.reason)
+    def __init__(self, service: InferenceService, problem: Problem) -> None:
+        super().__init__(f"{service.kind} {service.metadata.name}: {problem.message}", problem.reason)
         self.service = service
-        self.why = str(error)
+        self.why = problem.message

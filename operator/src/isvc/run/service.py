@@ -44,7 +44,7 @@ from isvc_operator.resolve.components import components_of
 from isvc_operator.resolve.ignored import all_ignored_parts
 from isvc_operator.text import last_of
 
-# As on a cluster (kube.pod_details).
+# As on a cluster (isvc_operator.controller.pod_details).
 _FAILED_LINES, _WAITING_LINES, _WAITING_LATE = 10, 5, 10.0
 
 

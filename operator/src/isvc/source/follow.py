@@ -7,9 +7,9 @@ from kopf._cogs.clients import auth, watching
 from kopf._cogs.structs.credentials import Vault, VaultKey
 from kopf._cogs.structs.references import NamespaceName, Resource
 
-from isvc_operator.kube.kopf_settings import selector_of, use_settings
-from isvc_operator.kube.watch_session import WatchSession
-from isvc_operator.kube.watching import Collection, WatchHandler
+from isvc_operator.kube.informer.kopf_settings import selector_of, use_settings
+from isvc_operator.kube.informer.watch_session import WatchSession
+from isvc_operator.kube.informer.watching import Collection, WatchHandler
 
 
 async def follow(session: WatchSession, collection: Collection, handler: WatchHandler) -> None:

@@ -29,8 +29,8 @@ def through_the_api_server(api: ProxyApi) -> Metrics:
 
     async def metrics(pod: Manifest, place: ProxyTarget) -> str:
         request = requests.pod_metrics(pod["metadata"]["namespace"], place.proxied)
-        passed = await api.pass_on(request, seconds=_SECONDS, limit=DASHBOARD_METRICS_BYTES)
-        return _text(place, passed.status, passed.body)
+        response = await api.proxy(request, seconds=_SECONDS, limit=DASHBOARD_METRICS_BYTES)
+        return _text(place, response.status, response.body)
 
     return metrics
 

@@ -10,8 +10,8 @@ from isvc_operator.api import serving_runtime
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.kube.cache import ObjectKey, key_of, version_of
-from isvc_operator.kube.watching import Collection
+from isvc_operator.kube.informer.cache import ObjectKey, key_of, version_of
+from isvc_operator.kube.informer.watching import Collection
 from isvc_operator.limits import SEEN_EVENTS, UNPLACED_EVENTS
 from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of
 

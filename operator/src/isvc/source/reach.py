@@ -70,10 +70,10 @@ class Reach:
         started = self._clock()
         # To say which models there are does not take the time of a prediction.
         seconds = answer_seconds(service or {}) if request.method == "POST" else API_RESPONSE_SECONDS
-        passed = await self._api.pass_on(requests.through_service(key.namespace, place.proxied, sent), seconds=seconds)
-        received = {name: value for name, value in passed.headers.items() if name.lower() not in _CONNECTION}
+        response = await self._api.proxy(requests.through_service(key.namespace, place.proxied, sent), seconds=seconds)
+        received = {name: value for name, value in response.headers.items() if name.lower() not in _CONNECTION}
         took = self._clock() - started
-        return ServiceResponse(status=passed.status, headers=received, body=passed.body, seconds=took)
+        return ServiceResponse(status=response.status, headers=received, body=response.body, seconds=took)
 
     def _instance(self, key: ContainerKey) -> Instance | None:
         """Return the instance of a container that runs, as far as is known."""

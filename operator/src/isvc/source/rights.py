@@ -20,8 +20,8 @@ from isvc_operator.api.kinds import (
     with_role,
 )
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.scope import may, may_watch
-from isvc_operator.kube.watching import Collection
+from isvc_operator.kube.informer.scope import may, may_watch
+from isvc_operator.kube.informer.watching import Collection
 
 _SERVICES: Final = kind_named(inference_service.KIND)
 _RUNTIMES: Final = tuple(kind for kind in with_role(Role.INPUT) if kind.plural.endswith("servingruntimes"))

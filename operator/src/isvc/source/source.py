@@ -21,8 +21,8 @@ from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceRespo
 from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import Role
 from isvc_operator.kube.client import ProxyApi
-from isvc_operator.kube.watch_session import WatchSession
-from isvc_operator.kube.watching import Collection, Watching
+from isvc_operator.kube.informer.watch_session import WatchSession
+from isvc_operator.kube.informer.watching import Collection, Watching
 from isvc_operator.manifests import ServiceKey, name_of
 
 _RECHECK: Final = 30.0  # seconds, for a kind whose CRD is not installed

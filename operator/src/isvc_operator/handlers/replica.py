@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.config import OperatorConfig
+from isvc_operator.controller.reconcile import Reconciler
+from isvc_operator.controller.worker import Worker
 from isvc_operator.handlers.configuration import POLL
-from isvc_operator.handlers.tasks import until_one_ends, until_set
 from isvc_operator.handlers.watches import Affected, service_keys
-from isvc_operator.kube.election import Election
 from isvc_operator.kube.ignored_settings import IgnoredSettings
+from isvc_operator.kube.informer.scope import Scope
+from isvc_operator.kube.informer.watch_session import WatchSession
+from isvc_operator.kube.informer.watching import Watch, Watching
+from isvc_operator.kube.leader import Election
 from isvc_operator.kube.pause import Pause
-from isvc_operator.kube.scope import Scope
-from isvc_operator.kube.watch_session import WatchSession
-from isvc_operator.kube.watching import Watch, Watching
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.observe.phase import phase_of
-from isvc_operator.reconcile import Reconciler
 from isvc_operator.telemetry.snapshot import Snapshot
-from isvc_operator.worker import Worker
 
 
 class Replica:
@@ -70,7 +70,7 @@ class Replica:
             await self._work(stop)
             return
         await self._election.win()
-        await until_one_ends(self._work(stop), self._election.hold())
+        await _until_one_ends(self._work(stop), self._election.hold())
         await self._election.release()
 
     def changed(self, change: str, body: Manifest) -> None:
@@ -137,7 +137,7 @@ class Replica:
 
     async def _work(self, stop: asyncio.Event) -> None:
         # The first reconcile sees the whole cluster. An API server that does not respond does not delay a stop.
-        await until_one_ends(self._filled(), until_set(stop))
+        await _until_one_ends(self._filled(), stop.wait())
         if stop.is_set():
             return
         await self._begin()
@@ -147,3 +147,17 @@ class Replica:
         self._began = True
         self._worker.add_many(service_keys(self._cache))
         await self._reports.of_config_map(self._ignored)
+
+
+async def _until_one_ends(*running: Coroutine[Any, Any, object]) -> None:
+    """Wait for the first to end, cancel the others, and raise its error."""
+    tasks = [asyncio.create_task(one) for one in running]
+    done: set[asyncio.Task[object]] = set()
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

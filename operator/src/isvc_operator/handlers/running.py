@@ -15,23 +15,22 @@ from typing import Final
 from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import parse_config
+from isvc_operator.controller.reconcile import Reconciler
+from isvc_operator.controller.worker import Worker
 from isvc_operator.errors import ConfigError
 from isvc_operator.handlers.configuration import follow_config, read_data
 from isvc_operator.handlers.endpoints import serving
 from isvc_operator.handlers.replica import Replica
 from isvc_operator.ignored.walker import ignored_settings
-from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.calls import observing
-from isvc_operator.kube.client import KubeApi, connect, connect_watches
-from isvc_operator.kube.election import Election
-from isvc_operator.kube.fence import Fence
+from isvc_operator.kube.client import WATCHES_AGENT, KubeApi, connect
 from isvc_operator.kube.ignored_settings import IgnoredSettings
-from isvc_operator.kube.scope import scope_of
-from isvc_operator.kube.watching import Watching
-from isvc_operator.reconcile import Reconciler
+from isvc_operator.kube.informer.cache import Cache
+from isvc_operator.kube.informer.scope import scope_of
+from isvc_operator.kube.informer.watching import Watching
+from isvc_operator.kube.leader import LATEST_WRITE_SECONDS, Election, Fence
 from isvc_operator.telemetry.metrics import Metrics
 from isvc_operator.telemetry.tracing import NoTracer, Tracer
-from isvc_operator.worker import Worker
 
 CRD_RECHECK_SECONDS: Final = 300.0  # without permission to watch CRDs
 FINISH_SECONDS: Final = 20.0  # for the reconciles in progress at a stop; a pod gets 30
@@ -131,16 +130,20 @@ class RunningOperator:
         api = await self._resources.enter_async_context(
             connect(
                 options.kubeconfig,
-                observed_by=observing(metrics.requested, clock, around.tracer),
-                fence=fence,
+                observed_by=[
+                    *observing(metrics.requested, clock, around.tracer),
+                    *([fence.trace()] if fence else []),
+                ],
                 identity=options.identity,
+                write_seconds=LATEST_WRITE_SECONDS if fence else None,
             )
         )
         watch_api = await self._resources.enter_async_context(
-            connect_watches(
+            connect(
                 options.kubeconfig,
                 observed_by=observing(metrics.requested, clock),
                 identity=options.identity,
+                agent=WATCHES_AGENT,
                 pause=api.pause,
             )
         )

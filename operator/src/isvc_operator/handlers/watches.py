@@ -7,8 +7,8 @@ from typing import Any
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role, is_a, kind_named
-from isvc_operator.kube.cache import Cache, key_of, version_of
-from isvc_operator.kube.watching import LATEST, Collection, OlderState
+from isvc_operator.kube.informer.cache import Cache, key_of, version_of
+from isvc_operator.kube.informer.watching import LATEST, Collection, OlderState
 from isvc_operator.manifests import Manifest, ServiceKey, name_of
 
 
@@ -39,7 +39,7 @@ class Affected:
                 if version == LATEST:
                     cache.remove(item)  # its kind is not there; when it is again, the object may be, too
                 else:
-                    cache.bury(item, version)
+                    cache.tombstone(item, version)
                 self._queue(item)
         for item in objects:
             before = cache.get(key_of(item))
@@ -54,7 +54,7 @@ class Affected:
         """Take an object that was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
         cache = self._cache
         if change == "DELETED":
-            cache.bury(body, version_of(body))
+            cache.tombstone(body, version_of(body))
             self._queue(body)
             return
         before = cache.get(key_of(body))

@@ -1,1 +1,1 @@
-"""The only package that talks to the API server: the watch cache, requests as values, and their application."""
+"""The only package that talks to the API server: requests as values, the client that sends them, watches, the Lease."""

@@ -16,16 +16,14 @@ from kubernetes.aio.client.rest import RESTClientObject
 
 from isvc_operator.kube.credentials import Credentials, credentials_of
 from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, error_for
-from isvc_operator.kube.fence import Fence
-from isvc_operator.kube.lease import LATEST_WRITE_SECONDS
 from isvc_operator.kube.pause import Pause
 from isvc_operator.kube.requests import LEASES, VERSION, ApiRequest
-from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, PASSED_BYTES, RETRY_AFTER_SECONDS
+from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, PROXIED_BYTES, RETRY_AFTER_SECONDS
 from isvc_operator.manifests import Manifest
 from isvc_operator.responses import read_up_to
 
 _USER_AGENT: Final = "isvc-operator"
-_WATCHES_AGENT: Final = "isvc-watches"  # those of the watches, so that an audit log tells them apart
+WATCHES_AGENT: Final = "isvc-watches"  # of the operator's watches, so that an audit log tells them apart
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _PARTING_SECONDS: Final = 0.5  # for a connection that is being made, when nobody wants it any more
@@ -36,7 +34,7 @@ _QUOTED: Final = 100  # characters of a response that is not what it should be
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-class Passed(NamedTuple):
+class ProxiedResponse(NamedTuple):
     """The response of a pod to which the API server has passed a request on."""
 
     status: int
@@ -63,9 +61,9 @@ class WatchApi(KubeApi, Protocol):
 class ProxyApi(WatchApi, Protocol):
     """Also reaches pods through the API server."""
 
-    async def pass_on(
-        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PASSED_BYTES
-    ) -> Passed:
+    async def proxy(
+        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PROXIED_BYTES
+    ) -> ProxiedResponse:
         """Send a request that the API server passes on to a pod, and return what comes back, whatever its status.
 
         It may take so many ``seconds``, and have ``limit`` bytes.
@@ -119,9 +117,9 @@ class KubernetesApi:
             return text
         raise self._error(response, text)
 
-    async def pass_on(
-        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PASSED_BYTES
-    ) -> Passed:
+    async def proxy(
+        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PROXIED_BYTES
+    ) -> ProxiedResponse:
         """Send a request that the API server passes on to a pod, and return what comes back, whatever its status.
 
         What a pod says is not the API server's word: it begins no pause, and no credentials are read again for it.
@@ -142,7 +140,7 @@ class KubernetesApi:
                 raise KubeError(0, f"no response within {seconds:g} s") from error
         if response.status >= _REFUSED and _STATUS_OBJECT.search(body[:_QUOTED]):
             raise error_for(response.status, body.decode(errors="replace"))
-        return Passed(response.status, dict(response.headers), body)
+        return ProxiedResponse(response.status, dict(response.headers), body)
 
     @asynccontextmanager
     async def stream(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -229,6 +227,7 @@ class KubernetesApi:
                     **({"Authorization": authorization} if authorization else {}),
                 },
                 timeout=aiohttp.ClientTimeout(total=seconds, connect=API_RESPONSE_SECONDS),
+                allow_redirects=False,
                 server_hostname=self._credentials.configuration.tls_server_name,
                 proxy=self._proxy,
             )
@@ -295,38 +294,20 @@ async def connect(
     *,
     context: str | None = None,
     observed_by: Sequence[aiohttp.TraceConfig] = (),
-    fence: Fence | None = None,
     identity: str = "",
     agent: str = _USER_AGENT,
+    pause: Pause | None = None,
+    write_seconds: float | None = None,
 ) -> AsyncIterator[KubernetesApi]:
     """Yield a KubeApi, which is closed at the end of the block; ``observed_by``: what sees its requests.
 
-    ``context``: which of the kubeconfig's; the current one without it. ``fence``: what stops its writes. ``agent`` is
-    the name for the audit log, ``identity`` which of several replicas it belongs to.
+    ``context``: which of the kubeconfig's; the current one without it. ``agent`` is the name for the audit log,
+    ``identity`` which of several replicas it belongs to. ``pause``: that of another client. ``write_seconds``: after
+    how long the API server gives up a write; its own limit without it.
     """
     credentials = await credentials_of(kubeconfig, context=context)
-    traces = [*observed_by, *([fence.trace()] if fence else [])]
-    async with _connections(credentials, _named(agent, identity), traces) as connections:
-        yield KubernetesApi(
-            connections,
-            _pause(),
-            credentials=credentials,
-            write_seconds=LATEST_WRITE_SECONDS if fence else None,
-        )
-
-
-@asynccontextmanager
-async def connect_watches(
-    kubeconfig: str | None,
-    *,
-    observed_by: Sequence[aiohttp.TraceConfig] = (),
-    identity: str = "",
-    pause: Pause | None = None,
-) -> AsyncIterator[KubernetesApi]:
-    """Yield a WatchApi for watches, each of which keeps a connection; ``pause``: that of another client."""
-    credentials = await credentials_of(kubeconfig)
-    async with _connections(credentials, _named(_WATCHES_AGENT, identity), [*observed_by]) as connections:
-        yield KubernetesApi(connections, pause or _pause(), credentials=credentials)
+    async with _connections(credentials, _named(agent, identity), [*observed_by]) as connections:
+        yield KubernetesApi(connections, pause or _pause(), credentials=credentials, write_seconds=write_seconds)
 
 
 @asynccontextmanager

@@ -10,9 +10,9 @@ from isvc_operator.api.names import CONFIG_MAP, FIELDS_IGNORED, SETTINGS_IGNORED
 from isvc_operator.api.storage_container import KIND, parse_storage_container
 from isvc_operator.ignored.walker import unknown_fields
 from isvc_operator.kube import requests
-from isvc_operator.kube.cache import Cache
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.observe.events import ignored_event
 

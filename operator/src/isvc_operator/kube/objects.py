@@ -1,4 +1,4 @@
-"""Reads the few objects that are not watched, by their names: service accounts, secrets, ConfigMaps.
+"""Reads what is not watched: a few objects by their names (service accounts, secrets, ConfigMaps), and optional kinds.
 
 They are cached for a short time, so that a reconcile with nothing to do sends no request, and services of a namespace
 share the objects that they all refer to. Secrets are never put into the watch cache or a log.
@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import CREDENTIALS_ROLE
-from isvc_operator.api.storage_container import ClusterStorageContainer
-from isvc_operator.config import OperatorConfig
+from isvc_operator.api.names import CA_BUNDLE_CONFIG_MAP, CREDENTIALS_ROLE, FIELD_MANAGER
+from isvc_operator.errors import InvalidCredentials
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
 from isvc_operator.kube.nesting import decode
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.storage.objects import ObjectReference, Objects
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import references, storage_requests
-from isvc_operator.resolve.tls import tls_secret
 
 FOUND_TTL = 30.0  # seconds
 # A missing object may be created in a moment: `kubectl apply` of a file creates its objects one by one.
 MISSING_TTL = 2.0  # seconds
+DISCOVERY_TTL = 30.0  # seconds
 
 _FORBIDDEN = 403
+_COPY = ObjectReference("ConfigMap", CA_BUNDLE_CONFIG_MAP)
 
 Wanted = Callable[[Objects], Iterable[ObjectReference]]
 
@@ -81,18 +78,51 @@ def _with_remedy(error: RequestRefused, namespace: str, reference: ObjectReferen
     )
 
 
-async def read_storage(
-    objects: ObjectReader,
-    service: InferenceService,
-    *,
-    containers: tuple[ClusterStorageContainer, ...],
-    config: OperatorConfig,
-) -> StorageContext:
-    """Parse the service's storage requests, and read the objects that they refer to, and its Secret for TLS."""
-    requested, secret = storage_requests(service), tls_secret(service, config)
+async def copy_ca_bundle(objects: ObjectReader, name: str, *, home: str, namespace: str) -> None:
+    """Make ``global-ca-bundle`` in ``namespace`` a copy of the ConfigMap ``name`` in ``home``, the operator's own.
 
-    def wanted(known: Objects) -> Iterable[ObjectReference]:
-        return {*references(requested, config.credentials, known), *([secret] if secret else ())}
+    It has the administrator's certificates, and a pod can only mount what is in its own namespace.
+    """
+    original = ObjectReference("ConfigMap", name)
+    source = (await objects.read_all(home, lambda _: (original,)))[original]
+    if source is None:
+        raise InvalidCredentials(
+            f"ConfigMap {name}, which caBundleConfigMapName of inferenceservice-config names, does not exist in "
+            f"namespace {home}; create it with the key cabundle.crt"
+        )
+    copy = (await objects.read_all(namespace, lambda _: (_COPY,)))[_COPY]
+    if copy is not None and copy.get("data") == source.get("data"):
+        return
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": CA_BUNDLE_CONFIG_MAP,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/managed-by": FIELD_MANAGER},
+        },
+        "data": source.get("data") or {},
+    }
+    await objects.api.send(requests.apply(manifest, force=True))
+    objects.remember(namespace, _COPY, manifest)
 
-    found = await objects.read_all(service.metadata.namespace or "", wanted)
-    return StorageContext(requested, containers, found)
+
+@dataclass
+class Discovery:
+    """Asks the API server which kinds it has, and keeps the answers for a short time. ``clock`` counts seconds."""
+
+    api: KubeApi
+    clock: Callable[[], float]
+    _known: dict[str, tuple[float, bool]] = field(default_factory=dict)
+
+    async def has(self, kind: str) -> bool:
+        """Whether objects of this kind can be created; raises KubeError if the API server does not say."""
+        known = self._known.get(kind)
+        if known is None or known[0] <= self.clock():
+            try:
+                await self.api.send(requests.discover(kind))
+                found = True
+            except ObjectNotFound:
+                found = False
+            known = self._known[kind] = self.clock() + DISCOVERY_TTL, found
+        return known[1]

@@ -133,7 +133,7 @@ def list_objects(kind: ResourceKind, namespace: str, *, page: str = "", limit: i
 def create(manifest: Manifest) -> ApiRequest:
     """Create an object that does not exist. As by an apply, a field that the API server does not know is refused.
 
-    This costs the API server less than an apply, but the fields become ours by an update (``kube/adoption.py``).
+    This costs the API server less than an apply, but the fields become ours by an update (``controller/adoption.py``).
     """
     path = path_of(manifest["kind"], manifest["metadata"]["namespace"])
     return ApiRequest("POST", path, (("fieldManager", FIELD_MANAGER), ("fieldValidation", "Strict")), manifest)

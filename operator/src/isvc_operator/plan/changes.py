@@ -12,11 +12,19 @@ from enum import Enum, auto
 from typing import Any
 
 from isvc_operator.api.kinds import AUTOSCALERS
-from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED, ANNOTATION_TEMPLATE, FIELD_MANAGER
-from isvc_operator.manifests import Manifest, annotations_of, controller_of, digest_of, name_of, updated_by
-from isvc_operator.plan.covers import covers
-from isvc_operator.plan.starting_size import starting_size
+from isvc_operator.api.names import (
+    ANNOTATION_HANDOVER,
+    ANNOTATION_RENDERED,
+    ANNOTATION_TEMPLATE,
+    FIELD_MANAGER,
+    FINALIZER_KSERVE,
+    LABEL_COMPONENT,
+)
+from isvc_operator.manifests import Manifest, annotations_of, controller_of, digest_of, labels_of, name_of, updated_by
+from isvc_operator.plan.diff import matches
 
+# The fields of an autoscaler that bound the number of pods.
+_BOUNDS = (("minReplicas", "maxReplicas"), ("minReplicaCount", "maxReplicaCount"))
 _ALL_NEW_FIRST = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}}
 
 
@@ -75,7 +83,7 @@ def plan_changes(
         if known is None:
             size = starting_size(manifest, rendered, owned.values())
             changes.append(ChildChange(ChildAction.CREATE, manifest, adopts=managed_by_kserve, starts_with=size))
-        elif not covers(known, manifest):
+        elif not matches(known, manifest):
             changes.append(_update(manifest, known))
     changes += [ChildChange(ChildAction.DELETE, child) for child in owned.values() if not _is_ending(child)]
     return changes
@@ -125,3 +133,39 @@ def _with_digests(manifest: Manifest) -> dict[str, Any]:
         annotations.setdefault(ANNOTATION_TEMPLATE, template_digest(manifest))
     annotations[ANNOTATION_RENDERED] = digest_of(manifest)
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
+
+
+def managed_by_kserve(service: Manifest) -> bool:
+    """Whether KServe's controller has managed the service: it puts its finalizer on each one."""
+    return FINALIZER_KSERVE in (service["metadata"].get("finalizers") or ())
+
+
+def starting_size(manifest: Manifest, rendered: Sequence[Manifest], owned: Iterable[Manifest]) -> int | None:
+    """Return the number of pods of a Deployment that is created; None for what is rendered, or else one pod.
+
+    From then on an autoscaler sets that number. It raises the API server's default of one pod to its minimum only at
+    its next look, up to 15 seconds later, and to what the load needs later still. A component that replaces another
+    one starts with as many pods as that. ``owned`` are the service's own children as observed.
+    """
+    if manifest["kind"] != "Deployment":
+        return None
+    scaler = next((child for child in rendered if _scales(child, manifest)), None)
+    if scaler is None:
+        return None
+    minimum, maximum = _bounds(scaler["spec"])
+    replaced = (child["spec"].get("replicas", 1) for child in owned if _is_same_component(child, manifest))
+    size = min(max(1, minimum, *replaced), maximum)
+    return size if size > 1 else None
+
+
+def _scales(child: Manifest, deployment: Manifest) -> bool:
+    return child["kind"] in AUTOSCALERS and name_of(child) == name_of(deployment)
+
+
+def _bounds(spec: Any) -> tuple[int, int]:
+    return next((spec[least], spec[most]) for least, most in _BOUNDS if least in spec)
+
+
+def _is_same_component(child: Manifest, deployment: Manifest) -> bool:
+    component = labels_of(deployment).get(LABEL_COMPONENT)
+    return child["kind"] == "Deployment" and labels_of(child).get(LABEL_COMPONENT) == component

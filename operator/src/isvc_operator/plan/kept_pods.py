@@ -13,11 +13,14 @@ from isvc_operator.api.names import (
     ANNOTATION_VERSION,
     ANNOTATION_WAITING,
     LABEL_COMPONENT,
+    PREDICTOR,
 )
+from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest, annotations_of, digest_of, labels_of, name_of
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.plan.changes import template_digest
-from isvc_operator.plan.covers import covers
+from isvc_operator.plan.diff import matches
+from isvc_operator.resolve.canaries import ROLL_OUT
 
 # What a Deployment says about the template that its pods have.
 _OF_THE_PODS = (ANNOTATION_TEMPLATE, ANNOTATION_VERSION)
@@ -51,7 +54,7 @@ def replaces_pods(before: Manifest, after: Manifest) -> bool:
         return digest != template_digest(after)
     if digest := annotations.get(ANNOTATION_RENDERED):
         return digest != digest_of(after)
-    return not covers(before["spec"]["template"], after["spec"]["template"])
+    return not matches(before["spec"]["template"], after["spec"]["template"])
 
 
 def keep_pods(
@@ -87,3 +90,42 @@ def with_annotations(child: Manifest, annotations: Mapping[str, str]) -> Manifes
     """Return the child with more annotations."""
     merged = {**annotations_of(child), **annotations}
     return {**child, "metadata": {**child["metadata"], "annotations": merged}}
+
+
+def hold_back(
+    rendered: Sequence[Manifest], owned: Sequence[Manifest], canaries: Mapping[str, str]
+) -> tuple[Sequence[Manifest], Mapping[str, str]]:
+    """Keep the pods of components with a canary, which was requested for a share of the callers.
+
+    No canary is created, and nobody gets the change: the pods keep the template that their Deployment has, so the
+    decision needs no memory. A component that has never served is rolled out as it is, like a first revision of
+    KServe's. ``owned`` are the service's children, ``canaries`` of its spec. Returns the children with the pods that
+    exist, and the components concerned, each with the field that asks for it.
+
+    A component that calls a predictor that is held back is held back with it, because it may be rendered for the new
+    one. Raises InvalidSpec if the predictor has another name: it could only be replaced for all callers.
+    """
+    if not canaries:
+        return rendered, {}
+    serving = {name: child for name, child in deployments(owned).items() if serves(child)}
+    held: dict[str, str] = {}
+    for name, child in deployments(rendered).items():  # the predictor comes first
+        component = component_of(child)
+        requested = canaries.get(component) or held.get(PREDICTOR)
+        if not requested:
+            continue
+        before = serving.get(name)
+        if before and replaces_pods(before, child):
+            held[component] = requested
+        elif component in canaries and not before:
+            _refuse_another_name(component, canaries[component], serving.values())
+    return keep_pods(rendered, owned, held, keep_notes=True), held
+
+
+def _refuse_another_name(component: str, requested: str, serving: Iterable[Manifest]) -> None:
+    others = [name_of(child) for child in serving if component_of(child) == component]
+    if others:
+        raise InvalidSpec(
+            f"{requested} requests a canary, which is not supported, and spec.{component}.name is not that of "
+            f"Deployment {others[0]}, which serves; use the previous name. {ROLL_OUT}"
+        )

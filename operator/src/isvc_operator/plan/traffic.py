@@ -3,8 +3,8 @@
 Traffic moves to another component only when that is rolled out: until then the routes (the Ingress, or HTTPRoutes) are
 not changed, and neither are the transformer and the explainer that call a predictor which is being replaced. The old
 component is deleted last, when nothing refers to it any more and ingress controllers have had time to notice
-(``kube/drain.py``). A component that was rolled out once keeps its traffic while it has no available pod, because most
-often the next pod is about to start.
+(``controller/children.py``). A component that was rolled out once keeps its traffic while it has no available pod,
+because most often the next pod is about to start.
 
 A NetworkPolicy that closes a serving predictor to all but its transformer follows the routes, too, after the drain
 period.
@@ -40,7 +40,9 @@ class TrafficPlan:
 def plan_traffic(
     service: str, changes: Sequence[ChildChange], *, rendered: Sequence[Manifest], observed: Sequence[Manifest]
 ) -> TrafficPlan:
-    """Order the changes of a service. If it needs no children any more, all changes are sent at once."""
+    """Order the changes of a service. All are sent at once if it has no children yet, or needs none any more."""
+    if not observed:
+        return TrafficPlan(changes)
     existing = {name_of(child): rollout_of(child) for child in observed if child["kind"] == "Deployment"}
     serving = {name for name, rollout in existing.items() if rollout.serving or rollout.finished}
     desired = {name_of(child): _component(child) for child in rendered if child["kind"] == "Deployment"}

@@ -24,7 +24,7 @@ from isvc_operator.api.names import (
 from isvc_operator.manifests import Manifest, annotations_of, name_of
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import ChildAction, ChildChange, template_digest
-from isvc_operator.plan.covers import covers, uncovered
+from isvc_operator.plan.diff import matches, mismatches
 from isvc_operator.plan.kept_pods import component_of, deployments, keep_pods, replaces_pods, serves, with_annotations
 
 
@@ -108,7 +108,7 @@ def _is_record(change: ChildChange, existing: Mapping[str, Manifest]) -> bool:
         return False
     before = existing[name_of(change.manifest)]
     record = {ANNOTATION_RENDERED: annotations_of(before).get(ANNOTATION_RENDERED, "")}
-    return covers(before, with_annotations(change.manifest, record))
+    return matches(before, with_annotations(change.manifest, record))
 
 
 def _due(components: Sequence[tuple[Manifest | None, Manifest]], origin: RenderOrigin) -> Due:
@@ -159,7 +159,7 @@ def _is_running(deployment: Manifest) -> bool:
 
 
 def _waiting(before: Manifest, after: Manifest, origin: RenderOrigin, due: Due) -> WaitingTemplate:
-    fields = tuple(uncovered(before["spec"]["template"], after["spec"]["template"]))
+    fields = tuple(mismatches(before["spec"]["template"], after["spec"]["template"]))
     since = annotations_of(before).get(ANNOTATION_VERSION, "")
     return WaitingTemplate(since, origin.version, fields, queued=due is Due.IN_TURN)
 

@@ -14,9 +14,9 @@ from isvc.source.follow import follow
 from isvc.source.objects import WatchedObjects, kept
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.informer.watch_session import WatchSession
+from isvc_operator.kube.informer.watching import Collection, OlderState, Watching
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.watch_session import WatchSession
-from isvc_operator.kube.watching import Collection, OlderState, Watching
 from isvc_operator.limits import SEEN_EVENTS, UNPLACED_EVENTS
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_child, a_pod, a_runtime_body, a_service_body

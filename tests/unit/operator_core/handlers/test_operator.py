@@ -23,12 +23,12 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.handlers import operator
 from isvc_operator.handlers.running import OperatorOptions, Surroundings
 from isvc_operator.handlers.watches import Affected
-from isvc_operator.kube.cache import Cache
-from isvc_operator.kube.kopf_settings import selector_of
+from isvc_operator.kube.informer.cache import Cache
+from isvc_operator.kube.informer.kopf_settings import selector_of
+from isvc_operator.kube.informer.scope import Scope
+from isvc_operator.kube.informer.watch_session import WatchSession
+from isvc_operator.kube.informer.watching import Watching
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.scope import Scope
-from isvc_operator.kube.watch_session import WatchSession
-from isvc_operator.kube.watching import Watching
 from isvc_operator.limits import WATCH_SILENT_SECONDS
 from isvc_operator.telemetry.snapshot import Snapshot
 from isvc_operator.telemetry.tracing import NoTracer

@@ -9,8 +9,8 @@ import pytest
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.handlers.watches import Affected, service_keys
-from isvc_operator.kube.cache import Cache, key_of
-from isvc_operator.kube.watching import LATEST, Collection, OlderState
+from isvc_operator.kube.informer.cache import Cache, key_of
+from isvc_operator.kube.informer.watching import LATEST, Collection, OlderState
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import NAMESPACE, a_child, a_ready_pod, a_runtime_body, a_service_body
 

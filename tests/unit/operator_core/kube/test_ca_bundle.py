@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isvc_operator.errors import InvalidCredentials
-from isvc_operator.kube.ca_bundle import copy_ca_bundle
-from isvc_operator.kube.objects import FOUND_TTL, ObjectReader
+from isvc_operator.kube.objects import FOUND_TTL, ObjectReader, copy_ca_bundle
 from tests.support.builders import NAMESPACE
 from tests.support.credentials import a_config_map
 from tests.support.fakes import FakeKubeApi, Seconds

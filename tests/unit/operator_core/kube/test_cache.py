@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.kube.cache import READ, Cache, ObjectKey, key_of
+from isvc_operator.kube.informer.cache import READ, Cache, ObjectKey, key_of
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_service_body
 
@@ -237,7 +237,7 @@ def test_what_has_no_services_label_is_found_by_its_namespace() -> None:
 
 def test_a_response_that_comes_after_the_deletion_of_its_object_does_not_bring_it_back(cache: Cache) -> None:
     cache.put(an_object(version=1))
-    cache.bury(an_object(version=3), 3)
+    cache.tombstone(an_object(version=3), 3)
     cache.put(an_object(version=2))
     assert cache.get(key_of(an_object())) is None
 
@@ -248,9 +248,9 @@ def test_a_response_that_comes_after_the_deletion_of_its_object_does_not_bring_i
 
 def test_an_object_that_had_left_what_is_watched_can_come_back(cache: Cache) -> None:
     cache.put(an_object(version=1))
-    cache.bury(an_object(version=2), 2)
+    cache.tombstone(an_object(version=2), 2)
     cache.put(back := an_object(version=3))
     assert cache.get(key_of(back)) == back
 
-    cache.bury(an_object(version=2), 2)  # the event comes after the response to the write that brought it back
+    cache.tombstone(an_object(version=2), 2)  # the event comes after the response to the write that brought it back
     assert cache.get(key_of(back)) == back

@@ -20,7 +20,7 @@ from cryptography import x509
 from isvc.run.container import LOOPBACK
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import connect, connect_others, connect_watches
+from isvc_operator.kube.client import WATCHES_AGENT, connect, connect_others
 from isvc_operator.kube.credentials import credentials_of
 from isvc_operator.kube.errors import (
     AlreadyExists,
@@ -147,14 +147,14 @@ async def test_a_response_that_is_too_large_is_not_kept(monkeypatch: pytest.Monk
         await api_of(StubSession(body=b'{"kind": 123}')).send(REQUEST)
 
 
-PASSED_ON = requests.through_service("models", "http:bert:80", requests.ApiRequest("POST", "/v1/models", body=b"{}"))
+PROXIED = requests.through_service("models", "http:bert:80", requests.ApiRequest("POST", "/v1/models", body=b"{}"))
 
 
 @pytest.mark.parametrize("status", [200, 404, 500])
 async def test_what_is_passed_on_to_a_pod_comes_back_as_it_is(status: int) -> None:
     session = StubSession(status, b'{"error": "no such model"}')
 
-    passed = await api_of(session).pass_on(PASSED_ON)
+    passed = await api_of(session).proxy(PROXIED)
 
     assert (passed.status, passed.body) == (status, b'{"error": "no such model"}')
     ((method, url, _, data),) = session.sent
@@ -166,21 +166,21 @@ async def test_what_the_api_server_does_not_pass_on_is_an_error() -> None:
     body = b'{"kind":"Status","apiVersion":"v1","message":"services \\"bert\\" is forbidden"}'
 
     with pytest.raises(RequestRefused, match="is forbidden"):
-        await api_of(StubSession(403, body)).pass_on(PASSED_ON)
+        await api_of(StubSession(403, body)).proxy(PROXIED)
 
 
 async def test_a_response_of_a_pod_that_is_too_large_is_not_kept() -> None:
     with pytest.raises(ResponseTooLarge):
-        await api_of(StubSession(body=b"x" * 10)).pass_on(PASSED_ON, limit=9)
+        await api_of(StubSession(body=b"x" * 10)).proxy(PROXIED, limit=9)
 
 
 async def test_what_a_pod_says_is_not_the_api_servers_word() -> None:
     busy, refused = StubSession(503, headers={"Retry-After": "30"}), StubSession(401)
     api = api_of(busy)
 
-    assert (await api.pass_on(PASSED_ON)).status == 503
+    assert (await api.proxy(PROXIED)).status == 503
     assert api.pause.left == 0
-    assert (await api_of(refused).pass_on(PASSED_ON)).status == 401
+    assert (await api_of(refused).proxy(PROXIED)).status == 401
     assert len(refused.sent) == 1
 
 
@@ -190,7 +190,7 @@ async def test_what_a_pod_says_is_not_the_api_servers_word() -> None:
 )
 async def test_a_pod_that_takes_too_long_is_not_the_api_server(error: Exception, message: str) -> None:
     with pytest.raises(KubeError, match=message):
-        await api_of(StubSession(error=error)).pass_on(PASSED_ON, seconds=7)
+        await api_of(StubSession(error=error)).proxy(PROXIED, seconds=7)
 
 
 async def test_nobody_waits_for_the_pause_of_another_person(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ async def test_a_stream_has_the_parts_as_they_come(tmp_path: Path) -> None:
 
     async with (
         serving(tmp_path, answer) as kubeconfig,
-        connect_watches(kubeconfig) as api,
+        connect(kubeconfig) as api,
         api.stream(WATCH) as parts,
     ):
         assert await anext(parts) == b"one"
@@ -355,7 +355,7 @@ async def test_a_stream_that_is_refused_is_an_error(tmp_path: Path) -> None:
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return web.json_response({"message": "busy"}, status=429, headers={"Retry-After": "3"})
 
-    async with serving(tmp_path, answer) as kubeconfig, connect_watches(kubeconfig) as api:
+    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig) as api:
         with pytest.raises(KubeError, match=r"^busy$") as caught:
             async with api.stream(WATCH):
                 pass
@@ -372,7 +372,7 @@ async def test_a_stream_that_is_refused_by_a_busy_server_pauses_other_requests_a
     async with (
         serving(tmp_path, answer) as kubeconfig,
         connect(kubeconfig) as other,
-        connect_watches(kubeconfig, pause=other.pause) as api,
+        connect(kubeconfig, pause=other.pause) as api,
     ):
         with pytest.raises(ServerBusy):
             async with api.stream(WATCH):
@@ -398,7 +398,7 @@ async def test_a_stream_that_is_not_accepted_in_time_is_an_error(
         await asyncio.get_running_loop().create_future()
         return response
 
-    async with serving(tmp_path, answer) as kubeconfig, connect_watches(kubeconfig) as api:
+    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig) as api:
         with pytest.raises(KubeError, match=r"^no response from the API server"):
             async with api.stream(WATCH):
                 pass
@@ -416,7 +416,7 @@ async def test_the_response_of_a_log_may_begin_with_its_first_line(
 
     async with (
         serving(tmp_path, answer) as kubeconfig,
-        connect_watches(kubeconfig) as api,
+        connect(kubeconfig) as api,
         api.stream(request) as parts,
     ):
         assert [part async for part in parts] == [b"a line"]
@@ -429,15 +429,30 @@ async def test_a_server_that_accepts_connections_and_never_shakes_hands_is_an_er
 
     server = await asyncio.get_running_loop().create_server(asyncio.Protocol, LOOPBACK, 0)
     kubeconfig = write_kubeconfig(tmp_path, f"https://{LOOPBACK}:{server.sockets[0].getsockname()[1]}")
-    async with server, connect_watches(kubeconfig) as api:
+    async with server, connect(kubeconfig) as api:
         with pytest.raises(KubeError, match=r"^no response from the API server"):
             async with api.stream(WATCH):
                 pass
 
 
-@pytest.mark.parametrize(("connected", "agent"), [(connect, "isvc-operator/a"), (connect_watches, "isvc-watches/a")])
+async def test_no_redirect_is_followed(tmp_path: Path) -> None:
+    paths: list[str] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        paths.append(request.path)
+        return web.Response(status=307, headers={"Location": "/elsewhere"})
+
+    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig) as api:
+        with pytest.raises(KubeError, match="HTTP 307"):
+            await api.send(requests.get("Service", "models", "bert"))
+        assert (await api.proxy(PROXIED)).status == 307
+
+    assert "/elsewhere" not in paths
+
+
+@pytest.mark.parametrize(("given", "agent"), [({}, "isvc-operator/a"), ({"agent": WATCHES_AGENT}, "isvc-watches/a")])
 async def test_requests_name_their_sender_and_use_nothing_of_netrc(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connected: Any, agent: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], agent: str
 ) -> None:
     (tmp_path / "netrc").write_text(f"machine {LOOPBACK} login me password wrong\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
@@ -447,7 +462,7 @@ async def test_requests_name_their_sender_and_use_nothing_of_netrc(
         seen.append({name: request.headers.get(name) for name in ("Authorization", "User-Agent", "Accept-Encoding")})
         return web.json_response({"kind": "List"})
 
-    async with serving(tmp_path, answer) as kubeconfig, connected(kubeconfig, identity="a") as api:
+    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig, identity="a", **given) as api:
         await api.send(requests.get("Service", "models", "bert"))
 
     assert seen == [{"Authorization": "Bearer secret", "User-Agent": agent, "Accept-Encoding": "identity"}]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.kube.discovery import TTL, Discovery
 from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.objects import DISCOVERY_TTL, Discovery
 from tests.support.fakes import FakeKubeApi, Seconds
 
 GROUP = "/apis/keda.sh/v1alpha1"
@@ -18,7 +18,7 @@ async def test_a_missing_kind_is_found_once_it_is_installed() -> None:
     assert not await discovery.has("ScaledObject")
     api.objects[GROUP] = {"kind": "APIResourceList"}
     assert not await discovery.has("ScaledObject")
-    clock.passed += TTL
+    clock.passed += DISCOVERY_TTL
 
     assert await discovery.has("ScaledObject")
     assert [call.path for call in api.calls] == [GROUP, GROUP]

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.kube.election import Election
 from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
-from isvc_operator.kube.fence import Fence, LeaseLost
-from isvc_operator.kube.lease import LEASE_SECONDS, WRITE_SECONDS
+from isvc_operator.kube.leader import LEASE_SECONDS, WRITE_SECONDS, Election, Fence, LeaseLost
 from isvc_operator.kube.requests import ApiRequest
 from tests.support.fakes import Seconds
 

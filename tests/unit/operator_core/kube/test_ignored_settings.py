@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.kube.cache import Cache, Manifest
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.ignored_settings import IgnoredSettings
+from isvc_operator.kube.informer.cache import Cache, Manifest
 from tests.support.fakes import FakeKubeApi
 
 NOW = "2026-01-01T00:00:00Z"

@@ -14,8 +14,8 @@ from kopf._cogs.structs.references import Resource
 from isvc_operator.api.kinds import KINDS
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.errors import ConfigError
-from isvc_operator.kube.kopf_settings import is_news, selector_of, use_settings
-from isvc_operator.kube.watching import OlderState
+from isvc_operator.kube.informer.kopf_settings import is_news, selector_of, use_settings
+from isvc_operator.kube.informer.watching import OlderState
 from isvc_operator.limits import WATCH_IDLE_SECONDS
 
 

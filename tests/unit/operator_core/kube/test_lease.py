@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.kube.lease import (
+from isvc_operator.kube.leader import (
     LATEST_WRITE_SECONDS,
     LEASE_SECONDS,
     RETRY_SECONDS,

@@ -11,9 +11,9 @@ import pytest
 from isvc_operator.api.kinds import KINDS, kind_named
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube.errors import KubeError, RequestRefused
+from isvc_operator.kube.informer.scope import Scope, scope_of
+from isvc_operator.kube.informer.watching import Collection
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.scope import Scope, scope_of
-from isvc_operator.kube.watching import Collection
 
 EVERYTHING = tuple(kind for kind in KINDS if kind.watched)
 OF_NAMESPACES = tuple(kind for kind in EVERYTHING if kind.namespaced)

@@ -15,12 +15,12 @@ import pytest
 from isvc.source.follow import follow
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.kube import kopf_settings as settings_module
-from isvc_operator.kube import watch_session as session_module
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge
+from isvc_operator.kube.informer import kopf_settings as settings_module
+from isvc_operator.kube.informer import watch_session as session_module
+from isvc_operator.kube.informer.watch_session import WatchSession
+from isvc_operator.kube.informer.watching import LATEST, Collection, OlderState, Watch, Watching
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.watch_session import WatchSession
-from isvc_operator.kube.watching import LATEST, Collection, OlderState, Watch, Watching
 from isvc_operator.manifests import Manifest
 
 PODS = Collection(kind_named("Pod"), "models")

@@ -19,10 +19,10 @@ from kopf._core.reactor.observation import revise_namespaces
 
 from isvc_operator.api.kinds import KINDS, ResourceKind, kind_named
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
-from isvc_operator.kube.kopf_settings import use_settings
+from isvc_operator.kube.informer.kopf_settings import use_settings
+from isvc_operator.kube.informer.watch_session import WatchSession
+from isvc_operator.kube.informer.watching import LATEST, Collection, Watching
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.kube.watch_session import WatchSession
-from isvc_operator.kube.watching import LATEST, Collection, Watching
 from isvc_operator.manifests import Manifest
 
 PODS, ROUTES, RUNTIMES = (kind_named(kind) for kind in ("Pod", "HTTPRoute", "ClusterServingRuntime"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isvc_operator.api.kinds import kind_named
-from isvc_operator.kube.watching import Collection, Watch
+from isvc_operator.kube.informer.watching import Collection, Watch
 from isvc_operator.telemetry.snapshot import WatchState
 from tests.support.fakes import Seconds
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -10,8 +10,8 @@ import pytest
 from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
-from isvc_operator.plan.canaries import HeldBack, hold_back
 from isvc_operator.plan.changes import plan_changes
+from isvc_operator.plan.kept_pods import hold_back
 from tests.support.builders import SERVICE_UID, a_deployment_status, a_runtime, a_service, the_children
 
 PERCENT = "spec.predictor.canaryTrafficPercent: 20"
@@ -60,16 +60,17 @@ AFTER = rendered(model={"args": ["--after"]}, predictor={"minReplicas": 3}, labe
 THERE = there(BEFORE)
 
 
-def held(after: Sequence[Manifest], before: Sequence[Manifest]) -> HeldBack:
+def held(after: Sequence[Manifest], before: Sequence[Manifest]) -> tuple[Sequence[Manifest], Mapping[str, str]]:
+    """The children with the pods that exist, and the components that are held back."""
     return hold_back(after, before, CANARY)
 
 
 def test_without_a_canary_nothing_is_held_back() -> None:
-    assert hold_back(AFTER, THERE, {}) == HeldBack(AFTER)
+    assert hold_back(AFTER, THERE, {}) == (AFTER, {})
 
 
 def test_the_pods_keep_their_template_and_the_rest_of_the_change_goes_on() -> None:
-    deployment, *others = held(AFTER, THERE).children
+    deployment, *others = held(AFTER, THERE)[0]
 
     assert deployment["spec"] == {**AFTER[0]["spec"], "template": THERE[0]["spec"]["template"]}
     assert deployment["spec"]["replicas"] == 3
@@ -78,54 +79,54 @@ def test_the_pods_keep_their_template_and_the_rest_of_the_change_goes_on() -> No
 
 
 def test_the_components_are_named_with_what_asks_for_it() -> None:
-    assert held(AFTER, THERE).components == CANARY
+    assert held(AFTER, THERE)[1] == CANARY
 
 
 def test_the_ports_that_lead_to_the_pods_stay() -> None:
     moved = rendered(port=9000)
 
-    assert held(moved, there(rendered())).children[1]["spec"]["ports"] == rendered()[1]["spec"]["ports"]
+    assert held(moved, there(rendered()))[0][1]["spec"]["ports"] == rendered()[1]["spec"]["ports"]
 
 
 @pytest.mark.parametrize("change", [rendered(model={"args": ["--after"]}), rendered()], ids=["changed", "removed"])
 def test_a_held_back_change_is_held_back_by_every_later_reconcile(change: list[Manifest]) -> None:
-    now = [*there(held(change, THERE).children)[:1], *THERE[1:]]
+    now = [*there(held(change, THERE)[0])[:1], *THERE[1:]]
 
-    assert held(change, now).components == CANARY
-    assert plan_changes(held(change, now).children, now, SERVICE_UID) == []
+    assert held(change, now)[1] == CANARY
+    assert plan_changes(held(change, now)[0], now, SERVICE_UID) == []
 
 
 def test_a_change_that_is_taken_back_leaves_nothing_to_hold_back() -> None:
-    now = [*there(held(AFTER, THERE).children)[:1], *THERE[1:]]
+    now = [*there(held(AFTER, THERE)[0])[:1], *THERE[1:]]
 
-    assert held(BEFORE, now) == HeldBack(BEFORE)
+    assert held(BEFORE, now) == (BEFORE, {})
 
 
 def test_a_change_that_replaces_no_pods_is_not_held_back() -> None:
     scaled = rendered(model={"args": ["--before"]}, predictor={"minReplicas": 3})
 
-    assert held(scaled, THERE) == HeldBack(scaled)
+    assert held(scaled, THERE) == (scaled, {})
 
 
 def test_a_template_that_someone_has_edited_is_restored() -> None:
     template = {**THERE[0]["spec"]["template"], "spec": {"containers": []}}
     edited = {**THERE[0], "spec": {**THERE[0]["spec"], "template": template}}
 
-    assert held(BEFORE, [edited, *THERE[1:]]) == HeldBack(BEFORE)
+    assert held(BEFORE, [edited, *THERE[1:]]) == (BEFORE, {})
 
 
 @pytest.mark.parametrize(
     ("before", "components"), [([], {}), (there(BEFORE, NEVER_UP), {}), (there(BEFORE, LOST), CANARY)]
 )
 def test_a_component_that_has_never_served_is_rolled_out(before: list[Manifest], components: dict[str, str]) -> None:
-    assert held(AFTER, before).components == components
+    assert held(AFTER, before)[1] == components
 
 
 def test_pods_that_were_not_rendered_by_this_version_are_compared_field_by_field() -> None:
     older = [without_annotations(child) for child in THERE]
 
-    assert held(BEFORE, older) == HeldBack(BEFORE)
-    assert held(AFTER, older).components == CANARY
+    assert held(BEFORE, older) == (BEFORE, {})
+    assert held(AFTER, older)[1] == CANARY
 
 
 def test_callers_of_a_predictor_that_is_held_back_are_held_back_with_it() -> None:
@@ -134,8 +135,8 @@ def test_callers_of_a_predictor_that_is_held_back_are_held_back_with_it() -> Non
     both = held(with_transformer("t:2", model={"args": ["--after"]}), before)
     alone = held(with_transformer("t:2", model={"args": ["--before"]}), before)
 
-    assert both.components == {"predictor": PERCENT, "transformer": PERCENT}
-    assert alone.components == {}
+    assert both[1] == {"predictor": PERCENT, "transformer": PERCENT}
+    assert alone[1] == {}
 
 
 def test_a_predictor_that_serves_is_not_replaced_by_one_of_another_name() -> None:

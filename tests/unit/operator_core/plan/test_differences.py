@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from isvc_operator.plan.covers import covers
-from isvc_operator.plan.differences import differences, managers_of
-from tests.unit.operator_core.plan.test_covers import MANIFESTS
+from isvc_operator.plan.diff import differences, managers_of, matches
+from tests.unit.operator_core.plan.test_matches import MANIFESTS
 
 CONTAINER = {"name": "kserve-container", "image": "ours:1", "env": [{"name": "A", "value": "1"}]}
 RENDERED: dict[str, Any] = {
@@ -57,7 +56,7 @@ def test_each_difference_is_named_by_its_path(observed: dict[str, Any], paths: l
 @given(MANIFESTS, MANIFESTS)
 def test_there_is_a_difference_where_a_value_does_not_cover_another_and_only_there(before: Any, after: Any) -> None:
     observed, rendered = {"spec": before}, {"spec": after}
-    assert bool(differences(observed, rendered)) is not covers(observed, rendered)
+    assert bool(differences(observed, rendered)) is not matches(observed, rendered)
 
 
 def entry(manager: str, fields: dict[str, Any], *, subresource: str = "", time: str = "1") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.plan.starting_size import starting_size
+from isvc_operator.plan.changes import starting_size
 from tests.support.builders import a_child, a_service, the_children
 
 

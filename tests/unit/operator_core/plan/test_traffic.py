@@ -1,13 +1,15 @@
-"""Which changes to a service that serves have to wait, and for what; the drain period is that of ``kube/drain.py``."""
+"""Which changes to a service that serves have to wait, and for what, the drain period included."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from isvc_operator.api.names import LABEL_COMPONENT
-from isvc_operator.kube.drain import DRAIN_SECONDS, Drain
+from isvc_operator.controller.children import DRAIN_SECONDS, due_changes
+from isvc_operator.controller.memory import ServiceMemory
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.traffic import TrafficPlan, plan_traffic
@@ -39,11 +41,20 @@ def an_ingress(*names: str) -> Manifest:
     return an_object("Ingress", "torchserve", spec={"rules": [{"host": "h", "http": {"paths": paths}}]})
 
 
+@dataclass
+class Drain:
+    """What is remembered of the service while time passes."""
+
+    clock: Seconds
+    memory: ServiceMemory = field(default_factory=ServiceMemory)
+
+
 def due(wanted: list[Manifest], there: list[Manifest], drain: Drain | None = None) -> list[str]:
     """What is sent now."""
+    drain = drain or Drain(Seconds())
     return [
         f"{'DELETE' if change.deletes else 'PATCH'} {change.manifest['kind']} {change.manifest['metadata']['name']}"
-        for change in (drain or Drain(Seconds())).due(KEY, traffic(wanted, there)).changes
+        for change in due_changes(traffic(wanted, there), drain.memory, drain.clock())[0]
     ]
 
 
@@ -246,17 +257,6 @@ def test_a_predictor_is_deleted_when_another_is_up_and_its_clients_were_moved(
     clock.passed = DRAIN_SECONDS
     gone = ["DELETE Deployment predictor", "DELETE Service predictor"]
     assert due(wanted, [*PREDICTOR, *others, *rolling], drain) == (gone if left else [])
-
-
-def test_the_drain_period_starts_again_for_a_service_that_was_forgotten() -> None:
-    clock = Seconds()
-    drain = Drain(clock)
-    there = [*TRANSFORMER, *ALONE]
-    due(ALONE, there, drain)
-    drain.forget(KEY)
-    clock.passed = DRAIN_SECONDS
-
-    assert due(ALONE, there, drain) == []
 
 
 def test_a_component_that_never_served_is_deleted_at_once() -> None:

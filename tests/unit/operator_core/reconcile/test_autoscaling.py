@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.kube.discovery import TTL
+from isvc_operator.kube.objects import DISCOVERY_TTL
 from tests.support.builders import a_ready_pod, a_runtime_body, a_service_body
 from tests.support.reconcile_fixture import Cluster, cluster_with
 
@@ -69,7 +69,7 @@ async def test_a_scaled_object_is_made_once_keda_is_installed() -> None:
     assert cluster.again == 300.0
 
     cluster.api.objects["/apis/keda.sh/v1alpha1"] = {"kind": "APIResourceList", "metadata": {}}
-    cluster.seconds.passed += TTL
+    cluster.seconds.passed += DISCOVERY_TTL
     await cluster.settle()
 
     assert cluster.child("ScaledObject")["spec"]["maxReplicaCount"] == 4

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from isvc_operator import reconcile
+from isvc_operator import decide
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_RENDERED
 from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
-from isvc_operator.kube import made
-from isvc_operator.kube.cache import ServiceKey
+from isvc_operator.controller import memory
+from isvc_operator.kube.informer.cache import ServiceKey
 from isvc_operator.manifests import annotations_of
 from isvc_operator.resolve.service import Resolved, resolve
 from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_runtime_body, a_service_body
@@ -43,14 +43,14 @@ async def test_a_reconcile_reads_its_own_writes_before_the_watches_tell_them(clu
 async def test_what_was_decided_is_not_decided_again_however_many_are_created(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(made, "KEPT", 1)
+    monkeypatch.setattr(memory, "KEPT", 1)
     resolved: list[str] = []
 
     def counted(service: InferenceService, *inputs: Any, **more: Any) -> Resolved:
         resolved.append(service.metadata.name)
         return resolve(service, *inputs, **more)
 
-    monkeypatch.setattr(reconcile, "resolve", counted)
+    monkeypatch.setattr(decide, "resolve", counted)
     others = [a_service_body(name, uid=name) for name in ("one", "two")]
     for other in others:
         cluster.api.put(other)

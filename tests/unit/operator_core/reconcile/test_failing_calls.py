@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from isvc_operator.kube.ending import TRIED_AGAIN
+from isvc_operator.controller.memory import TERMINATING_SECONDS
 from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, RequestRefused
-from isvc_operator.kube.fence import LeaseLost
+from isvc_operator.kube.leader import LeaseLost
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import Manifest
 from tests.support.builders import NAMESPACE, a_pod, a_ready_pod, a_service_body
@@ -160,7 +160,7 @@ async def test_nothing_is_written_for_the_services_of_a_namespace_that_is_being_
     assert "status" not in cluster.service
     cluster.edit_service(model={"args": ["--debug"]})
     assert await cluster.reconcile() == []
-    assert cluster.again == TRIED_AGAIN
+    assert cluster.again == TERMINATING_SECONDS
     cluster.api.failing.clear()
     cluster.api.remove("InferenceService", *KEY)
     cluster.cache.remove(a_service_body())

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import IngressConfig, OperatorConfig
-from isvc_operator.kube.drain import DRAIN_SECONDS
+from isvc_operator.controller.children import DRAIN_SECONDS, MISSING_SECONDS
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
-from isvc_operator.kube.missing_kinds import RETRY_SECONDS
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_ready_pod, a_runtime_body, a_service_body
 from tests.support.reconcile_fixture import FIRST_CALLS, Cluster, cluster_with
@@ -73,11 +72,11 @@ async def test_without_the_gateway_api_a_service_is_served_and_says_what_is_miss
     assert ready(cluster) == ("False", "GatewayApiNotInstalled")
     assert cluster.condition("PredictorReady")["status"] == "True"
     assert await cluster.reconcile() == []
-    assert cluster.again == RETRY_SECONDS
+    assert cluster.again == MISSING_SECONDS
 
     cluster.api.failing.clear()
     assert await cluster.reconcile() == []
-    cluster.seconds.passed = RETRY_SECONDS
+    cluster.seconds.passed = MISSING_SECONDS
     assert [call for call in await cluster.reconcile() if "routes" in call] == CREATED
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.kube.drain import DRAIN_SECONDS
+from isvc_operator.controller.children import DRAIN_SECONDS
 from isvc_operator.kube.errors import Conflict
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_child, a_runtime_body, a_service_body, an_owner

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from isvc_operator.kube.drain import DRAIN_SECONDS
-from isvc_operator.kube.pod_details import LOG_EVERY, READY_LATE
+from isvc_operator.controller.children import DRAIN_SECONDS
+from isvc_operator.controller.pod_details import LOG_EVERY, READY_LATE
 from tests.support.builders import a_container, a_pod, a_ready_pod, a_runtime_body, a_service_body, ended
 from tests.support.reconcile_fixture import STATUS, Cluster, cluster_with, first_update
 

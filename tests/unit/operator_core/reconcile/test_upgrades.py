@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from isvc_operator import __version__, reconcile
+from isvc_operator import __version__, decide
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.render import deployment
@@ -21,7 +21,7 @@ AUTO = parse_config({"inferenceService": '{"upgradePolicy": "Auto"}'})
 @pytest.fixture
 def newer_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on, the operator is version 9.9.9, which renders another field."""
-    monkeypatch.setattr(reconcile, "__version__", "9.9.9")
+    monkeypatch.setattr(decide, "__version__", "9.9.9")
     before = deployment._completed
     monkeypatch.setattr(deployment, "_completed", lambda item: {**before(item), "terminationMessagePolicy": "File"})
 

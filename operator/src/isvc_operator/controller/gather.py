@@ -1,0 +1,139 @@
+"""Everything that a decision about a service depends on: what is watched, and the few objects that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from isvc_operator.api import inference_service, serving_runtime, storage_container
+from isvc_operator.api.base import ApiModel
+from isvc_operator.api.errors import InvalidObject
+from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.kinds import DISRUPTION_BUDGET, SCALED_OBJECT, Role, is_a
+from isvc_operator.api.rule_evaluation import check_rules
+from isvc_operator.api.serving_runtime import parse_serving_runtime
+from isvc_operator.api.storage_container import parse_storage_container
+from isvc_operator.config import OperatorConfig
+from isvc_operator.decide import Inputs
+from isvc_operator.errors import InvalidSpec, Problem
+from isvc_operator.kube.informer.cache import Cache, ObjectKey
+from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
+from isvc_operator.resolve.runtime import Runtimes
+from isvc_operator.resolve.service import asks_for_keda, is_stopped
+from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.resolve.storage.requests import references, storage_requests
+from isvc_operator.resolve.tls import tls_secret
+
+T = TypeVar("T", bound=ApiModel)
+
+
+def gather(cache: Cache, key: ServiceKey, config: OperatorConfig) -> Inputs | None:
+    """Return what the cache knows of the service; None if it does not exist or is being deleted.
+
+    What is not watched has to be added: ``with_objects``.
+    """
+    body = cache.get(ObjectKey(inference_service.KIND, key.namespace, key.name))
+    if body is None or body["metadata"].get("deletionTimestamp"):
+        return None
+    service, problem = cache.read(body, read_service)
+    return Inputs(
+        body=body,
+        service=service,
+        config=config,
+        problem=problem,
+        runtimes=_runtimes(cache, key.namespace),
+        storage_containers=_parsed(cache, cache.of_kind(storage_container.KIND), parse_storage_container)[0],
+        children=tuple(item for item in cache.of_service(key) if is_a(item["kind"], Role.CHILD)),
+        taken_hosts=cache.hosts.taken_from(*key),
+        budgets=tuple(_budgets_of_others(cache, body)),
+    )
+
+
+async def with_objects(inputs: Inputs, objects: ObjectReader, discovery: Discovery) -> Inputs:
+    """Add the objects that the service refers to, and whether the cluster has KEDA; raises KubeError.
+
+    A service that needs nothing is returned as it is.
+    """
+    service = inputs.service
+    if inputs.problem or is_stopped(service):
+        return inputs
+    try:
+        found = await objects.read_all(service.metadata.namespace or "", _wanted(service, inputs.config))
+    except InvalidSpec as error:
+        return replace(inputs, problem=Problem.of(error))
+    keda = not asks_for_keda(service) or await discovery.has(SCALED_OBJECT)
+    return replace(inputs, objects=found, keda=keda)
+
+
+def _wanted(service: InferenceService, config: OperatorConfig) -> Callable[[Objects], Iterable[ObjectReference]]:
+    """Return what names the objects that the service's storage and its TLS refer to, as far as they are known."""
+    requested, secret = storage_requests(service), tls_secret(service, config)
+
+    def wanted(known: Objects) -> Iterable[ObjectReference]:
+        return {*references(requested, config.credentials, known), *([secret] if secret else ())}
+
+    return wanted
+
+
+def _budgets_of_others(cache: Cache, service: Manifest) -> Iterator[Manifest]:
+    metadata = service["metadata"]
+    labelled = cache.of_service(ServiceKey(metadata["namespace"], metadata["name"]))
+    for item in (*cache.unlabelled(DISRUPTION_BUDGET, metadata["namespace"]), *labelled):
+        if item["kind"] == DISRUPTION_BUDGET and controller_of(item).get("uid") != metadata["uid"]:
+            yield item
+
+
+def read_service(body: Manifest) -> tuple[InferenceService, Problem | None]:
+    """Parse the service, and check it by the rules of its CRD: it may be older than they are.
+
+    One that is not valid, stored under another CRD, is parsed without its spec to report that.
+    """
+    try:
+        service = parse_inference_service(body)
+    except InvalidObject as error:
+        return _without_spec(body), Problem.of(InvalidSpec(str(error)))
+    try:
+        check_rules(InferenceService, body)
+    except InvalidObject as error:
+        return service, Problem.of(InvalidSpec(str(error)))
+    return service, None
+
+
+def _without_spec(body: Manifest) -> InferenceService:
+    bare = {**body, "spec": {"predictor": {}}}
+    try:
+        return parse_inference_service(bare)
+    except InvalidObject:  # its status is not valid either
+        return parse_inference_service({**bare, "status": {}})
+
+
+def _runtimes(cache: Cache, namespace: str) -> Runtimes:
+    own = (item for item in cache.of_kind(serving_runtime.KIND) if item["metadata"]["namespace"] == namespace)
+    namespaced, invalid_here = _parsed(cache, own, parse_serving_runtime)
+    cluster, invalid = _parsed(cache, cache.of_kind(serving_runtime.CLUSTER_KIND), parse_serving_runtime)
+    return Runtimes(namespaced, cluster, unreadable={**invalid, **invalid_here})
+
+
+def _parsed(
+    cache: Cache, bodies: Iterable[Manifest], parse: Callable[[Manifest], T]
+) -> tuple[tuple[T, ...], dict[str, str]]:
+    """Return the valid ones, and what is wrong with the others, which must not stop services that do not use them."""
+
+    def attempt(body: Manifest) -> T | InvalidObject:
+        try:
+            parsed = parse(body)
+            check_rules(type(parsed), body)
+        except InvalidObject as error:
+            return error
+        return parsed
+
+    valid, invalid = [], {}
+    for body in bodies:
+        outcome = cache.read(body, attempt)
+        if isinstance(outcome, InvalidObject):
+            invalid[name_of(body)] = str(outcome)
+        else:
+            valid.append(outcome)
+    return tuple(valid), invalid
