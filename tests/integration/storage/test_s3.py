@@ -21,6 +21,7 @@ OBJECTS = {
     "bertram/other.bin": b"another model",
 }
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+MISSING = b"<Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>"
 REFUSED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 
 
@@ -29,7 +30,9 @@ def respond(request: Request) -> Answer:
     url = urlsplit(request.target)
     if "list-type" in url.query:
         return listed(parse_qs(url.query))
-    content = OBJECTS[url.path.removeprefix("/models/").replace("%20", " ")]
+    content = OBJECTS.get(url.path.removeprefix("/models/").replace("%20", " "))
+    if content is None:
+        return Answer(404, MISSING)
     headers = {"ETag": etag(content), "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
     asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
     if not asked:
