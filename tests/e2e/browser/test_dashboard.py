@@ -15,6 +15,7 @@ from playwright.async_api import Browser, Page, expect
 
 from data_plane.server.metrics import ServerMetrics
 from isvc.dashboard import scraping
+from isvc.dashboard.pages import TABS
 from isvc.dashboard.server import dashboard
 from isvc.view.source import ServiceRequest, ServiceResponse
 from isvc_operator.manifests import ServiceKey
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PLAYED = FakeServices(began=datetime.now(UTC) - timedelta(seconds=60))
 PATH = "/services/models/torchserve"
+TAB_PATHS = [f"/{name}" if name else "" for name in TABS]
 SHARES = {"transformer": 90, "canary": 10}
 TIMING = "queue;dur=1.000, batch;dur=0.500, model;dur=6.000, transport;dur=0.500"
 
@@ -347,7 +349,7 @@ async def test_texts_from_outside_are_texts_wherever_they_are_shown(open_page: O
             status=200, headers={"X": HOSTILE, "Server-Timing": HOSTILE}, body=HOSTILE.encode(), seconds=0.1
         )
     )
-    for tab in ("", "/timeline", "/logs", "/request", "/charts", "/yaml"):
+    for tab in TAB_PATHS:
         page = await open_page(path + tab)
         await expect(page.locator("#connection")).to_have_text("Live")
         source.put(played.loading(10))
@@ -386,7 +388,7 @@ async def test_axe_finds_nothing(open_page: Open, source: FakeSource, scheme: An
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
     page = await open_page("/", **options)
     found = {"/": await findings(page)}
-    for tab in ("", "/timeline", "/logs", "/request", "/charts", "/yaml"):
+    for tab in TAB_PATHS:
         await page.goto(page.url.split("/services")[0].rstrip("/") + PATH + tab)
         if tab == "/request":
             await page.get_by_role("button", name="Send").click()
@@ -396,7 +398,7 @@ async def test_axe_finds_nothing(open_page: Open, source: FakeSource, scheme: An
     assert {tab: items for tab, items in found.items() if items} == {}
 
 
-@pytest.mark.parametrize("tab", [None, "", "/timeline", "/logs", "/request", "/charts", "/yaml"])
+@pytest.mark.parametrize("tab", [None, *TAB_PATHS])
 async def test_a_phone_need_not_be_scrolled_sideways(open_page: Open, source: FakeSource, tab: str | None) -> None:
     source.put(PLAYED.failed())
     source.respond = respond

@@ -23,6 +23,7 @@ from onnx import TensorProto, helper
 from PIL import Image
 from playwright.async_api import Browser, Locator, Page, expect
 
+from isvc.dashboard.pages import TABS
 from tests.e2e.browser.axe import findings
 from tests.e2e.browser.conftest import Open, visits
 from tests.support.digits import digits_zip
@@ -38,7 +39,7 @@ MARKUP = "</td></pre><script>document.title='owned'</script><img src=x onerror=\
 HOSTILE = f"{MARKUP}\x1b[31m\u202e"
 LINES = 10_000
 BYTES, BYTES_PER_S = 12_000_000, 300_000
-TABS = ("", "/timeline", "/logs", "/request", "/charts", "/yaml")
+TAB_PATHS = [f"/{name}" if name else "" for name in TABS]
 STAGES = ["queue", "batch", "model", "transport", "network"]
 
 
@@ -306,7 +307,7 @@ async def test_texts_from_outside_are_texts(open_page: Open, run: Run) -> None:
     await expect(page.get_by_role("row", name="broken")).to_contain_text("<script>")
     await is_inert(page)
     for name in ("digits", "broken"):
-        for tab in TABS:
+        for tab in TAB_PATHS:
             page = await open_page(path(name, tab))
             await expect(page.locator("#connection")).to_have_text("Live")
             if (name, tab) == ("digits", "/logs"):
@@ -335,7 +336,7 @@ async def test_axe_finds_nothing(open_page: Open) -> None:
     found = {"/": await findings(page)}
     origin = page.url.rstrip("/")
     for name in ("digits", "broken"):
-        for tab in TABS:
+        for tab in TAB_PATHS:
             await page.goto(origin + path(name, tab))
             if (name, tab) == ("digits", "/request"):
                 await page.get_by_role("button", name="Send").click()

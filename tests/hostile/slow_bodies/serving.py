@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetricsRegistry
 from data_plane.errors import ServingError
+from data_plane.limits import MAX_REQUEST
 from data_plane.model import Call
 from data_plane.model_server.life import Listeners
 from data_plane.model_server.serving import build_app
@@ -40,7 +41,7 @@ from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.repository import HookedModels
 from transformer_sdk.kserve.serving.threads import HookThreads
 
-MAX_BODY = 6_553_500  # bytes: the runtimes' default
+MAX_BODY = MAX_REQUEST
 _BEAT_S = 0.001
 
 

@@ -56,7 +56,7 @@ def _check(
 ) -> None:
     if chosen and not _supports(chosen, source.uri):
         raise InvalidSpec(
-            f"ClusterStorageContainer {chosen.metadata.name} does not download {source.uri}; "
+            f"ClusterStorageContainer {chosen.metadata.name} does not download {source.shown}; "
             "correct its supportedUriFormats, or name another one"
         )
     if chosen:
