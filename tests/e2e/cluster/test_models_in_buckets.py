@@ -52,7 +52,7 @@ def stores(cluster: RealCluster, images: Path, tmp_path_factory: pytest.TempPath
     files = {str(path.relative_to(model)): path.read_bytes() for path in sorted(model.rglob("*.*"))}
     with contextlib.ExitStack() as stack:
         s3 = stack.enter_context(versitygw.running(home / "s3"))
-        gcs = stack.enter_context(fake_gcs.running(home / "gcs"))
+        gcs = stack.enter_context(fake_gcs.running(home / "gcs", public_host=address))
         for store in (s3, gcs):
             store.create_bucket(BUCKET)
             store.put_tree(BUCKET, MODEL, files)

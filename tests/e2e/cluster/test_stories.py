@@ -79,7 +79,10 @@ def filled(bucket: Bucket, home: Path, cluster: RealCluster) -> Iterator[Path]:
     """A server of Google's protocol with the bucket; the file by which who has such a server tells of it."""
     content = bucket.content()
     address = address_seen_from(node_address(cluster))
-    with fake_gcs.running(home) as store, forwarded(address, int(store.url.rpartition(":")[2])) as port:
+    with (
+        fake_gcs.running(home, public_host=address) as store,
+        forwarded(address, int(store.url.rpartition(":")[2])) as port,
+    ):
         store.create_bucket(bucket.name)
         files = {str(path.relative_to(content)): path.read_bytes() for path in content.rglob("*.*")}
         store.put_tree(bucket.name, bucket.path, files)

@@ -35,11 +35,14 @@ class GcsServer:
 
 
 @contextlib.contextmanager
-def running(home: Path) -> Iterator[GcsServer]:
-    """An empty one that keeps all in memory."""
+def running(home: Path, public_host: str = "127.0.0.1") -> Iterator[GcsServer]:
+    """An empty one that keeps all in memory.
+
+    ``public_host`` is the host by which clients ask it: it takes another one for the name of a bucket.
+    """
     home.mkdir(parents=True, exist_ok=True)
     port = free_port()
     command = [program("fake-gcs-server"), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port),
-               "-public-host", "127.0.0.1", "-backend", "memory", "-log-level", "error"]  # fmt: skip
+               "-public-host", public_host, "-backend", "memory", "-log-level", "error"]  # fmt: skip
     with listening(command, port, home / "log"):
         yield GcsServer(f"http://127.0.0.1:{port}")
