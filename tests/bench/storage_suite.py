@@ -23,6 +23,7 @@ from typing import Any
 from tests.bench import environments
 from tests.bench.downloads import Download, download
 from tests.bench.options import Options
+from tests.bench.peers.ours import sources
 from tests.bench.report import Measured, Row, versions
 from tests.support.memory_limit import memory_limit
 from tests.support.object_stores import versitygw
@@ -116,7 +117,7 @@ class _Bench:
     def environment(self) -> dict[str, str]:
         return {
             "PATH": os.defpath,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": sources(ROOT),
             "AWS_ACCESS_KEY_ID": versitygw.OWNER.access,
             "AWS_SECRET_ACCESS_KEY": versitygw.OWNER.secret,
             "AWS_DEFAULT_REGION": versitygw.REGION,

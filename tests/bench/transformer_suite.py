@@ -21,7 +21,7 @@ from tests.bench import environments
 from tests.bench.environments import PROGRAMS
 from tests.bench.load import Load, press
 from tests.bench.options import Options
-from tests.bench.peers.ours import MarRuntime, ours
+from tests.bench.peers.ours import MarRuntime, ours, sources
 from tests.bench.peers.peer import Place
 from tests.bench.processes import BOTH_CORES, Command, Server, free_port, running
 from tests.bench.report import Measured, Row, versions
@@ -147,7 +147,7 @@ def _command(source: Source, sdk: str, predictor: int, place: Place) -> Command:
     )  # fmt: skip
     if sdk == THEIRS:
         return Command((place.python("kserve"), program_file, *flags), place.environment())
-    return Command((place.python("transformer"), program_file, *flags), place.environment(PYTHONPATH=ROOT))
+    return Command((place.python("transformer"), program_file, *flags), place.environment(PYTHONPATH=sources(ROOT)))
 
 
 def _until_right(server: Server, source: Source, sdk: str) -> None:

@@ -16,7 +16,12 @@ from tests.bench.processes import Command, Server, free_port
 from tests.bench.work import Question, Work
 
 ROOT = Path(__file__).parents[3]
-_FOLDERS = (".", "runtime-images/torchserve/src", "runtime-images/mar/src")  # of our packages
+_FOLDERS = (
+    "runtime-images/common/src",
+    ".",
+    "runtime-images/torchserve/src",
+    "runtime-images/mar/src",
+)  # of our packages
 DEFAULT: Mapping[str, Any] = {"default": {}}
 
 

@@ -143,7 +143,11 @@ def test_isvc_shows_the_service_and_its_logs(story: Namespace) -> None:
     assert (done.returncode, done.stdout) == (0, f"torchserve in namespace {story.name}: Ready\nNothing is wrong.\n")
 
     seen = json.loads(on_cluster(story, "status", "torchserve", "--output=json").stdout)
-    assert (seen["health"], seen["requestPath"][0]["kind"], seen["components"][0]["traffic"]) == ("Ready", "Ingress", 100)
+    assert (seen["health"], seen["requestPath"][0]["kind"], seen["components"][0]["traffic"]) == (
+        "Ready",
+        "Ingress",
+        100,
+    )
     assert (
         seen["runtime"]["why"].startswith("serves model format 'pytorch'") or "only runtime" in seen["runtime"]["why"]
     )
