@@ -63,6 +63,7 @@ recordings: setup ## Record TorchServe's responses again; show and write the dif
 # What these tests start is built before them: a test may not take so long.
 e2e: setup cluster-up images deploy ## Run the tests that need a cluster, object stores, Prometheus, Helm or a browser; builds what is missing
 	@bash tests/cluster/stores > /dev/null
+	@bash tests/cluster/azurite > /dev/null
 	@for name in kube-controller-manager prometheus helm; do bash tests/cluster/program $$name > /dev/null; done
 	@bash tests/e2e/browser/chromium > /dev/null
 	@assets="$$(bash tests/cluster/assets)"; KUBECONFIG=$(CLUSTER)/kubeconfig KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" \
