@@ -10,7 +10,6 @@ import re
 import struct
 import sys
 import termios
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -145,13 +144,9 @@ def test_the_end_does_not_wait_for_a_reader_who_does_not_read(monkeypatch: pytes
         output = QueuedOutput(PlainOutput(stderr, io.StringIO()))
         for _ in range(1000):
             output.log("first/kserve-container", "x" * 200)
-        began = time.monotonic()
-        output.end()
-        took = time.monotonic() - began
+        output.end()  # for ever, if it waited
         stderr.write("y" * 100_000)  # nor does what Python itself prints
         stderr.flush()
-
-    assert took < 5
 
 
 def everything(terminal: int) -> str:
