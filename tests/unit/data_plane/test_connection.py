@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ from data_plane.limits import MAX_FIELDS, MAX_HEAD
 from data_plane.messages import Request, Response, json_response
 from data_plane.server import connection
 from data_plane.server.app import App
+from data_plane.server.budget import ByteBudget
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
 from data_plane.server.run import HttpServer, listen
@@ -37,10 +40,15 @@ class Served:
     port: int
     metrics: ServerMetrics
     loop: asyncio.AbstractEventLoop
+    budget: ByteBudget
     release: asyncio.Event = field(default_factory=asyncio.Event)
 
     def release_held(self) -> None:
         self.loop.call_soon_threadsafe(self.release.set)
+
+    def has_read(self, size: int) -> bool:
+        """This many bytes of heads and bodies that have not come completely."""
+        return self.budget.held == size
 
     def visit(self) -> Visitor:
         return Visitor(socket.create_connection(("127.0.0.1", self.port), timeout=20))
@@ -66,7 +74,7 @@ async def tell_status(request: Request) -> Response:
 def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     loop = request.param()
     listener = listen("127.0.0.1", 0)
-    here = Served(listener.getsockname()[1], ServerMetrics(), loop)
+    here = Served(listener.getsockname()[1], ServerMetrics(), loop, ByteBudget())
 
     async def held(asked: Request) -> Response:
         await here.release.wait()
@@ -78,7 +86,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
         Route("GET", "/id", tell_id),
         Route("GET", "/status/{status}", tell_status),
     ]
-    server = HttpServer(App(Router(routes), here.metrics, 1_000_000), listener, grace_period_s=5)
+    server = HttpServer(App(Router(routes), here.metrics, 1_000_000, here.budget), listener, grace_period_s=5)
     thread = threading.Thread(target=loop.run_until_complete, args=(server.run_until_drained(),))
     thread.start()
     yield here
@@ -324,12 +332,15 @@ def head_of(size: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize("pieces", [1, 2, 100])
-def test_a_head_at_the_limit_is_taken_and_a_larger_one_refused(served: Served, pieces: int) -> None:
+@pytest.mark.parametrize("cuts", [(), (100,), (MAX_HEAD - 100,), (20_000, 40_000)], ids=str)
+def test_a_head_at_the_limit_is_taken_and_a_larger_one_refused(served: Served, cuts: tuple[int, ...]) -> None:
     for size in (MAX_HEAD, MAX_HEAD + 1):
         head = head_of(size)
-        step = -(-len(head) // pieces)
-        with served.visit().send(*(head[at : at + step] for at in range(0, len(head), step))) as visitor:
+        with served.visit() as visitor:
+            for start, end in itertools.pairwise((0, *cuts)):
+                visitor.send(head[start:end])
+                eventually(functools.partial(served.has_read, end), "the server has read this piece")
+            visitor.send(head[max((0, *cuts)) :])
             if size == MAX_HEAD:
                 assert visitor.echoed() == posted(b"")
             else:

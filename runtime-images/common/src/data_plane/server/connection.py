@@ -57,6 +57,7 @@ class ServerConnection(HttpToolsProtocol):
     _since: float | None = None  # when the request began to arrive that has not arrived completely
     _in_head = True  # of that request
     _segment = 0  # bytes that were read last
+    _first = 0  # bytes of the segment in which the request began
     _pending = 0  # bytes of later segments that the parser may keep: of a head, or behind a body
     _body_size = 0  # bytes of the body that have arrived
     _unsent = 0  # bytes of responses that wait for the client, as far as the budget counts them
@@ -110,6 +111,7 @@ class ServerConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._first = self._segment
         self._since, self._in_head, self._pending, self._body_size = self.loop.time(), True, 0, 0
 
     def on_headers_complete(self) -> None:
@@ -126,7 +128,7 @@ class ServerConnection(HttpToolsProtocol):
     def _check_head(self) -> None:
         if len(self.headers) > MAX_FIELDS:
             raise TooManyFields(MAX_FIELDS)
-        if self._pending + self._segment > MAX_HEAD and self._head_size() > MAX_HEAD:
+        if self._first + self._pending > MAX_HEAD and self._head_size() > MAX_HEAD:
             raise HeadTooLarge(MAX_HEAD)
         if self._is_surplus and self.parser.get_method() not in (b"GET", b"HEAD"):
             raise TooManyConnections(self._connections.limit)
