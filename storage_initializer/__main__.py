@@ -1,8 +1,7 @@
 """``python -m storage_initializer SRC DEST [SRC DEST …]``."""
 
-import sys
-
 from storage_initializer.cli import main
+from storage_initializer.termination import leave
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

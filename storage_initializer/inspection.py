@@ -42,6 +42,7 @@ from storage_initializer.registry import open_source
 from storage_initializer.retry import Retry
 from storage_initializer.sources import Source, SourceFile
 from storage_initializer.suggest import suggestion
+from storage_initializer.termination import leave
 
 _BARE_MODELS = (".pt", ".pt2", ".onnx")
 _BLOCK = 1 << 18
@@ -318,4 +319,4 @@ def _size(path: PurePosixPath, files: Mapping[PurePosixPath, SourceFile]) -> int
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from obstore.exceptions import BaseError
@@ -25,14 +26,15 @@ from storage_initializer.plan import RequestPolicy
 from storage_initializer.sources import Checksum, Content, SourceFile
 
 if TYPE_CHECKING:
-    from obstore import BytesStream, GetOptions, ObjectMeta
+    from obstore import Bytes, GetOptions, ObjectMeta
     from obstore.store import AzureStore, ClientConfig, GCSStore, RetryConfig, S3Store
 
+Result = TypeVar("Result")
 # ``retry`` tries again, and says so in the log.
 ONCE: RetryConfig = {"max_retries": 0}
 _ERRORS = (BaseError, FileNotFoundError)
-# Pieces as they come: what arrived before a connection broke is not requested again.
-_PIECE_BYTES = 1
+# Bytes of an object that come at a time, and may be requested again where a connection breaks.
+_PIECE_BYTES = 1 << 20
 _BATCH = 1000
 
 
@@ -97,14 +99,16 @@ class StoreSource:
         if file.version.startswith('"'):
             # Not a time, where the store has no etags.
             options["if_match"] = file.version
+        client = self._client
         try:
-            found = self._client.store.get(key, options=options)
+            found = _wait_for(lambda: client.store.get_async(key, options=options))
         except _ERRORS as error:
             raise self._explained(error, key) from None
         etag = found.meta["e_tag"]
         if found.meta["size"] != file.size or (etag and etag.strip('"') != file.version.strip('"')):
             raise CopyError(f"the object {key} was replaced while it was copied; start again when it is complete")
-        yield _Arriving(found.stream(_PIECE_BYTES), stop - start, lambda error: self._explained(error, key))
+        pieces = found.stream(_PIECE_BYTES)
+        yield _Arriving(lambda: _wait_for(lambda: anext(pieces, b"")), lambda error: self._explained(error, key))
 
     def checksum(self, file: SourceFile) -> Checksum | None:
         return file.checksum
@@ -115,7 +119,7 @@ class StoreSource:
 
     def _list(self, folder: str) -> Sequence[Listed]:
         try:
-            return asyncio.run(self._collect(folder))
+            return _wait_for(lambda: self._collect(folder))
         except TimeoutError:
             raise ServerError(f"{self._place.service} lists without an end; see its log") from None
         except _ERRORS as error:
@@ -133,7 +137,7 @@ class StoreSource:
 
     def _find(self, key: str) -> Listed | None:
         try:
-            return self._listed(self._client.store.head(key))
+            return self._listed(_wait_for(lambda: self._client.store.head_async(key)))
         except FileNotFoundError:
             return None
         except BaseError as error:
@@ -142,7 +146,7 @@ class StoreSource:
     def _names(self, folder: str) -> Iterator[str]:
         """Yield the names directly below a folder: objects, and folders with a slash at the end."""
         try:
-            found = self._client.store.list_with_delimiter(folder or None)
+            found = _wait_for(lambda: self._client.store.list_with_delimiter_async(folder or None))
         except _ERRORS as error:
             raise self._explained(error) from None
         yield from (f"{name}/" for name in found["common_prefixes"])
@@ -169,28 +173,47 @@ def md5_of(etag: str, size: int) -> Checksum | None:
     return Checksum("md5", digest) if is_md5 and size <= MAX_MD5 else None
 
 
-class _Arriving:
-    """A range of an object as it comes."""
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of this process, in a thread of its own: downloads run in threads, and call it.
 
-    def __init__(self, pieces: BytesStream, length: int, explain: Callable[[Exception], InitializerError]) -> None:
+    Called without a loop, obstore wakes the calling thread for each 16 KB that TLS deciphers, and half of the time goes
+    by with that. Awaited, it gathers a piece in its own threads.
+    """
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
+def _wait_for(call: Callable[[], Awaitable[Result]]) -> Result:
+    """Make a call of obstore in the loop; return or raise what it does."""
+
+    async def awaited() -> Result:
+        return await call()
+
+    return asyncio.run_coroutine_threadsafe(awaited(), _loop()).result()
+
+
+class _Arriving:
+    """A range of an object as it comes; ``pieces`` returns the next of it, nothing at the end."""
+
+    def __init__(self, pieces: Callable[[], Bytes | bytes], explain: Callable[[Exception], InitializerError]) -> None:
         self._pieces = pieces
-        self._left = length
         self._explain = explain
         self._piece = memoryview(b"")
 
     def readinto(self, buffer: memoryview, /) -> int:
         if not self._piece:
             try:
-                self._piece = memoryview(next(self._pieces, b""))
+                self._piece = memoryview(self._pieces())
             except _ERRORS as error:
                 raise self._broken(error) from None
         count = min(len(buffer), len(self._piece))
         buffer[:count] = self._piece[:count]
         self._piece = self._piece[count:]
-        self._left -= count
         return count
 
     def _broken(self, error: Exception) -> InitializerError:
         if "IncompleteBody" in str(error):
-            return ServerError(f"the store closed the connection {self._left} bytes before the end; see its log")
+            return ServerError("the store closed the connection before the end of the object; see its log")
         return self._explain(error)

@@ -91,7 +91,7 @@ def test_a_name_that_nobody_has(initialize: Initialize, store: Store, models: Pa
     [
         (Answer(503), 17, "responds with 503 Service Unavailable; see its log, or send fewer requests"),
         (Answer(500), 17, "responds with 500 Internal Server Error; see its log, or send fewer requests"),
-        (Truncate(1000), 17, "closed the connection 1000 bytes before the end; see its log"),
+        (Truncate(1000), 17, "closed the connection before the end of the object; see its log"),
         (Stall(1000), 15, "does not respond in time; check whether a network policy blocks it"),
         (Reset(), 15, "broke ("),
     ],
@@ -100,7 +100,6 @@ def test_a_name_that_nobody_has(initialize: Initialize, store: Store, models: Pa
 def test_a_fault_that_does_not_pass(
     initialize: Initialize, store: Store, models: Path, fault: Action, code: int, complaint: str
 ) -> None:
-    """Each attempt gets a thousand bytes further, but two are not enough for three thousand."""
     uri = store.fill({"weights.bin": bytes(3000)})
     with proxy(store.server.url, on(fault, ALWAYS)) as between:
         outcome = initialize(uri, models, **store.environment(between.url), **TWICE)

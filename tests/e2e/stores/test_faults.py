@@ -82,14 +82,17 @@ def test_a_listing_that_fails_is_tried_again(
     assert len(between.harmed) == 1
 
 
-def test_what_has_arrived_is_not_asked_for_again(initialize: Initialize, bucket: Store, models: Path) -> None:
+def test_a_broken_download_continues_with_the_piece_that_had_not_arrived(
+    initialize: Initialize, bucket: Store, models: Path
+) -> None:
     uri = bucket.fill({"weights.bin": FILES["weights/2.bin"]}) + "/weights.bin"
     with proxy(bucket.server.url, on(Truncate(2 << 20), {1})) as between:
         outcome = initialize(uri, models, **bucket.environment(between.url))
 
-    again = [request.headers.get("range") for request in between.requests if is_object(request)][1:]
+    _, again = [request.headers.get("range", "") for request in between.requests if is_object(request)]
+    start, _, last = again.removeprefix("bytes=").partition("-")
     assert (outcome.exit_code, outcome.reason) == (0, "")
-    assert again == [f"bytes={2 << 20}-{(3 << 20) - 1}"]
+    assert (1 << 20 <= int(start) <= 2 << 20, int(last)) == (True, (3 << 20) - 1)
 
 
 @pytest.mark.parametrize("fault", [Damage(1000)], ids=["a byte is another one"])
