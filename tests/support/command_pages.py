@@ -55,8 +55,8 @@ a stable shape:
   and the [exit code](README.md#exit-codes).
 - With exit code 2 (a file, a flag or a setting is invalid), commands print a line on stderr and no document. Only
   `isvc validate` and `isvc migrate plan` (or `apply`, if something is blocking) print a document with the problems.
-  With exit code 1, there is no document if no cluster responds or the service does not exist; only `isvc doctor` prints one
-  if no cluster responds.
+  With exit code 1, there is no document if no cluster responds or the service does not exist; only `isvc doctor` prints
+  one if no cluster responds.
 - `isvc logs` and `isvc status --watch` print a line of JSON, or a document of YAML, for each line of a log or change of
   a service; a deleted service has `namespace`, `name` and `deleted`. `isvc migrate apply` and `back` print one for
   each step that they report.
