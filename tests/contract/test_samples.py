@@ -24,8 +24,8 @@ HEAD = """\
 # Compatibility with KServe, field by field
 
 `tests/contract/test_samples.py` writes this page. It renders services with every field that KServe's samples and
-documentation use, with the runtimes that KServe installs beside ours. Then it removes each field once and looks at what
-changes.
+documentation use, with the runtimes that KServe installs beside ours. Then it removes each field once and compares the
+results.
 
 - **honoured**: the children change, or the value is what the operator does anyway.
 - **honoured otherwise**: the children change, and `SpecSupported` says how they differ from KServe's.
@@ -91,11 +91,11 @@ def page_of(fields: list[Field], fields_of_runtimes: list[Field], refused: dict[
     yield f"## Services\n\n{served} of {len(SERVICES)} services are served. The others are refused:\n"
     yield "| service | message |\n|---|---|"
     yield from (f"| {name} | {cell(message)} |" for name, message in refused.items())
-    yield "\n| field | services | what becomes of it |\n|---|---|---|"
+    yield "\n| field | services | result |\n|---|---|---|"
     yield from rows(fields)
-    yield "\n## Runtimes\n\n| field | runtimes | what becomes of it |\n|---|---|---|"
+    yield "\n## Runtimes\n\n| field | runtimes | result |\n|---|---|---|"
     yield from rows(fields_of_runtimes)
-    yield "\n## The ConfigMap `inferenceservice-config`\n\n| field | | what becomes of it |\n|---|---|---|"
+    yield "\n## The ConfigMap `inferenceservice-config`\n\n| field | | result |\n|---|---|---|"
     yield from rows(fields_of_config_map(CONFIG_MAP["data"]))
     yield ""
 

@@ -34,8 +34,8 @@ prints the script that completes commands and options in your shell.
 EXIT_CODES = """
 ## Exit codes
 
-They are the same in every command. An error is one line on stderr: what is wrong, where, and what to do. What commands
-print for programs is in [output](output.md).
+All commands use the same exit codes. An error is one line on stderr, with the problem, its place and the fix. For the
+JSON and YAML that commands print, see [output](output.md).
 
 | exit code | meaning |
 |---|---|
@@ -48,16 +48,17 @@ OUTPUT = f"""# Output for programs
 `--output json` or `--output yaml` (`-o`) prints one document on stdout in place of text. Both have the same values, and
 a stable shape:
 
-- Fields may be added. None is renamed or removed, and none gets another type, within a major version. Skip what you do
-  not know.
-- Lists are always there, and empty if there is nothing in them. A single value that is not known is `null` or left out.
-- Texts such as `text`, `message`, `cause` and `fix` are for people, and may change. Decide by the other fields, and by
-  the [exit code](README.md#exit-codes).
-- Exit code 2 prints no document, but a line on stderr: a file, a flag or a setting is invalid. Only `isvc validate` and
-  `isvc migrate plan` (or `apply`, which is then blocked) print one, which says what is invalid. Exit code 1 prints none
-  if no cluster responds or there is no such service; `isvc doctor` says in its document that no cluster responds.
+- Within a major version, fields may be added, but no field is renamed or removed or gets another type. Ignore unknown
+  fields.
+- Lists are always present, and may be empty. A single unknown value is `null` or left out.
+- Texts such as `text`, `message`, `cause` and `fix` are for people, and may change. In scripts, use the other fields
+  and the [exit code](README.md#exit-codes).
+- With exit code 2 (a file, a flag or a setting is invalid), commands print a line on stderr and no document. Only
+  `isvc validate` and `isvc migrate plan` (or `apply`, if something is blocking) print a document with the problems.
+  With exit code 1, there is no document if no cluster responds or the service does not exist; only `isvc doctor` prints
+  one if no cluster responds.
 - `isvc logs` and `isvc status --watch` print a line of JSON, or a document of YAML, for each line of a log or change of
-  a service; a service that is gone has `namespace`, `name` and `deleted`. `isvc migrate apply` and `back` print one for
+  a service; a deleted service has `namespace`, `name` and `deleted`. `isvc migrate apply` and `back` print one for
   each step that they report.
 - `isvc run`, `dashboard`, `operator` and `completion` have no such flag: they print a log, an address or a script.
 
