@@ -11,7 +11,7 @@ import pytest
 
 from data_plane.errors import ClientGone
 from mar_runtime.pool.pipe import NeverStarted, Pipe, WorkerDied
-from torchserve_compat.wire import HEAD, Kind, Unframer, framed
+from torchserve_compat.wire import Kind, Unframer, framed
 
 PATIENT = 60.0  # seconds
 
@@ -42,14 +42,6 @@ async def connected(before: bytes = b"", *, at_once: bool = False) -> AsyncItera
         await pipe.lost
 
 
-async def test_a_worker_that_is_loaded_before_anybody_waits_for_it_is_heard() -> None:
-    async with connected(framed(b"loaded")) as (pipe, _):
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-        assert await pipe.first == b"loaded"
-
-
 async def test_a_frame_arrives_whole_in_however_many_pieces() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
@@ -60,20 +52,6 @@ async def test_a_frame_arrives_whole_in_however_many_pieces() -> None:
             await asyncio.sleep(0)
 
         assert await answer == b"an answer"
-
-
-async def test_a_large_frame_comes_through_both_ways() -> None:
-    loop, large = asyncio.get_running_loop(), bytes(range(256)) * 50_000
-    async with connected(framed(b"loaded")) as (pipe, theirs):
-        await pipe.first
-        answer = pipe.send(large, PATIENT, no_piece)
-        received = bytearray()
-        while len(received) < HEAD.size + len(large):
-            received += await loop.sock_recv(theirs, 1 << 20)
-        await loop.sock_sendall(theirs, received)
-
-        assert bytes(received) == framed(large)
-        assert await answer == large
 
 
 async def test_last_words_are_kept_and_no_answer() -> None:
@@ -89,16 +67,6 @@ async def test_last_words_are_kept_and_no_answer() -> None:
         with pytest.raises(WorkerDied):
             await answer
         assert pipe.exit_message == "SystemExit: ü"
-
-
-async def test_frames_that_nobody_asked_for_are_dropped() -> None:
-    loop = asyncio.get_running_loop()
-    async with connected(framed(b"loaded") + framed(b"stray")) as (pipe, theirs):
-        await pipe.first
-        answer = pipe.send(b"", PATIENT, no_piece)
-        await loop.sock_sendall(theirs, framed(b"an answer"))
-
-        assert await answer == b"an answer"
 
 
 async def test_answers_belong_to_frames_by_their_numbers() -> None:

@@ -141,16 +141,6 @@ def test_a_request_that_is_cancelled_is_not_in_the_next_step() -> None:
         assert server.next() == (2, "piece", b"b")
 
 
-def test_after_the_last_request_the_worker_waits_for_the_next() -> None:
-    gate = Gate()
-    with worker(run_steps, gate) as server:
-        for number in (1, 2):
-            server.ask(number, "a", words=1)
-            gate.wait()
-            gate.open()
-            assert server.next() == (number, "result", b"a")
-
-
 def test_a_large_request_joins_whole() -> None:
     text = "x" * 3_000_000
     with worker(run_steps, lambda rows, _: [str(len(row["body"]["text"])) for row in rows]) as server:

@@ -35,12 +35,6 @@ async def test_a_model_is_ready_when_every_version_has_a_ready_worker(tmp_path: 
     assert client.seen == [False, False, False, False, True]
 
 
-async def test_a_model_that_loses_its_worker_is_not_ready_until_it_is_back(tmp_path: Path) -> None:
-    client = await watch(tmp_path, READY, DIED, LOADING, READY)
-
-    assert client.seen == [False, True, False, True]
-
-
 async def test_a_torchserve_that_is_too_busy_to_say_has_lost_no_worker(tmp_path: Path) -> None:
     client = await watch(tmp_path, READY, None, None)
 

@@ -70,11 +70,6 @@ def piece(id: str, text: str) -> Piece:  # noqa: A002
     return Piece(id, HandlerResponse(text.encode(), 200, TEXT, [MORE]))
 
 
-def last(said: Any) -> list[HandlerResponse]:
-    assert isinstance(said, HandlerResult)
-    return said.responses
-
-
 def test_behind_the_envelope_body_a_row_is_the_body_and_later_none() -> None:
     rows: list[Any] = []
 
@@ -89,26 +84,6 @@ def test_behind_the_envelope_body_a_row_is_the_body_and_later_none() -> None:
     running.step()
 
     assert rows == [bytearray(b"text"), None]
-
-
-def test_who_leaves_is_not_among_the_ids_any_more() -> None:
-    handler = Counting()
-    running = Running(handler)
-    running.join(1, words(9, "a"))
-    running.join(2, words(9, "b"))
-    running.step()
-    running.batch.leave(1)
-
-    assert running.step() == {2: piece("b", "2")}
-    assert handler.ids == [["a#1", "b#2"], ["b#2"]]
-
-
-def test_a_handler_without_criteria_answers_in_one_step() -> None:
-    running = Running(lambda rows, _: [{"text": "all"} for _ in rows])
-    running.join(1, words(1, "a"))
-
-    (answer,) = last(running.step()[1])
-    assert (answer.body, answer.content_type) == (b'{\n  "text": "all"\n}', "application/json")
 
 
 def test_requests_of_one_id_are_told_apart() -> None:

@@ -26,18 +26,6 @@ def echo_in_pieces(rows: list[Any], context: Any) -> list[str]:
     return ["end"] * len(rows)
 
 
-def test_pieces_go_ahead_of_the_result_each_to_its_request() -> None:
-    pieces: list[Piece] = []
-
-    result = run("none", echo_in_pieces, "raw", [whole(b"a", id="x"), whole("Grüße".encode(), id="y")], pieces.append)
-
-    assert [answer.body for answer in result.responses] == [b"end", b"end"]
-    assert pieces == [
-        Piece(request, HandlerResponse(text.encode(), 200, "", MARKED))
-        for request, text in (("x", "1:a "), ("y", "1:Grüße "), ("x", "2:a "), ("y", "2:Grüße "))
-    ]
-
-
 def test_the_first_piece_has_the_status_the_type_and_the_headers_that_the_handler_set() -> None:
     pieces: list[Piece] = []
 

@@ -19,7 +19,6 @@ from data_plane.errors import (
     InferenceFailed,
     InvalidRequest,
     SequenceLost,
-    SequenceQueueFull,
     ServingError,
     TooManySequences,
 )
@@ -194,17 +193,6 @@ async def test_a_handler_finds_the_id_by_torchserves_name_whatever_clients_call_
 async def test_an_id_that_is_too_long_is_refused() -> None:
     with pytest.raises(InvalidRequest, match=r"^The sequence's id is 1025 bytes long; it may have 1024\.$"):
         await ask(stateful(Worker()), 1, "x" * 1025)
-
-
-async def test_more_than_may_wait_are_refused_and_the_others_go_on() -> None:
-    worker = Worker()
-    model = stateful(worker, limits=SequenceLimits(max_sequences=2, max_idle_s=60.0, queue_size=1))
-    worker.may_go_on.clear()
-    tasks = await asked(model, ("a", 1), ("a", 1), ("a", 1), ("b", 1), ("c", 1))
-
-    worker.may_go_on.set()
-
-    assert await outcomes(tasks) == [1, 2, SequenceQueueFull, 1, TooManySequences]
 
 
 async def test_a_sequence_ends_with_the_request_that_says_so() -> None:

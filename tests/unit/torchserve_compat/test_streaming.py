@@ -64,26 +64,6 @@ async def begun(served: HandlerModel, transport: Scripted) -> tuple[StreamingRes
     return answer, on_piece
 
 
-async def test_an_answer_begins_with_the_first_piece_and_ends_with_the_result() -> None:
-    transport = Scripted()
-    answer, on_piece = await begun(model(transport), transport)
-
-    first = await anext(answer.chunks)
-    on_piece(Piece("1", HandlerResponse(b"two ")))
-    second = await anext(answer.chunks)
-    transport.outcomes.put_nowait(done(b"three"))
-
-    assert (first, second, [chunk async for chunk in answer.chunks]) == (b"one ", b"two ", [b"three"])
-    assert (answer.status, answer.content_type) == (200, b"text/plain; charset=utf-8")
-
-
-async def test_an_answer_without_pieces_comes_whole() -> None:
-    transport = Scripted()
-    transport.outcomes.put_nowait(done(b"whole"))
-
-    assert await model(transport).raw(RawRequest(b"{}"), call()) == Response(b"whole")
-
-
 @pytest.mark.parametrize(
     ("outcome", "words"),
     [
