@@ -184,13 +184,6 @@ async def test_a_model_or_version_that_is_not_there_is_told(method: str, path: s
     assert (answer.status, answer.document) == (404, error(message))
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", "/infer"), ("GET", "")])
-async def test_a_model_that_is_not_ready_says_when_to_come_back(method: str, path: str) -> None:
-    answer = await Server(expected=("slow",)).ask(method, f"/v2/models/slow{path}", body())
-
-    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-
-
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
@@ -206,19 +199,6 @@ async def test_other_methods_are_refused(method: str, path: str, allowed: str) -
 
 
 # --- the repository ----------------------------------------------------------------------------------
-
-
-class Repository:
-    """Keeps what it was asked to do."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    async def load(self, name: str) -> None:
-        self.done.append(f"load {name}")
-
-    async def unload(self, name: str) -> None:
-        self.done.append(f"unload {name}")
 
 
 async def test_the_index_names_every_version_and_its_state() -> None:
@@ -255,17 +235,6 @@ async def test_a_wish_for_the_index_that_cannot_be_read_is_refused() -> None:
         'The request body cannot be read: Expected `bool`, got `int` - at `$.ready`; send {"ready": true}, or nothing.'
     )
     assert (answer.status, answer.document) == (400, error(told))
-
-
-async def test_models_are_loaded_and_unloaded() -> None:
-    server = Server()
-    repository = server.models.repository = Repository()
-
-    loaded = await server.ask("POST", "/v2/repository/models/new/load")
-    unloaded = await server.ask("POST", "/v2/repository/models/new/unload", b"{}")
-
-    assert (loaded.document, unloaded.document) == ({"name": "new", "load": True}, {"name": "new", "unload": True})
-    assert repository.done == ["load new", "unload new"]
 
 
 @pytest.mark.parametrize("verb", ["load", "unload"])

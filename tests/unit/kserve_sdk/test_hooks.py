@@ -115,6 +115,15 @@ def test_names_that_kserve_does_not_have_are_the_models_own() -> None:
     assert (answers, model.closed) == ([{"predictions": [1]}, {"explanations": [1]}], False)
 
 
+def test_hooks_without_headers_are_called_without() -> None:
+    class Old(Ready):
+        def preprocess(self, inputs: Any) -> Any:  # type: ignore[override]
+            return {"instances": [0]}
+
+    with FakePredictor(lambda instances: instances) as predictor:
+        assert predictor.ask(Old(), {"instances": [1]}) == {"predictions": [0]}
+
+
 # --- metrics
 
 

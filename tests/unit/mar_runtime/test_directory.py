@@ -40,12 +40,6 @@ def request(path: Path, name: str, version: str = "1.0", *, default: bool = True
     return ArchiveRequest(ModelVersion(name, version, path.name, default, parameters), path)
 
 
-def test_without_a_configuration_all_archives_of_the_store_are_served(tmp_path: Path) -> None:
-    one, two = archive(tmp_path / "model-store", "a"), archive(tmp_path / "model-store", "b")
-
-    assert list(look(tmp_path).models) == [request(one, "a"), request(two, "b")]
-
-
 @pytest.mark.parametrize("lines", [["load_models=all"], []])
 def test_the_command_line_says_which_archives_of_the_store_are_served(tmp_path: Path, lines: list[str]) -> None:
     one, _ = archive(tmp_path / "model-store", "a"), archive(tmp_path / "model-store", "b")
@@ -138,13 +132,6 @@ def test_a_directory_with_model_files_needs_no_configuration(tmp_path: Path) -> 
 
 def test_a_directory_with_nothing_to_serve_says_what_belongs_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"There is no model in {tmp_path}: put config/config.properties and"):
-        look(tmp_path)
-
-
-def test_a_store_with_nothing_but_other_folders_says_what_belongs_there(tmp_path: Path) -> None:
-    (tmp_path / "model-store" / "lost+found").mkdir(parents=True)
-
-    with pytest.raises(ConfigurationError, match=r"There is no archive in the model store .*: put a \.mar file there"):
         look(tmp_path)
 
 

@@ -35,16 +35,6 @@ def test_a_cache_without_a_size_is_refused(size: str) -> None:
 ENVIRONMENT = {"STORAGE_PVC_ROOT": "/claims", "STORAGE_LAYOUT": "torchserve", "TERMINATION_LOG": "/tmp/reason"}
 
 
-def test_the_environment_gives_the_flags_defaults() -> None:
-    plan = make_plan(["/a", "/b"], ENVIRONMENT)
-
-    assert (plan.pvc_root, plan.layout, plan.termination_log) == (
-        Path("/claims"),
-        LayoutName.TORCHSERVE,
-        Path("/tmp/reason"),
-    )
-
-
 def test_a_flag_beats_the_environment() -> None:
     flags = ["--pvc-root", "/other", "--layout", "none", "--termination-log", "/tmp/other"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
@@ -266,28 +265,12 @@ async def test_what_goes_wrong_upstream_has_its_own_status(
     assert raised.value.message.startswith(message)
 
 
-@pytest.mark.parametrize(("model", "heard"), [("a b", 1), ("dying", 0), ("nonsense", 0), ("full", 0)])
-async def test_an_answer_of_a_worker_is_told(client: TorchServeClient, model: str, heard: int) -> None:
-    answers: list[None] = []
-
-    with contextlib.suppress(ServingError):
-        await client.transport(model, VERSION, lambda: answers.append(None)).send(batch(b"one"), wanted, no_piece)
-
-    assert len(answers) == heard
-
-
 async def test_nothing_is_sent_to_a_version_that_was_given_up(client: TorchServeClient) -> None:
     transport = client.transport("a b", VERSION, unheard)
     transport.give_up()
 
     with pytest.raises(NotReady, match="Model a b has no worker any more"):
         await transport.send(batch(b"one"), wanted, no_piece)
-
-
-async def test_a_worker_that_is_not_idle_yet_is_asked_again(client: TorchServeClient) -> None:
-    result = await client.transport("ticketed", VERSION, unheard).send(batch(b"one"), wanted, no_piece)
-
-    assert result.responses == [HandlerResponse(b"/predictions/ticketed/1.0 application/vnd.isvc.batch one")]
 
 
 async def test_a_request_is_dropped_whose_callers_are_gone_before_a_worker_is_idle(client: TorchServeClient) -> None:
@@ -331,16 +314,6 @@ async def test_nobody_there_is_not_ready(unused_tcp_port: int) -> None:
             await alone.transport("one", VERSION, unheard).send(batch(b""), wanted, no_piece)
 
     assert (raised.value.status, raised.value.retry_after_s, raised.value.component) == (503, 1, "torchserve")
-
-
-async def test_pieces_come_ahead_of_the_result(client: TorchServeClient) -> None:
-    pieces: list[Piece] = []
-
-    result = await client.transport("streaming", VERSION, unheard).send(
-        batch(b"one"), wanted, lambda piece: not pieces.append(piece)
-    )
-
-    assert (tuple(pieces), result) == (PIECES, STREAMED)
 
 
 @pytest.mark.parametrize(

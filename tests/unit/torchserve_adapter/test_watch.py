@@ -107,12 +107,6 @@ async def test_deaths_with_an_answer_between_them_are_no_loop(tmp_path: Path) ->
     await watch(tmp_path, READY, *[DIED, LOADING, READY, ANSWERED] * 20)
 
 
-async def test_all_workers_may_die_at_once(tmp_path: Path) -> None:
-    all_at_once = [DIED.replace("9000", str(9000 + worker)) for worker in range(10)]
-
-    await watch(tmp_path, READY, *all_at_once, LOADING, READY)
-
-
 async def test_an_answer_of_another_version_is_none_between_deaths(tmp_path: Path) -> None:
     second = "[W-9001-bert_2.0] Retry worker: 9001 in 1 seconds."
     both = (version(1), version(1, "2.0"))
@@ -190,14 +184,3 @@ async def test_versions_are_served_with_the_first_as_the_default_and_as_many_bat
     assert [(entry.version, entry.state) for entry in watched.client.index] == [("2.0", "READY"), ("1.0", "READY")]
     assert (watched.model().version, watched.model().queue.concurrency) == ("2.0", 2)
     assert (watched.model("1.0").version, watched.model("1.0").queue.concurrency) == ("1.0", 1)
-
-
-async def test_scaled_workers_run_more_batches_of_the_same_model(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, READY, (version(3),))
-    await watched.look()
-    before = watched.model()
-
-    await watched.run()
-
-    assert watched.model() is before
-    assert before.queue.concurrency == 3

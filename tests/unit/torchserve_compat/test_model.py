@@ -15,9 +15,7 @@ from prometheus_client import CollectorRegistry
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetricsRegistry
 from data_plane.errors import InferenceFailed
-from data_plane.messages import Response
 from data_plane.model import Call
-from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest
@@ -64,26 +62,6 @@ def tensor(name: str, *values: float) -> dict[str, Any]:
 
 def infer_request(*inputs: dict[str, Any], **more: Any) -> bytes:
     return orjson.dumps({"id": "an-id", "inputs": inputs, **more})
-
-
-@pytest.mark.parametrize(
-    ("name", "fields", "row"),
-    [
-        ("body", [], {"body": "x"}),
-        ("body", [("k", b"1"), ("k", b"2")], {"body": "x", "k": "2"}),
-        ("data", [("k", b"1")], {"data": "x", "k": "1"}),
-        ("", [("k", b"1")], {"k": "1"}),
-    ],
-)
-async def test_a_handler_gets_the_pieces_of_a_request_by_their_names(
-    name: str, fields: list[tuple[str, bytes]], row: dict[str, str]
-) -> None:
-    rows = InProcess("none", lambda data, _: [{key: value.decode() for key, value in one.items()} for one in data])
-
-    answer = await model(rows).raw(RawRequest(b"x", name=name, fields=fields), CALL)
-
-    assert isinstance(answer, Response)
-    assert orjson.loads(answer.body) == row
 
 
 @pytest.mark.parametrize(

@@ -125,21 +125,6 @@ async def outcomes(tasks: list[asyncio.Task[int]]) -> list[int | type[BaseExcept
     return [type(one) if isinstance(one, BaseException) else one for one in results]
 
 
-async def test_a_batch_has_at_most_one_request_of_each_sequence() -> None:
-    worker = Worker()
-    model = stateful(worker)
-    worker.may_go_on.clear()
-    tasks = await asked(model, ("first", 1))
-    tasks += await asked(model, *((sequence, number) for number in (1, 2) for sequence in "abc"))
-
-    worker.may_go_on.set()
-
-    assert await outcomes(tasks) == [1, 1, 1, 1, 3, 3, 3]
-    assert [sorted(batch) for batch in worker.seen] == [
-        [("first", "1")], [("a", "1"), ("b", "1"), ("c", "1")], [("a", "2"), ("b", "2"), ("c", "2")],
-    ]  # fmt: skip
-
-
 async def test_what_an_envelope_would_merge_piece_by_piece_is_not_merged() -> None:
     worker = Worker()
     model = stateful(worker, envelope="kserve")
