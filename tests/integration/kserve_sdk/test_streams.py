@@ -200,7 +200,7 @@ async def test_answers_in_pieces_however_they_end_leave_no_connection_behind() -
                     break
         await pieces.aclose()
 
-    async with scripted(behave) as server, asking(server, connections=20) as ask:
+    async with scripted(behave) as server, asking(server, connections=20, idle_s=0.1) as ask:
         for start in range(0, MANY, 50):
             calls = (one(ask, start + number) for number in range(50))
             failures = await asyncio.gather(*calls, return_exceptions=True)

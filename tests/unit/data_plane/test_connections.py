@@ -292,8 +292,11 @@ def test_the_rest_of_a_body_that_nobody_wants_is_thrown_away(served: Served) -> 
         assert visitor.send(b"1" * 99_999 + WHOLE).echoed() == len(BODY)
 
 
-def test_a_client_that_wants_to_be_closed_reads_its_answer(served: Served) -> None:
-    with served.visit(EARLY % (10_000_000, b"Connection: x, close\r\n") + b"1", *[b"1" * 100_000] * 50) as visitor:
+def test_a_client_that_wants_to_be_closed_reads_its_answer() -> None:
+    with (
+        serving(5) as here,
+        here.visit(EARLY % (10_000_000, b"Connection: x, close\r\n") + b"1", *[b"1" * 100_000] * 50) as visitor,
+    ):
         assert (visitor.answer()[0], visitor.is_closed()) == (404, True)
 
 
