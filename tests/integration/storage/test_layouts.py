@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,19 +73,36 @@ def test_only_what_looks_like_torchserve_must_be_laid_out_so(
     assert initialize(tmp_path / "source", models, "--layout", layout).exit_code == code
 
 
-@pytest.mark.parametrize(
-    ("moved", "complaint"),
-    [
-        ("config.properties", "there is no config/config.properties; did you mean config.properties?"),
-        ("conf/config.properties", "there is no config/config.properties; did you mean conf/config.properties?"),
-    ],
-)
-def test_a_missing_configuration(
-    initialize: Initialize, tmp_path: Path, models: Path, moved: str, complaint: str
+def _store_without_archives(source: Path) -> None:
+    (source / "config/config.properties").write_text("load_models=all")
+    (source / "model-store/bert-model.mar").rename(source / "model-store/README.md")
+
+
+MISLAID = {
+    "the configuration at the top": (
+        lambda source: (source / "config/config.properties").rename(source / "config.properties"),
+        "there is no config/config.properties; did you mean config.properties?",
+    ),
+    "the configuration in another folder": (
+        lambda source: (source / "config").rename(source / "conf"),
+        "there is no config/config.properties; did you mean conf/config.properties?",
+    ),
+    "a store of another name": (
+        lambda source: (source / "model-store").rename(source / "modelstore"),
+        "there is no model store model-store; did you mean modelstore?",
+    ),
+    "a store without archives": (
+        _store_without_archives, "model-store holds no archive; put the .mar files there",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mislay", "complaint"), MISLAID.values(), ids=MISLAID)
+def test_what_is_mislaid_is_named_and_nothing_is_copied(
+    initialize: Initialize, tmp_path: Path, models: Path, mislay: Callable[[Path], object], complaint: str
 ) -> None:
     source = write_volume(tmp_path / "source")
-    (source / moved).parent.mkdir(exist_ok=True)
-    (source / "config/config.properties").rename(source / moved)
+    mislay(source)
 
     outcome = initialize(source, models, "--layout", "torchserve")
 
@@ -155,27 +173,3 @@ def test_a_wrong_configuration(
 
     assert (outcome.exit_code, outcome.reason) == (13, f"{source}: {complaint}")
     assert list(models.iterdir()) == []
-
-
-def test_a_missing_store(initialize: Initialize, tmp_path: Path, models: Path) -> None:
-    source = write_volume(tmp_path / "source", store="modelstore")
-
-    outcome = initialize(source, models)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        13,
-        f"{source}: there is no model store model-store; did you mean modelstore?",
-    )
-
-
-def test_a_store_without_archives(initialize: Initialize, tmp_path: Path, models: Path) -> None:
-    source = write_volume(tmp_path / "source", "load_models=all")
-    store = source / "model-store"
-    (store / "bert-model.mar").rename(store / "README.md")
-
-    outcome = initialize(source, models)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        13,
-        f"{source}: model-store holds no archive; put the .mar files there",
-    )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_plane.batching.limits import BatchLimits
-from data_plane.errors import ClientGone, InferenceFailed, NotReady, UpstreamBroken, UpstreamTimeout
+from data_plane.errors import ClientGone, InferenceFailed, NotReady, UpstreamTimeout
 from data_plane.model import Call
 from tests.support.batching import ControlledModel, call, queue_for, submitted
 
@@ -50,16 +50,6 @@ async def test_a_queue_that_refuses_still_runs_what_the_remaining_workers_can_ta
         await waiting[0]
     model.finish()
     assert await running[0] == "A"
-
-
-async def test_of_a_batch_whose_worker_died_only_the_fatal_request_fails() -> None:
-    model = ControlledModel(free=True, bad={"b"}, error=UpstreamBroken("the worker died"))
-
-    answers = await asyncio.gather(*await submitted(queue_for(model), "a", "b", "c"), return_exceptions=True)
-
-    assert answers[0::2] == ["A", "C"]
-    assert isinstance(answers[1], UpstreamBroken)
-    assert model.batches == [["a", "b", "c"], ["a"], ["b"], ["c"]]
 
 
 async def test_a_batch_that_took_too_long_is_not_run_again() -> None:
