@@ -41,11 +41,6 @@ def plain_request(request: TensorRequest) -> tuple[Any, ...]:
     return ([plain(tensor) for tensor in request.inputs], request.id, dict(request.parameters), request.outputs)
 
 
-def plain_response(response: TensorResponse) -> tuple[Any, ...]:
-    outputs = [plain(tensor) for tensor in response.outputs]
-    return (response.model_name, response.model_version, outputs, response.id, dict(response.parameters))
-
-
 @st.composite
 def arrays(draw: st.DrawFn, datatype: str, *, json: bool) -> np.ndarray[Any, Any]:
     """What JSON can hold is finite numbers and text."""

@@ -479,7 +479,7 @@ async def test_who_gives_up_waiting_does_not_leave_an_answer_for_the_next() -> N
     assert second == GOOD
 
 
-async def test_two_thousand_bad_answers_leave_no_connection_behind() -> None:
+async def test_bad_answers_leave_no_connection_behind() -> None:
     kinds = [behaviour for behaviour, _, _ in BAD.values() if behaviour is not never]
 
     async def badly(visitor: Visitor) -> None:
@@ -487,11 +487,11 @@ async def test_two_thousand_bad_answers_leave_no_connection_behind() -> None:
 
     async with scripted(badly) as server, of(server) as client:
         before = _descriptors()
-        for _ in range(40):
+        for _ in range(10):
             await asyncio.gather(*(post(client, server) for _ in range(50)), return_exceptions=True)
         await server.all_closed.wait()
 
-        assert (len(server.requests), server.open) == (2_000, 0)
+        assert (len(server.requests), server.open) == (500, 0)
         assert _descriptors() <= before
 
 

@@ -120,7 +120,7 @@ def test_a_sync_hook_that_hangs_does_not_keep_the_process(tmp_path: Path, worker
     flags = (f"--http_port={port}", f"--workers={workers}", "--enable_grpc=false")
     with log.open("wb") as file:
         command = [sys.executable, "-c", HANGING, *flags]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file, env={**os.environ, "GRACE_PERIOD": "2"})
+        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file, env={**os.environ, "GRACE_PERIOD": "1"})
     try:
         eventually(lambda: _listens("127.0.0.1", port), "it serves", 60, log.read_text)
         with socket.create_connection(("127.0.0.1", port)) as client:

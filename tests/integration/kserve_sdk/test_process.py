@@ -18,20 +18,14 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.model_folder import manifest, write_mar
 from tests.support.ports import free_port
-from tests.support.runtimes import ROOT, Runtime, wait_ended
+from tests.support.runtimes import ROOT, wait_ended
 from tests.support.waiting import eventually
 from transformer_sdk.testing import FakePredictor
 
 EXAMPLE = ROOT / "examples/mnist_transformer"
 PREDICT = "/v1/models/mnist:predict"
 SAMPLE = (EXAMPLE / "sample.json").read_bytes()
-# As the sample's predictor: 784 numbers in, a digit out.
-HANDLER = b"""
-def handle(data, context):
-    return [7 if len(row["data"]) == 784 and 0 < sum(row["data"]) < 784 else 0 for row in data or []]
-"""
 
 
 class Transformer:
@@ -84,39 +78,13 @@ def fake() -> Iterator[FakePredictor]:
         yield predictor
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    """Our own runtime with a handler in the network's place."""
-    folder = tmp_path_factory.mktemp("model")
-    described = manifest(modelName="mnist", handler="handler.py")
-    write_mar(folder / "model-store/mnist.mar", described, {"handler.py": HANDLER})
-    with Runtime("mar", folder, has_torch=False) as runtime:
-        yield runtime.wait_ready(["mnist"])
-
-
-@pytest.fixture(params=["fake", "real"])
-def predictor(request: pytest.FixtureRequest) -> str:
-    """The address of each in turn."""
-    if request.param == "fake":
-        return str(request.getfixturevalue("fake").host)
-    return f"127.0.0.1:{request.getfixturevalue('real').port}"
-
-
-def test_pictures_go_in_and_digits_come_out(predictor: str, tmp_path: Path) -> None:
-    with transforming(tmp_path, predictor) as transformer:
+def test_pictures_go_in_and_digits_come_out(fake: FakePredictor, tmp_path: Path) -> None:
+    with transforming(tmp_path, fake.host) as transformer:
         assert transformer.ask("POST", PREDICT, SAMPLE) == (200, {"predictions": [{"digit": 7}]})
         status, document = transformer.ask("POST", PREDICT, b'{"instances": [{"image": 1}]}')
 
     assert status == 400
     assert document["error"].startswith('an instance is {"image": {"b64": "a picture in base64"}}')
-
-
-def test_a_predictor_that_refuses_is_quoted(fake: FakePredictor, tmp_path: Path) -> None:
-    fake.fail(429, "no room")
-    with transforming(tmp_path, fake.host) as transformer:
-        status, document = transformer.ask("POST", PREDICT, SAMPLE)
-
-    assert (status, document["error"], document["component"]) == (429, "no room", "predictor/model")
 
 
 def test_requests_under_way_are_answered_before_the_process_ends(tmp_path: Path) -> None:

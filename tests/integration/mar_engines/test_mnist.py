@@ -14,7 +14,6 @@ from zipfile import ZipFile
 
 import numpy as np
 import pytest
-import yaml
 
 from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines import load_engine
@@ -104,12 +103,3 @@ def test_a_second_build_finds_everything_up_to_date(volumes: Path) -> None:
 
     assert build(volumes) == f"{volumes} is up to date\n"
     assert {path: path.stat().st_mtime_ns for path in volumes.rglob("*")} == before
-
-
-@pytest.mark.parametrize(("way", "model_format"), [("mar", "pytorch"), ("torchscript", "pytorch"), ("onnx", "onnx")])
-def test_each_way_has_its_service(way: str, model_format: str) -> None:
-    service = yaml.safe_load((SAMPLE / f"inferenceservice-{way}.yaml").read_text())
-    model = service["spec"]["predictor"]["model"]
-
-    assert service["metadata"] == {"name": f"mnist-{way}"}
-    assert (model["modelFormat"], model["runtime"]) == ({"name": model_format}, "isvc-mar")

@@ -212,12 +212,6 @@ def test_declared_outputs_name_the_results_in_their_order(tmp_path: Path) -> Non
     assert lists(engine.run({"rows": ROWS[:1]})) == {"same": [[0, 1, 2]], "more": [[1, 2, 3]]}
 
 
-def test_declared_outputs_choose_from_a_dictionary(tmp_path: Path) -> None:
-    engine = scripted(tmp_path, torch_models.Named(), "outputs: [{name: more, datatype: FP32, shape: [-1, 3]}]")
-
-    assert lists(engine.run({"rows": ROWS[:1]})) == {"more": [[1, 2, 3]]}
-
-
 def test_a_declared_output_that_the_model_does_not_give_is_its_failure(tmp_path: Path) -> None:
     engine = scripted(tmp_path, torch_models.Named(), "outputs: [{name: less, datatype: FP32, shape: [-1, 3]}]")
 
@@ -241,13 +235,6 @@ def test_what_the_model_raises_is_told_without_its_traceback(tmp_path: Path) -> 
             engine.run({"rows": -ROWS})
         assert caught.value.message == "The model failed: negative numbers are not supported"
         assert lists(engine.run({"rows": ROWS})) == {"output-0": [[0, 1, 2], [3, 4, 5]]}
-
-
-def test_an_operators_message_is_told_without_its_traceback(tmp_path: Path) -> None:
-    engine = scripted(tmp_path, nn.Linear(4, 2))
-
-    with pytest.raises(InferenceFailed, match=r"^The model failed: .*cannot be multiplied \(2x3 and 4x2\)$"):
-        engine.run({"input": ROWS})
 
 
 def test_one_number_for_the_whole_batch_is_refused(tmp_path: Path) -> None:
@@ -281,15 +268,6 @@ def test_a_file_whose_code_is_damaged_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(CannotLoad, match="cannot be loaded as TorchScript: "):
         load_engine(damaged, "cpu", 1)
-
-
-def test_the_threads_of_a_run_are_those_asked_for(tmp_path: Path) -> None:
-    before = torch.get_num_threads()
-    try:
-        load_engine(torch_models.save_scripted(tmp_path / "model.pt", torch_models.Affine()), "cpu", 2)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_serving_a_deprecated_format_warns_nobody(tmp_path: Path) -> None:

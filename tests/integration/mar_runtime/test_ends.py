@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from data_plane.model_server.work_dir import claimed
 from tests.integration.mar_runtime.serving import Waiting, do, model_dir, result
 from tests.support.runtimes import Runtime, wait_ended
 
@@ -105,17 +104,3 @@ def test_a_port_that_is_taken_is_named(folder: Path, flag: str) -> None:
             assert runtime.wait_exit() == UNEXPECTED
             assert runtime.termination_message.startswith(f"Port {port} cannot be opened: ")
             assert flag in runtime.termination_message
-
-
-def test_a_work_directory_of_another_server_is_named(folder: Path, tmp_path: Path) -> None:
-    with claimed(tmp_path / "work"), Runtime("mar", folder, "--work-dir", str(tmp_path / "work")) as runtime:
-        assert runtime.wait_exit() == UNEXPECTED
-        assert runtime.termination_message == (
-            f"{tmp_path / 'work'} is in use by another server; choose another by --work-dir."
-        )
-
-
-def test_a_directory_with_nothing_to_serve_is_named(tmp_path: Path) -> None:
-    with Runtime("mar", tmp_path) as runtime:
-        assert runtime.wait_exit() == CONFIGURATION_ERROR
-        assert runtime.termination_message.startswith(f"There is no model in {tmp_path}: put config/config.properties")

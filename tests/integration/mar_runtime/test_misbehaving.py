@@ -47,19 +47,6 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
         yield running.wait_ready(MODELS)
 
 
-@pytest.mark.parametrize(
-    ("action", "words"), [("fail", "ValueError : cannot read this"), ("forget", "1 expected, got 0")]
-)
-def test_a_handler_that_fails_says_why_and_goes_on(runtime: Runtime, action: str, words: str) -> None:
-    worker = told(runtime, "m")
-
-    failed = do(runtime, "m", action)
-
-    assert (failed.status, failed.document["component"]) == (500, "model")
-    assert words in failed.document["error"]
-    assert told(runtime, "m") == worker
-
-
 def test_a_handler_may_quote_what_no_answer_can_hold(runtime: Runtime) -> None:
     """Half of a surrogate pair, which Python reads out of JSON and UTF-8 cannot carry."""
     worker = told(runtime, "m")
@@ -143,14 +130,6 @@ def status(client: socket.socket) -> int:
         return answer.status
 
 
-def test_deaths_with_answers_between_them_are_no_loop(runtime: Runtime) -> None:
-    for _ in range(6):
-        do(runtime, "often", "exit")
-        told(runtime, "often")
-
-    assert runtime.process.poll() is None
-
-
 def test_what_a_handler_says_last_is_in_the_log(runtime: Runtime) -> None:
     do(runtime, "end", "say", text="these are my last words")
     do(runtime, "end", "end")
@@ -227,14 +206,6 @@ def test_a_batch_whose_callers_are_gone_before_there_is_a_worker_again_is_droppe
         told(runtime, "again", "note", file=str(notes), text="kept ")
 
     assert notes.read_text() == "kept kept "
-
-
-def test_a_request_that_is_not_answered_in_time_is_given_up(runtime: Runtime, tmp_path: Path) -> None:
-    with Waiting(runtime, "m", tmp_path) as waiting:
-        answer = waiting.answer.result()
-
-    assert answer.status == 504
-    assert answer.document["error"] == f"Model m did not answer within {REQUEST_TIMEOUT_S} s."
 
 
 def test_a_full_queue_refuses_and_a_client_that_hung_up_is_dropped(runtime: Runtime, tmp_path: Path) -> None:

@@ -6,14 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import grpc
-import numpy as np
 import pytest
 
-from data_plane.protocol.v2 import grpc as wire
-from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import TensorRequest
-from data_plane.protocol.v2.tensors import Tensor
 from tests.support.runtimes import Request, Runtime
 from tests.support.torch_models import Affine, save_scripted
 
@@ -69,42 +63,6 @@ def test_v2(runtime: Runtime) -> None:
     assert (status, document["model_name"], document["outputs"]) == (
         200, "affine", [{"name": "output-0", "datatype": "FP32", "shape": [1, 3], "data": [3, 5, 7]}],
     )  # fmt: skip
-
-
-def test_grpc(runtime: Runtime) -> None:
-    tensor = Tensor.from_numpy("rows", np.array([[1, 2, 3]], np.float32))
-    with grpc.insecure_channel(f"127.0.0.1:{runtime.grpc_port}") as channel:
-        call = channel.unary_unary(
-            "/inference.GRPCInferenceService/ModelInfer",
-            request_serializer=pb.ModelInferRequest.SerializeToString,
-            response_deserializer=pb.ModelInferResponse.FromString,
-        )
-        answer = wire.response_from_proto(call(wire.request_to_proto(TensorRequest((tensor,), "42"), "affine")))
-
-    assert (answer.id, answer.outputs[0].data.tolist()) == ("42", [[3, 5, 7]])
-
-
-def test_it_says_what_it_takes(runtime: Runtime) -> None:
-    described = runtime.get("/v2/models/affine").document
-
-    assert (described["name"], described["versions"], [one["name"] for one in described["inputs"]]) == (
-        "affine", ["1"], ["rows"],
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("instances", "status"), [([["a", "b", "c"]], 422), ([[1, 2], [3]], 422), ([], 200), ([{"other": [1, 2, 3]}], 422)]
-)
-def test_instances_that_the_model_does_not_take_are_refused(
-    runtime: Runtime, instances: list[object], status: int
-) -> None:
-    assert runtime.predict("affine", {"instances": instances}).status == status
-
-
-def test_there_is_nothing_to_explain(runtime: Runtime) -> None:
-    answer = runtime.send(Request("POST", "/v1/models/affine:explain", b'{"instances": [[1, 2, 3]]}'))
-
-    assert (answer.status, "no handler that could explain" in answer.document["error"]) == (501, True)
 
 
 def test_nothing_is_written_into_the_model_directory(runtime: Runtime) -> None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
 import pytest
 
-from data_plane.protocol.v2 import open_inference_pb2 as pb
-from tests.integration.mar_runtime.serving import ACTING, Waiting, configure, do, metric, result, told, write_acting
+from tests.integration.mar_runtime.serving import ACTING, Waiting, configure, do, result, told, write_acting
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Answer, Request, Runtime
 from tests.support.wheels import make_wheel
@@ -99,15 +95,6 @@ def test_a_handler_has_its_settings_and_its_environment(runtime: Runtime) -> Non
     assert told(runtime, "pair", "tell_where") == [folder, folder]
 
 
-def test_browsers_are_told_which_origins_may_ask(runtime: Runtime) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", runtime.port)
-    with contextlib.closing(connection):
-        connection.request("OPTIONS", "/v1/models/pair:predict", headers={"Origin": "https://pages.example"})
-        allowed = connection.getresponse()
-
-        assert (allowed.status, allowed.headers["access-control-allow-origin"]) == (200, "https://pages.example")
-
-
 def test_two_workers_serve_two_requests_at_a_time(runtime: Runtime, tmp_path: Path) -> None:
     with Waiting(runtime, "pair", tmp_path) as waiting:
         other = told(runtime, "pair")
@@ -166,21 +153,6 @@ def test_a_model_is_loaded_and_unloaded_while_others_are_served(runtime: Runtime
     assert do(runtime, "later", "tell").status == 404
     assert {worker, replaced}.isdisjoint(child.pid for child in runtime.children())
     assert runtime.get("/v2/health/ready").document == {"ready": True}
-
-
-def test_a_model_can_be_loaded_over_grpc(runtime: Runtime, store: Path) -> None:
-    load_all_of(store, "later-1.0.mar")
-    with grpc.insecure_channel(f"127.0.0.1:{runtime.grpc_port}") as channel:
-        call = channel.unary_unary(
-            "/inference.GRPCInferenceService/RepositoryModelLoad",
-            request_serializer=pb.RepositoryModelLoadRequest.SerializeToString,
-            response_deserializer=pb.RepositoryModelLoadResponse.FromString,
-        )
-        answer = call(pb.RepositoryModelLoadRequest(model_name="later"))
-
-    assert answer == pb.RepositoryModelLoadResponse(model_name="later", isLoaded=True)
-    assert metric(runtime, 'grpc_requests_total{code="OK",method="RepositoryModelLoad"}') == 1
-    assert post(runtime, "/v2/repository/models/later/unload").status == 200
 
 
 def test_requests_under_way_are_answered_before_a_model_is_unloaded(
@@ -268,9 +240,3 @@ def test_an_archive_that_the_configuration_names_can_be_put_there_later(runtime:
     assert (missing.status, loaded.status) == (404, 200)
     assert isinstance(told(runtime, "absent"), int)
     assert post(runtime, "/v2/repository/models/absent/unload").status == 200
-
-
-def test_a_model_that_is_nowhere_cannot_be_loaded(runtime: Runtime, store: Path) -> None:
-    load_all_of(store)
-
-    assert [post(runtime, f"/v2/repository/models/{name}").status for name in ("x/load", "x/unload")] == [404, 404]

@@ -53,17 +53,6 @@ def test_a_setting_without_effect_is_named_at_the_start(runtime: Runtime) -> Non
     assert "process.mar: maxRetryTimeoutInSec 7 has no effect: the server exits when a worker dies five" in runtime.log
 
 
-def test_metrics_that_cannot_be_read_end_the_server(tmp_path: Path) -> None:
-    write_mar(tmp_path / "model-store/measuring.mar", manifest(modelName="measuring"), {"handler.py": MEASURING})
-    configure(tmp_path, "metrics_config=/nowhere/metrics.yaml")
-
-    with Runtime("mar", tmp_path) as runtime:
-        assert runtime.wait_exit() == 3
-        assert runtime.termination_message.startswith(
-            "metrics_config in config.properties is '/nowhere/metrics.yaml', which cannot be used: "
-        )
-
-
 def test_an_archive_that_asks_for_several_processes_ends_the_server(tmp_path: Path) -> None:
     files = {"handler.py": MEASURING, "c.yaml": b"parallelType: tp\ntorchrun: {nproc-per-node: 2}\n"}
     write_mar(tmp_path / "model-store/wide.mar", manifest(modelName="wide", configFile="c.yaml"), files)

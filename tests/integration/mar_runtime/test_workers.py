@@ -38,17 +38,6 @@ class Handler:
     def handle(self, instances, context):
         return instances
 """
-SAYS_ITS_GPU = b"""
-from pathlib import Path
-
-class Handler:
-    def initialize(self, context):
-        properties = context.system_properties
-        Path(properties["model_dir"], f"gpu {properties['gpu_id']}").touch(exist_ok=False)
-
-    def handle(self, instances, context):
-        return instances
-"""
 SAYS_WHAT_IS_COLLECTED = b"""
 import gc
 from pathlib import Path
@@ -213,13 +202,6 @@ async def test_the_end_of_one_is_noticed_of_which_the_dead_fork_server_cannot_te
     os.kill(worker.pid, signal.SIGKILL)
 
     assert await asyncio.wait_for(worker.gone, PATIENT_S)
-
-
-async def test_workers_take_the_models_gpus_in_turn(tmp_path: Path) -> None:
-    archive = write_mar(tmp_path / "gpus.mar", manifest(modelName="m"), {"handler.py": SAYS_ITS_GPU})
-
-    async with pool(archive, PoolPolicy(workers=2), (3, 1)):
-        assert sorted(file.name for file in (tmp_path / "unpacked").glob("gpu *")) == ["gpu 1", "gpu 3"]
 
 
 async def test_collections_leave_alone_what_was_imported_before_the_fork(tmp_path: Path) -> None:

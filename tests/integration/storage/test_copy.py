@@ -41,13 +41,6 @@ def test_the_storys_claim_arrives_whole(initialize: Initialize, claims: Path, tm
     assert read_tree(tmp_path / "models") == read_tree(claims / "leeway")
 
 
-def test_a_path_in_a_claim_is_the_models_folder(initialize: Initialize, claims: Path, tmp_path: Path) -> None:
-    write_volume(claims / "shared/bert/v1")
-
-    assert initialize("pvc://shared/bert/v1/", tmp_path / "models", "--pvc-root", claims).exit_code == 0
-    assert read_tree(tmp_path / "models") == read_tree(claims / "shared/bert/v1")
-
-
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}"])
 def test_a_local_folder_is_copied(initialize: Initialize, claims: Path, tmp_path: Path, form: str) -> None:
     assert initialize(form.format(claims / "leeway"), tmp_path / "models").exit_code == 0
@@ -61,19 +54,6 @@ def test_a_source_may_be_one_file(initialize: Initialize, claims: Path, tmp_path
 
     assert outcome.exit_code == 0
     assert read_tree(tmp_path / "models") == {"bert-model.mar": (claims / archive).read_bytes()}
-
-
-def test_pairs_go_one_after_the_other(initialize: Initialize, claims: Path, tmp_path: Path) -> None:
-    (claims / "extra").mkdir()
-    (claims / "extra/vocabulary.txt").write_text("hello world")
-
-    outcome = initialize(
-        "pvc://leeway", tmp_path / "models", "pvc://extra", tmp_path / "extra", STORAGE_PVC_ROOT=str(claims)
-    )
-
-    assert outcome.exit_code == 0
-    assert read_tree(tmp_path / "models") == read_tree(claims / "leeway")
-    assert read_tree(tmp_path / "extra") == read_tree(claims / "extra")
 
 
 def test_a_second_run_replaces_the_first(initialize: Initialize, claims: Path, tmp_path: Path) -> None:
@@ -133,14 +113,6 @@ def test_links_of_a_folder_in_a_claim_may_lead_through_the_claim(
 
     assert initialize("pvc://hub/snapshots/main", tmp_path / "models", "--pvc-root", claims).exit_code == 0
     assert read_tree(tmp_path / "models") == {"model.pt": b"weights"}
-
-
-def test_lost_and_found_is_no_part_of_a_volume(initialize: Initialize, claims: Path, tmp_path: Path) -> None:
-    (claims / "leeway/lost+found").mkdir()
-    (claims / "leeway/lost+found/#12").write_bytes(b"debris")
-
-    assert initialize(claims / "leeway", tmp_path / "models").exit_code == 0
-    assert sorted(path.name for path in (tmp_path / "models").iterdir()) == ["config", "model-store"]
 
 
 def test_every_user_can_read_the_copy(initialize: Initialize, claims: Path, tmp_path: Path) -> None:

@@ -29,63 +29,34 @@ def models(tmp_path: Path) -> Path:
     return tmp_path / "models"
 
 
-def test_a_claim_that_is_not_mounted(initialize: Initialize, leeway: Path, models: Path) -> None:
-    outcome = initialize("pvc://leewey", models, "--pvc-root", leeway.parent)
+NO_CLAIM = "it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH"
+LEADING_NOWHERE = {
+    "pvc://leewey": (
+        4, "claim leewey is not mounted at {root}/leewey; mount it there, or set --pvc-root to where it is",
+    ),
+    **dict.fromkeys(("pvc://", "pvc:///path", "pvc://.", "pvc://../etc"), (2, NO_CLAIM)),
+    "pvc://leeway/../other": (2, 'a path in a claim may not contain ".."; name the folder itself'),
+    "file://server/models": (2, "a file URI names no host, but this one names server; write file:///PATH"),
+    "hdfs://owner/model": (3, "hdfs:// is not supported; copy the model to a bucket or a claim and name that"),
+    "pvc://leeway/modl-store": (5, "there is no modl-store in {root}/leeway; did you mean model-store?"),
+    "pvc://leeway/zzz/deeper": (5, "there is no zzz in {root}/leeway; there is config, model-store"),
+    "pvc://leeway/model-store/bert.mar": (
+        5, "there is no bert.mar in {root}/leeway/model-store; did you mean bert-model.mar?",
+    ),
+    "pvc://leeway/config/config.properties/x": (
+        5, "{root}/leeway/config/config.properties is a file, so nothing can be below it; end the path there",
+    ),
+}  # fmt: skip
 
-    assert (outcome.exit_code, outcome.reason) == (
-        4,
-        f"pvc://leewey: claim leewey is not mounted at {leeway.parent}/leewey; "
-        "mount it there, or set --pvc-root to where it is",
-    )
-    assert not models.exists()
 
-
-@pytest.mark.parametrize("uri", ["pvc://", "pvc:///path", "pvc://.", "pvc://../etc"])
-def test_a_uri_without_a_claim(initialize: Initialize, models: Path, uri: str) -> None:
-    outcome = initialize(uri, models)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        2,
-        f"{uri}: it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH",
-    )
-
-
-@pytest.mark.parametrize(
-    ("path", "complaint"),
-    [
-        ("modl-store", "there is no modl-store in {}; did you mean model-store?"),
-        ("zzz/deeper", "there is no zzz in {}; there is config, model-store"),
-        ("model-store/bert.mar", "there is no bert.mar in {}/model-store; did you mean bert-model.mar?"),
-        (
-            "config/config.properties/x",
-            "{}/config/config.properties is a file, so nothing can be below it; end the path there",
-        ),
-    ],
-)
-def test_a_path_that_is_not_there(
-    initialize: Initialize, leeway: Path, models: Path, path: str, complaint: str
+@pytest.mark.parametrize(("uri", "code", "complaint"), [(uri, *told) for uri, told in LEADING_NOWHERE.items()])
+def test_a_uri_that_leads_nowhere(
+    initialize: Initialize, leeway: Path, models: Path, uri: str, code: int, complaint: str
 ) -> None:
-    outcome = initialize(f"pvc://leeway/{path}", models, "--pvc-root", leeway.parent)
+    outcome = initialize(uri, models, "--pvc-root", leeway.parent)
 
-    assert (outcome.exit_code, outcome.reason) == (5, f"pvc://leeway/{path}: {complaint.format(leeway)}")
-
-
-def test_a_path_out_of_the_claim(initialize: Initialize, leeway: Path, models: Path) -> None:
-    outcome = initialize("pvc://leeway/../other", models, "--pvc-root", leeway.parent)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        2,
-        'pvc://leeway/../other: a path in a claim may not contain ".."; name the folder itself',
-    )
-
-
-def test_a_file_uri_with_a_host(initialize: Initialize, models: Path) -> None:
-    outcome = initialize("file://server/models", models)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        2,
-        "file://server/models: a file URI names no host, but this one names server; write file:///PATH",
-    )
+    assert (outcome.exit_code, outcome.reason) == (code, f"{uri}: {complaint.format(root=leeway.parent)}")
+    assert not models.exists()
 
 
 def test_wrong_usage_reaches_the_termination_log(initialize: Initialize) -> None:
@@ -94,15 +65,6 @@ def test_wrong_usage_reaches_the_termination_log(initialize: Initialize) -> None
     assert (outcome.exit_code, outcome.reason) == (
         2,
         "sources and destinations come in pairs, but 1 arguments were given; write SRC DEST [SRC DEST ...]",
-    )
-
-
-def test_a_scheme_that_is_not_supported(initialize: Initialize, models: Path) -> None:
-    outcome = initialize("hdfs://owner/model", models)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        3,
-        "hdfs://owner/model: hdfs:// is not supported; copy the model to a bucket or a claim and name that",
     )
 
 
@@ -118,51 +80,59 @@ def test_an_empty_source(initialize: Initialize, tmp_path: Path, models: Path, c
     assert (outcome.exit_code, outcome.reason) == (6, f"{source}: there is no file in it; put the model there first")
 
 
-def test_a_file_that_may_not_be_read_is_found_before_anything_is_copied(
-    initialize: Initialize, open_path: Path
+@pytest.mark.parametrize("path", ["model-store/bert-model.mar", "model-store"])
+def test_what_may_not_be_read_is_found_before_anything_is_copied(
+    initialize: Initialize, open_path: Path, path: str
 ) -> None:
     source = write_volume(open_path / "source")
-    archive = source / "model-store/bert-model.mar"
-    archive.chmod(0)
-    owner = archive.stat()
+    closed = source / path
+    closed.chmod(0)
+    owner = closed.stat()
 
     with ordinary_user() as user:
         outcome = initialize(source, open_path / "models")
 
+    closed.chmod(0o755)
     assert (outcome.exit_code, outcome.reason) == (
         7,
-        f"{source}: {archive} (mode 0000, owner {owner.st_uid}:{owner.st_gid}) may not be read by user {user}; "
+        f"{source}: {closed} (mode 0000, owner {owner.st_uid}:{owner.st_gid}) may not be read by user {user}; "
         "run chmod -R a+rX on the source",
     )
     assert outcome.log == [f"{source} → {open_path}/models"]
 
 
-def test_a_folder_that_may_not_be_read(initialize: Initialize, open_path: Path) -> None:
-    source = write_volume(open_path / "source")
-    store = source / "model-store"
-    store.chmod(0)
-    owner = store.stat()
-
-    with ordinary_user() as user:
-        outcome = initialize(source, open_path / "models")
-
-    store.chmod(0o755)
-    assert (outcome.exit_code, outcome.reason) == (
-        7,
-        f"{source}: {store} (mode 0000, owner {owner.st_uid}:{owner.st_gid}) may not be read by user {user}; "
-        "run chmod -R a+rX on the source",
-    )
+def _link(path: str, target: str) -> Callable[[Path], None]:
+    return lambda source: (source / path).symlink_to(target)
 
 
-def test_a_link_out_of_the_source(initialize: Initialize, leeway: Path, models: Path) -> None:
-    (leeway / "model-store/secret").symlink_to("/etc/hostname")
+def _pipe(name: bytes) -> Callable[[Path], None]:
+    return lambda source: os.mkfifo(os.fsencode(source) + b"/" + name)
+
+
+NOT_COPIED = {
+    "a link out of it": (
+        _link("model-store/secret", "/etc/hostname"), 8,
+        "model-store/secret links to /etc/hostname, outside of the source; put a copy in the link's place",
+    ),
+    "a link to nothing": (_link("latest", "v7"), 5, "latest links to v7, which is not there; repair or remove it"),
+    "a link to itself": (_link("loop", "loop"), 8, "loop is a link to itself; remove it"),
+    "a link back to its own folder": (
+        _link("config/up", ".."), 8, "config/up links back to a folder it is in; remove the link",
+    ),
+    "a pipe": (_pipe(b"pipe"), 8, "pipe is neither a file nor a folder; remove it"),
+    "a name that is not UTF-8": (_pipe(b"pipe-\xff"), 8, "pipe-\\udcff is neither a file nor a folder; remove it"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "code", "complaint"), NOT_COPIED.values(), ids=NOT_COPIED)
+def test_what_is_no_file_in_the_source(
+    initialize: Initialize, leeway: Path, models: Path, make: Callable[[Path], None], code: int, complaint: str
+) -> None:
+    make(leeway)
 
     outcome = initialize(leeway, models)
 
-    assert (outcome.exit_code, outcome.reason) == (
-        8,
-        f"{leeway}: model-store/secret links to /etc/hostname, outside of the source; put a copy in the link's place",
-    )
+    assert (outcome.exit_code, outcome.reason) == (code, f"{leeway}: {complaint}")
 
 
 def test_a_link_from_one_claim_to_another(initialize: Initialize, leeway: Path, models: Path) -> None:
@@ -175,44 +145,6 @@ def test_a_link_from_one_claim_to_another(initialize: Initialize, leeway: Path, 
         8,
         f"pvc://leeway: other links to {leeway.parent}/other, outside of the source; put a copy in the link's place",
     )
-
-
-def test_a_link_to_nothing(initialize: Initialize, leeway: Path, models: Path) -> None:
-    (leeway / "latest").symlink_to("v7")
-
-    outcome = initialize(leeway, models)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        5,
-        f"{leeway}: latest links to v7, which is not there; repair or remove it",
-    )
-
-
-def test_a_link_to_itself(initialize: Initialize, leeway: Path, models: Path) -> None:
-    (leeway / "loop").symlink_to("loop")
-
-    outcome = initialize(leeway, models)
-
-    assert (outcome.exit_code, outcome.reason) == (8, f"{leeway}: loop is a link to itself; remove it")
-
-
-def test_a_link_back_to_its_own_folder(initialize: Initialize, leeway: Path, models: Path) -> None:
-    (leeway / "config/up").symlink_to("..")
-
-    outcome = initialize(leeway, models)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        8,
-        f"{leeway}: config/up links back to a folder it is in; remove the link",
-    )
-
-
-def test_a_pipe_in_the_source(initialize: Initialize, leeway: Path, models: Path) -> None:
-    os.mkfifo(leeway / "pipe")
-
-    outcome = initialize(leeway, models)
-
-    assert (outcome.exit_code, outcome.reason) == (8, f"{leeway}: pipe is neither a file nor a folder; remove it")
 
 
 @pytest.mark.parametrize(("source", "destination"), [("a", "a"), ("a/b", "a"), ("a", "a/b"), ("link", "a")])
@@ -410,14 +342,3 @@ def test_a_termination_log_that_cannot_be_written_is_ignored(
 
     assert code == 3
     assert capsys.readouterr().err.startswith("hdfs://a/b: hdfs:// is not supported")
-
-
-def test_names_that_are_not_utf_8_are_shown_escaped(initialize: Initialize, leeway: Path, models: Path) -> None:
-    os.mkfifo(os.fsencode(leeway) + b"/pipe-\xff")
-
-    outcome = initialize(leeway, models)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        8,
-        f"{leeway}: pipe-\\udcff is neither a file nor a folder; remove it",
-    )

@@ -94,14 +94,6 @@ def test_a_store_alone_gets_a_configuration(
     assert f"model_store={store}\n" in (models / CONFIG).read_text()
 
 
-def test_archives_beside_a_store_are_moved_into_it(initialize: Initialize, source: Path, models: Path) -> None:
-    write_echo(source / "mar-store/a.mar")
-    write_echo(source / "b.mar", "other")
-
-    assert initialize(source, models).exit_code == 0
-    assert sorted(read_tree(models)) == [CONFIG, "mar-store/a.mar", "mar-store/b.mar"]
-
-
 def test_an_archive_that_is_unpacked_is_one(initialize: Initialize, source: Path, models: Path) -> None:
     content = json.dumps(manifest(modelName="echo"))
     (source / "echo/MAR-INF").mkdir(parents=True)
@@ -145,15 +137,6 @@ def test_two_archives_of_one_model_are_told(initialize: Initialize, source: Path
         13,
         f"{source}: a.mar and b.mar in model-store both hold model echo, version 1.0; remove one of them",
     )
-
-
-def test_a_damaged_archive_is_refused(initialize: Initialize, source: Path, models: Path) -> None:
-    (source / "a.mar").write_bytes(b"PK\x03\x04")
-
-    outcome = initialize(source, models)
-
-    assert (outcome.exit_code, list(models.iterdir())) == (14, [])
-    assert "model-store/a.mar is truncated" in outcome.reason
 
 
 def test_a_misplaced_configuration_is_told_and_nothing_is_written(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.integration.storage.conftest import Initialize
-from tests.support.model_folder import STORY_CONFIG, read_tree, write_mar, write_tar, write_volume
+from tests.support.model_folder import STORY_CONFIG, read_tree, write_mar, write_volume
 
 
 @pytest.fixture
@@ -59,27 +60,6 @@ def test_several_archives_named_over_several_lines_pass(initialize: Initialize, 
     ]
 
 
-def test_parameters_need_no_archive_and_other_folders_are_no_models(
-    initialize: Initialize, tmp_path: Path, models: Path
-) -> None:
-    source = write_volume(tmp_path / "source", 'load_models=all\nmodels={"bert": {"1.0": {"minWorkers": 2}}}\n')
-    (source / "model-store/samples").mkdir()
-    (source / "model-store/samples/digit.json").write_text("{}")
-
-    outcome = initialize(source, models, STORAGE_LAYOUT="torchserve")
-
-    assert (outcome.exit_code, outcome.reason) == (0, "")
-    assert read_tree(models) == read_tree(source)
-
-
-def test_another_store_than_the_configured_one_is_said(initialize: Initialize, tmp_path: Path, models: Path) -> None:
-    source = write_volume(tmp_path / "source", store="mar-store")
-
-    outcome = initialize(source, models)
-
-    assert "model_store=model-store is not there; taking mar-store" in outcome.log
-
-
 @pytest.mark.parametrize(
     ("layout", "code"),
     [("auto", 0), ("none", 0), ("torchserve", 13)],
@@ -93,34 +73,41 @@ def test_only_what_looks_like_torchserve_must_be_laid_out_so(
     assert initialize(tmp_path / "source", models, "--layout", layout).exit_code == code
 
 
-@pytest.mark.parametrize(
-    ("moved", "complaint"),
-    [
-        ("config.properties", "there is no config/config.properties; did you mean config.properties?"),
-        ("conf/config.properties", "there is no config/config.properties; did you mean conf/config.properties?"),
-    ],
-)
-def test_a_missing_configuration(
-    initialize: Initialize, tmp_path: Path, models: Path, moved: str, complaint: str
+def _store_without_archives(source: Path) -> None:
+    (source / "config/config.properties").write_text("load_models=all")
+    (source / "model-store/bert-model.mar").rename(source / "model-store/README.md")
+
+
+MISLAID = {
+    "the configuration at the top": (
+        lambda source: (source / "config/config.properties").rename(source / "config.properties"),
+        "there is no config/config.properties; did you mean config.properties?",
+    ),
+    "the configuration in another folder": (
+        lambda source: (source / "config").rename(source / "conf"),
+        "there is no config/config.properties; did you mean conf/config.properties?",
+    ),
+    "a store of another name": (
+        lambda source: (source / "model-store").rename(source / "modelstore"),
+        "there is no model store model-store; did you mean modelstore?",
+    ),
+    "a store without archives": (
+        _store_without_archives, "model-store holds no archive; put the .mar files there",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("mislay", "complaint"), MISLAID.values(), ids=MISLAID)
+def test_what_is_mislaid_is_named_and_nothing_is_copied(
+    initialize: Initialize, tmp_path: Path, models: Path, mislay: Callable[[Path], object], complaint: str
 ) -> None:
     source = write_volume(tmp_path / "source")
-    (source / moved).parent.mkdir(exist_ok=True)
-    (source / "config/config.properties").rename(source / moved)
+    mislay(source)
 
     outcome = initialize(source, models, "--layout", "torchserve")
 
     assert (outcome.exit_code, outcome.reason) == (13, f"{source}: {complaint}")
     assert list(models.iterdir()) == []
-
-
-@pytest.mark.parametrize("layout", ["auto", "torchserve"])
-def test_a_store_beside_a_misplaced_configuration_is_not_served_without_it(
-    initialize: Initialize, tmp_path: Path, models: Path, layout: str
-) -> None:
-    source = write_volume(tmp_path / "source")
-    (source / "config").rename(source / "conf")
-
-    assert initialize(source, models, "--layout", layout).exit_code == 13
 
 
 def test_without_models_and_configuration_it_is_said_what_is_there(
@@ -186,67 +173,3 @@ def test_a_wrong_configuration(
 
     assert (outcome.exit_code, outcome.reason) == (13, f"{source}: {complaint}")
     assert list(models.iterdir()) == []
-
-
-def test_a_missing_store(initialize: Initialize, tmp_path: Path, models: Path) -> None:
-    source = write_volume(tmp_path / "source", store="modelstore")
-
-    outcome = initialize(source, models)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        13,
-        f"{source}: there is no model store model-store; did you mean modelstore?",
-    )
-
-
-def test_a_store_without_archives(initialize: Initialize, tmp_path: Path, models: Path) -> None:
-    source = write_volume(tmp_path / "source", "load_models=all")
-    store = source / "model-store"
-    (store / "bert-model.mar").rename(store / "README.md")
-
-    outcome = initialize(source, models)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        13,
-        f"{source}: model-store holds no archive; put the .mar files there",
-    )
-
-
-def test_a_store_of_tar_gz_archives(initialize: Initialize, tmp_path: Path, models: Path) -> None:
-    source = write_volume(tmp_path / "source", "load_models=all")
-    (source / "model-store/bert-model.mar").unlink()
-    write_tar(source / "model-store/bert.tar.gz")
-
-    outcome = initialize(source, models)
-
-    assert (outcome.exit_code, outcome.reason) == (0, "")
-    assert "checked model-store/bert.tar.gz" in "\n".join(outcome.log)
-
-
-def test_where_all_are_loaded_all_are_checked(initialize: Initialize, tmp_path: Path, models: Path) -> None:
-    source = write_volume(tmp_path / "source", "load_models=all")
-    (source / "model-store/broken/MAR-INF").mkdir(parents=True)
-    (source / "model-store/broken/MAR-INF/notes.txt").write_text("")
-
-    outcome = initialize(source, models)
-
-    assert outcome.log[-1] == "checked model-store/bert-model.mar (all are loaded; model bert-model, version 1.0)"
-    assert (outcome.exit_code, outcome.reason) == (
-        14,
-        f"{source}: model-store/broken has no MAR-INF/MANIFEST.json; make it again with isvc pack",
-    )
-
-
-def test_a_truncated_archive_is_refused_with_its_name_and_size(initialize: Initialize, tmp_path: Path) -> None:
-    source = write_volume(tmp_path / "source")
-    archive = source / "model-store/bert-model.mar"
-    archive.write_bytes(archive.read_bytes()[:200])
-
-    outcome = initialize(source, tmp_path / "models")
-
-    assert (outcome.exit_code, outcome.reason) == (
-        14,
-        f"{source}: model-store/bert-model.mar is truncated: after 200 bytes the zip directory is missing; "
-        "copy it to the source again",
-    )
-    assert list((tmp_path / "models").iterdir()) == []

@@ -256,14 +256,6 @@ def test_links_that_lead_to_links_end(tmp_path: Path) -> None:
         unpack(chain(MAX_LINKS + 1), tmp_path / "refused")
 
 
-def test_an_archive_in_the_archive_stays_packed(tmp_path: Path) -> None:
-    zip_of(("inner.zip", b"PK"), ("bert.mar", b"PK"))(tmp_path / "m.zip")
-
-    unpack(tmp_path / "m.zip", tmp_path / "out")
-
-    assert read_tree(tmp_path / "out") == {"inner.zip": b"PK", "bert.mar": b"PK"}
-
-
 @pytest.mark.parametrize("name", ["m.zip", "m.tar.gz"])
 def test_an_archive_without_files_is_an_empty_source(tmp_path: Path, name: str) -> None:
     (zip_of(("folder/", b"")) if name == "m.zip" else tar_of(member("folder", tarfile.DIRTYPE)))(tmp_path / name)

@@ -15,8 +15,6 @@ class Handler:
         texts = [instance["data"] for instance in instances]
         if "raise" in texts:
             raise ValueError("cannot read this text")
-        if "forget one" in texts:
-            return [0]
         for text in texts:
             if text.startswith("wait for "):
                 self.wait_for(Path(text.removeprefix("wait for ")))
@@ -32,28 +30,6 @@ FAILING = """
 class Handler:
     def initialize(self, context):
         raise RuntimeError("the weights are not there")
-
-    def handle(self, instances, context):
-        return instances
-"""
-
-IMPORTING = """
-import a_module_that_nobody_has
-
-class Handler:
-    def initialize(self, context):
-        pass
-
-    def handle(self, instances, context):
-        return instances
-"""
-
-DYING = """
-import os, signal
-
-class Handler:
-    def initialize(self, context):
-        os.kill(os.getpid(), signal.SIGKILL)
 
     def handle(self, instances, context):
         return instances

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -120,10 +119,6 @@ def test_requests_wait_for_a_worker_whatever_an_archive_says_of_job_tickets(seve
     assert {answer.status for answer in answers} == {200}
 
 
-def test_a_batch_size_of_one_is_kept_and_said(several: Several) -> None:
-    assert "model alone, version 1.0: requests are not merged, as batchSize is 1" in several.adapter.log
-
-
 def test_nothing_can_be_registered_unless_it_is_turned_on(several: Several) -> None:
     adapter = several.adapter
     by_management = [
@@ -151,25 +146,6 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
 
 def test_a_snapshot_that_only_names_an_archive_which_has_requirements_is_served(bare: Adapter) -> None:
     assert bare.predict("named", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
-
-
-def test_browsers_are_told_which_origins_may_ask(bare: Adapter) -> None:
-    allowed = bare.request("OPTIONS", "/v1/models/named:predict", origin="https://pages.example")
-
-    assert (allowed.status, allowed.headers["access-control-allow-origin"]) == (200, "https://pages.example")
-    assert bare.get("/ping").headers["access-control-allow-origin"] == "https://pages.example"
-
-
-def test_a_request_that_takes_longer_than_the_batchers_timeout_is_given_up(bare: Adapter, tmp_path: Path) -> None:
-    release = tmp_path / "release"
-
-    given_up = bare.predict("named", {"instances": [{"data": f"wait for {release}"}]})
-    behind = bare.predict("named", {"instances": [{"data": "one"}]})
-    release.touch()
-    bare.wait_until(lambda: bare.predict("named", {"instances": [{"data": "one"}]}).status == 200)
-
-    assert [(one.status, one.document["component"]) for one in (given_up, behind)] == [(504, "queue")] * 2
-    assert given_up.document["error"] == "Model named did not answer within 1 s."
 
 
 def test_a_variable_sets_a_setting_but_opens_no_door(bare: Adapter) -> None:

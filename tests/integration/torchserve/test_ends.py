@@ -23,24 +23,6 @@ def models(folder: Path, handler: str, config: str = EVERYTHING) -> Path:
     return made
 
 
-@pytest.mark.parametrize(
-    ("handler", "message"),
-    [
-        (handlers.IMPORTING, "No module named 'a_module_that_nobody_has' (at handler.py:2 in <module>). Add a_module"),
-        (handlers.DYING, "lengths.mar) died without a Python exception; if it was killed for memory"),
-    ],
-    ids=["lacks a dependency", "is killed"],
-)  # fmt: skip
-def test_a_model_that_cannot_be_loaded_ends_the_pod_with_its_exception(
-    tmp_path: Path, handler: str, message: str
-) -> None:
-    with Adapter(models(tmp_path, handler)) as adapter:
-        assert adapter.wait_exit() == 4
-        assert message in adapter.termination_message
-        assert adapter.termination_message in adapter.log
-        assert len(adapter.termination_message.splitlines()) == 1
-
-
 def test_a_loop_of_crashes_ends_the_pod_with_the_last_of_them(tmp_path: Path) -> None:
     with Adapter(models(tmp_path, handlers.EXITING)) as adapter:
         adapter.wait_ready()

@@ -13,7 +13,6 @@ from tests.integration.torchserve.handlers import LENGTHS
 from tests.integration.torchserve.running import ROOT, Adapter, model_dir, wait_ended
 from tests.support.archives import build_archive
 
-MAX_REQUEST_SIZE = 6553500  # TorchServe's, which the story's configuration leaves alone
 HELLO = b'{"instances": [{"data": "Hello World!"}]}'
 
 
@@ -33,64 +32,9 @@ def test_a_request_without_content_type_is_answered(adapter: Adapter) -> None:
     assert answer.headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "text/plain", "application/x-www-form-urlencoded"])
-def test_any_content_type_is_answered(adapter: Adapter, content_type: str) -> None:
-    answer = adapter.request("POST", "/v1/models/bert:predict", HELLO, Content_Type=content_type)
-
-    assert (answer.status, answer.document) == (200, {"predictions": [12]})
-
-
-def test_two_instances_give_two_predictions_in_order(adapter: Adapter) -> None:
-    answer = adapter.predict("bert", {"instances": [{"data": "one"}, {"data": "three"}]})
-
-    assert (answer.status, answer.document) == (200, {"predictions": [3, 5]})
-
-
 def test_the_services_own_name_reaches_its_one_model(adapter: Adapter) -> None:
     assert adapter.predict("torchserve", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
     assert adapter.get("/v1/models/torchserve").document == {"name": "bert", "ready": True}
-
-
-@pytest.mark.parametrize(
-    ("path", "document"),
-    [
-        ("/", {"status": "alive"}),
-        ("/v1/models", {"models": ["bert"]}),
-        ("/v1/models/bert", {"name": "bert", "ready": True}),
-        ("/v2/health/live", {"live": True}),
-        ("/v2/health/ready", {"ready": True}),
-    ],
-)
-def test_what_is_served_can_be_asked(adapter: Adapter, path: str, document: object) -> None:
-    answer = adapter.get(path)
-
-    assert (answer.status, answer.document) == (200, document)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "message"),
-    [
-        ("POST", "/v1/models/bert:predict", b'{"instances": [', 400, "not valid JSON"),
-        ("POST", "/v1/models/bert:predict", b"{}", 400, 'no "instances"'),
-        ("POST", "/v1/models/bert:predict", b'{"instances": "text"}', 400, '"instances" is a JSON string, not a list'),
-        ("POST", "/v1/models/bert:predict", b"", 400, "body is empty"),
-        ("POST", "/v1/models/gpt:predict", HELLO, 404, "Model with name gpt does not exist. Models served here: bert."),
-        ("GET", "/v1/models/gpt", None, 404, "Model with name gpt does not exist."),
-        ("GET", "/v3/models", None, 404, "There is nothing at /v3/models."),
-        ("GET", "/v1/models/bert:predict", None, 405, "use OPTIONS, POST"),
-        ("POST", "/v1/models/bert:predict", b" " * (MAX_REQUEST_SIZE + 1), 413, f"limit of {MAX_REQUEST_SIZE} bytes"),
-    ],
-)
-def test_a_bad_request_is_told_what_is_wrong_with_it(
-    adapter: Adapter, method: str, path: str, body: bytes | None, status: int, message: str
-) -> None:
-    answer = adapter.request(method, path, body)
-
-    assert answer.status == status
-    assert message in answer.document["error"]
-    assert answer.document == {
-        "error": answer.document["error"], "component": "server", "request_id": answer.headers["x-request-id"]
-    }  # fmt: skip
 
 
 def test_a_handler_that_raises_is_quoted_and_the_next_request_works(adapter: Adapter) -> None:
@@ -103,20 +47,6 @@ def test_a_handler_that_raises_is_quoted_and_the_next_request_works(adapter: Ada
         {"error": "ValueError : cannot read this text", "component": "model", "request_id": "mine"},
     )
     assert adapter.predict("bert", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
-
-
-def test_a_handler_that_forgets_an_instance_is_an_error(adapter: Adapter) -> None:
-    answer = adapter.predict("bert", {"instances": [{"data": "forget one"}, {"data": "two"}]})
-
-    assert answer.status == 500
-    assert "one prediction per instance in a list: 2 expected, got 1" in answer.document["error"]
-
-
-def test_a_request_id_comes_back(adapter: Adapter) -> None:
-    answer = adapter.request("POST", "/v1/models/bert:predict", HELLO, X_Request_Id="mine")
-
-    assert answer.headers["x-request-id"] == "mine"
-    assert adapter.get("/").headers["x-request-id"]
 
 
 def test_metrics_are_the_adapters_and_torchserves(adapter: Adapter) -> None:

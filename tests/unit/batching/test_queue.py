@@ -12,15 +12,6 @@ from data_plane.batching.limits import BatchLimits
 from tests.support.batching import ControlledModel, call, queue_for, sample, submitted, turns_of_the_loop
 
 
-async def test_a_request_goes_at_once_when_the_model_is_free() -> None:
-    model = ControlledModel()
-    (request,) = await submitted(queue_for(model), "a")
-
-    assert model.batches == [["a"]]
-    model.finish()
-    assert await request == "A"
-
-
 async def test_what_queues_up_while_the_model_is_busy_goes_together() -> None:
     model = ControlledModel()
     queue = queue_for(model)
@@ -111,15 +102,6 @@ async def test_as_many_batches_run_at_a_time_as_there_are_workers() -> None:
     assert await asyncio.gather(*tasks) == ["A", "B", "C"]
 
 
-async def test_without_merging_every_request_is_a_batch() -> None:
-    model = ControlledModel(free=True)
-    queue = queue_for(model, merging=False)
-
-    await asyncio.gather(*await submitted(queue, "a", "b", "c"))
-
-    assert model.batches == [["a"], ["b"], ["c"]]
-
-
 async def test_a_queue_may_stop_merging_while_it_is_in_use() -> None:
     model = ControlledModel(free=True)
     queue = queue_for(model)
@@ -140,19 +122,6 @@ async def test_requests_of_some_keys_are_never_merged() -> None:
     await asyncio.gather(*asked)
 
     assert model.batches == [["a"], ["b", "d"], ["c"]]
-
-
-async def test_nobody_is_waited_for_after_a_request_that_is_never_merged() -> None:
-    model = ControlledModel(model_s=0.5)
-    queue = queue_for(model, clock=lambda: 100.0, alone={"key"})
-    requests = await submitted(queue, "a", "b")
-
-    model.finish()
-    await turns_of_the_loop()
-
-    assert model.batches == [["a"], ["b"]]
-    model.finish()
-    assert await asyncio.gather(*requests) == ["A", "B"]
 
 
 async def test_a_call_carries_the_times_of_its_stages() -> None:
@@ -247,20 +216,6 @@ async def test_those_who_were_answered_may_ask_again_and_join_those_who_wait(
     await turns_of_the_loop()
     now += 1  # nobody else asks
     assert await asyncio.gather(*answered) == ["A", "B", "C", "D", "E"]
-
-
-async def test_nobody_is_waited_for_where_every_request_is_a_batch() -> None:
-    model = ControlledModel(model_s=0.5)
-    queue = queue_for(model, merging=False, clock=lambda: 100.0)
-    requests = await submitted(queue, "a", "b")
-    assert model.batches == [["a"]]
-
-    model.finish()
-    await turns_of_the_loop()
-
-    assert model.batches == [["a"], ["b"]]
-    model.finish()
-    assert await asyncio.gather(*requests) == ["A", "B"]
 
 
 async def test_nobody_is_waited_for_while_another_worker_runs_a_batch() -> None:

@@ -44,23 +44,6 @@ async def test_requests_past_their_deadlines_make_room_for_others() -> None:
     assert model.batches == [["running"], ["taken"]]
 
 
-async def test_requests_whose_tasks_are_cancelled_make_room_for_others() -> None:
-    model = ControlledModel()
-    queue = queue_for(model, BatchLimits(queue_size=2))
-    running = await submitted(queue, "running")
-    for task in await submitted(queue, "b", "c"):
-        task.cancel()
-    await turns_of_the_loop()
-
-    taken = await submitted(queue, "taken")
-
-    assert queue.waiting == 1
-    model.free = True
-    model.finish()
-    assert await asyncio.gather(*running, *taken) == ["RUNNING", "TAKEN"]
-    assert sample(model, "requests_abandoned_total", model_name="m") == 2
-
-
 async def test_in_a_full_queue_those_who_hung_up_make_room_for_others() -> None:
     model = ControlledModel()
     now = 100.0
@@ -100,22 +83,6 @@ async def test_a_request_past_its_deadline_is_answered_and_never_run() -> None:
     model.finish()
     await queue.drained()
     assert model.batches == [["a"]]
-
-
-async def test_a_request_whose_client_hung_up_is_never_run() -> None:
-    model = ControlledModel()
-    queue = queue_for(model)
-    (running,) = await submitted(queue, "a")
-    gone = asyncio.ensure_future(queue.submit("b", 1, "key", call(is_gone=True)))
-    (waiting,) = await submitted(queue, "c")
-    model.free = True
-    model.finish()
-
-    assert [await running, await waiting] == ["A", "C"]
-    with pytest.raises(ClientGone):
-        await gone
-    assert model.batches == [["a"], ["c"]]
-    assert sample(model, "requests_abandoned_total", model_name="m") == 1
 
 
 async def test_a_batch_is_wanted_until_the_last_of_its_callers_is_gone() -> None:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
 
 from data_plane.batching.limits import BatchLimits
-from data_plane.batching.metrics import BatchMetricsRegistry
-from data_plane.batching.queue import Batch, BatchQueue
-from data_plane.errors import ClientGone, InferenceFailed, NotReady, ServingError, UpstreamBroken, UpstreamTimeout
+from data_plane.errors import ClientGone, InferenceFailed, NotReady, UpstreamTimeout
 from data_plane.model import Call
-from tests.support.batching import ControlledModel, call, queue_for, sample, submitted
+from tests.support.batching import ControlledModel, call, queue_for, submitted
 
 
 async def test_a_batch_is_answered_whose_worker_was_lost_behind_it() -> None:
@@ -56,28 +52,6 @@ async def test_a_queue_that_refuses_still_runs_what_the_remaining_workers_can_ta
     assert await running[0] == "A"
 
 
-async def test_of_a_batch_that_fails_only_the_bad_request_fails() -> None:
-    model = ControlledModel(free=True, bad={"b"})
-    queue = queue_for(model)
-
-    answers = await asyncio.gather(*await submitted(queue, "a", "b", "c"), return_exceptions=True)
-
-    assert answers[0::2] == ["A", "C"]
-    assert isinstance(answers[1], InferenceFailed)
-    assert model.batches == [["a", "b", "c"], ["a"], ["b"], ["c"]]
-    assert sample(model, "batches_retried_total", model_name="m") == 1
-
-
-async def test_of_a_batch_whose_worker_died_only_the_fatal_request_fails() -> None:
-    model = ControlledModel(free=True, bad={"b"}, error=UpstreamBroken("the worker died"))
-
-    answers = await asyncio.gather(*await submitted(queue_for(model), "a", "b", "c"), return_exceptions=True)
-
-    assert answers[0::2] == ["A", "C"]
-    assert isinstance(answers[1], UpstreamBroken)
-    assert model.batches == [["a", "b", "c"], ["a"], ["b"], ["c"]]
-
-
 async def test_a_batch_that_took_too_long_is_not_run_again() -> None:
     model = ControlledModel(free=True, bad={"b"}, error=UpstreamTimeout("too long"))
 
@@ -105,17 +79,6 @@ async def test_of_a_batch_that_fails_those_who_hung_up_are_not_run_again() -> No
     with pytest.raises(ClientGone):
         await gone
     assert model.batches == [["first"], ["gone", "bad", "b"], ["bad"], ["b"]]
-
-
-async def test_a_request_may_fail_alone_in_a_batch_that_does_not() -> None:
-    async def run(batch: Batch[str]) -> Sequence[str | ServingError]:
-        return [InferenceFailed("no") if payload == "b" else payload for payload in batch.payloads]
-
-    queue = BatchQueue("m", run, BatchLimits(), BatchMetricsRegistry(CollectorRegistry()).of_model("m"))
-
-    answers = await asyncio.gather(*await submitted(queue, "a", "b"), return_exceptions=True)
-
-    assert (answers[0], str(answers[1])) == ("a", "no")
 
 
 async def test_results_that_are_too_few_are_an_error_and_never_anothers() -> None:

@@ -47,16 +47,6 @@ def structured(members: bytes = b'"data": {"instances": [1]}', **attributes: obj
     return orjson.dumps({**ATTRIBUTES, **attributes})[:-1] + b", " + members + b"}"
 
 
-def test_a_request_that_is_no_event_is_left_alone() -> None:
-    assert cloudevents.unwrap(((b"content-type", b"application/json"),), PAYLOAD) is None
-    assert cloudevents.unwrap(((b"ce-id", b"of a log"),), PAYLOAD) is None
-
-
-def test_the_body_of_a_binary_event_is_its_payload() -> None:
-    sent = {**ATTRIBUTES, "id": "4%202", "subject": "x"}
-    assert cloudevents.unwrap(binary(**sent), PAYLOAD) == CloudEvent({**sent, "id": "4 2"}, PAYLOAD, structured=False)
-
-
 def test_a_binary_event_is_one_whatever_the_type_of_its_body() -> None:
     headers = (*binary(**ATTRIBUTES), *STRUCTURED)
     assert cloudevents.unwrap(headers, PAYLOAD) == CloudEvent(ATTRIBUTES, PAYLOAD, structured=False)
@@ -225,13 +215,6 @@ def test_events_of_the_cloudevents_sdk_are_read_and_answered(mode) -> None:  # t
     sent = {name.decode(): value.decode() for name, value in answer.headers}
     read = from_http({"content-type": answer.content_type.decode(), **sent}, answer.body)
     assert (read["id"], read["source"], read.data) == ("43", "io.kserve.inference.bert", {"predictions": [1]})
-
-
-def test_each_answer_has_an_id_of_its_own() -> None:
-    answers = [cloudevents.wrap(with_id("42", structured=False), Response(b"1"), "m") for _ in range(2)]
-    first, second = (dict(answer.headers)[b"ce-id"] for answer in answers)
-    assert b"42" not in (first, second)
-    assert first != second
 
 
 @given(st.text(min_size=1), st.booleans())

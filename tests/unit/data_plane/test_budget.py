@@ -102,12 +102,6 @@ async def test_a_body_for_an_unknown_model_is_not_read() -> None:
     assert (asked.answer, asked.unread_then) == (UNKNOWN, [b"2", b"3"])
 
 
-async def test_nor_asked_for() -> None:
-    asked = await Server().ask(b"1", path="/x", headers=(EXPECT,))
-
-    assert (asked.answer, asked.unread, asked.headers[b"connection"]) == (UNKNOWN, [b"1"], b"close")
-
-
 @pytest.mark.parametrize("pieces", [[b"123"], [b"1", b"23"]], ids=["whole", "in-pieces"])
 async def test_a_body_counts_until_it_is_answered(pieces: list[bytes]) -> None:
     server = Server()
@@ -194,13 +188,6 @@ async def test_an_answer_counts_until_it_is_written() -> None:
 
 async def test_one_that_is_alone_is_taken_whatever_its_size() -> None:
     assert (await Server().ask(b"1234567", b"89012345")).answer == (200, "123456789012345")
-
-
-async def test_of_a_body_that_is_too_large_nothing_is_kept() -> None:
-    server = Server(limit=1000)
-    asked = await server.ask(b"1" * 60, b"2" * 60, b"3" * 60)
-
-    assert (asked.answer[0], asked.unread, server.budget.peak) == (413, [], 60)
 
 
 async def test_nor_of_one_that_says_so() -> None:

@@ -112,34 +112,6 @@ def test_a_request_that_offers_an_upgrade_is_answered_as_any_other(served: Serve
         assert visitor.echoed() == posted()
 
 
-@pytest.mark.parametrize("cut", [1, len(BODY)], ids=["in-the-body", "after-the-head"])
-def test_its_body_may_come_later(served: Served, cut: int) -> None:
-    whole = post(headers=H2C)
-    with served.visit().send(whole[:-cut]) as visitor:
-        # Another connection is answered meanwhile: the server has read all that was sent here.
-        with served.visit().send(post()) as other:
-            assert other.echoed() == posted()
-        assert visitor.send(whole[-cut:]).echoed() == posted()
-
-
-def test_its_body_may_come_in_chunks(served: Served) -> None:
-    head = f"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n{H2C}\r\n".encode()
-    with served.visit().send(head, *(CHUNKS[index : index + 1] for index in range(len(CHUNKS)))) as visitor:
-        assert visitor.echoed() == posted()
-
-
-def test_it_may_have_no_body(served: Served) -> None:
-    with served.visit().send(f"GET /echo HTTP/1.1\r\nHost: x\r\n{H2C}\r\n".encode() * 2 + post()) as visitor:
-        assert [visitor.echoed() for _ in range(3)] == [{"method": "GET", "path": "/echo", "body": ""}] * 2 + [posted()]
-
-
-def test_its_client_may_ask_before_it_sends(served: Served) -> None:
-    asking = post(headers=f"{H2C}Expect: 100-continue\r\n").removesuffix(BODY)
-    with served.visit().send(asking) as visitor:
-        assert visitor.line() == b"HTTP/1.1 100 Continue"
-        assert visitor.send(BODY).echoed() == posted()
-
-
 @pytest.mark.parametrize(("method", "path", "status"), [("POST", "/nowhere", 404), ("PUT", "/echo", 405)])
 def test_a_client_that_asks_first_and_gets_an_answer_may_leave_the_body_out(
     served: Served, method: str, path: str, status: int
@@ -157,11 +129,6 @@ def test_requests_after_it_are_answered_in_turn(served: Served) -> None:
     with served.visit().send(together) as visitor:
         assert [visitor.echoed() for _ in bodies] == [posted(body) for body in bodies]
         assert visitor.send(post(b"later")).echoed() == posted(b"later")
-
-
-def test_a_connection_that_is_to_close_after_it_is_closed(served: Served) -> None:
-    with served.visit().send(post(headers="Connection: close, Upgrade\r\nUpgrade: h2c\r\n")) as visitor:
-        assert (visitor.echoed(), visitor.is_closed()) == (posted(), True)
 
 
 # --- ids and lengths ---------------------------------------------------------------------------------
@@ -266,27 +233,6 @@ def test_a_transfer_coding_other_than_chunked_is_refused(served: Served, fields:
     )
 
 
-def test_the_name_of_the_coding_has_no_case(served: Served) -> None:
-    with served.visit().send(CHUNKED.replace(b"chunked", b"Chunked ").replace(b"/headers", b"/echo")) as visitor:
-        visitor.send(b"2\r\n[]\r\n0\r\n\r\n")
-        assert visitor.answer()[0] == 200
-
-
-def test_its_answer_has_the_id_that_could_be_read(served: Served) -> None:
-    with served.visit().send(post(headers="x-request-id: 6\r\n")) as visitor:
-        assert visitor.echoed() == posted()
-        visitor.send(b"GET / HTTP/1.1\r\nx-request-id: 7\r\nX: y\r\nbad header\r\n\r\n")
-        assert visitor.answer()[1]["x-request-id"] == "7"
-
-
-def test_requests_before_it_are_answered_first(served: Served) -> None:
-    served.release.clear()
-    with served.visit().send(post(path="/held") + post() + b"GARBAGE\r\n\r\n") as visitor:
-        served.release_held()
-        assert [visitor.echoed() for _ in range(2)] == [posted(path="/held"), posted()]
-        assert visitor.is_closed()
-
-
 def test_requests_before_a_body_that_cannot_be_read_are_answered_first(served: Served) -> None:
     served.release.clear()
     unreadable = b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
@@ -306,12 +252,6 @@ def test_their_connection_ends_with_its_client(served: Served, monkeypatch: pyte
         refusal(visitor)
 
     eventually(lambda: psutil.Process().num_fds() <= open_before, "the server has closed it", within=10)
-
-
-def test_a_body_that_cannot_be_read_brings_no_second_answer(served: Served) -> None:
-    with served.visit().send(b"POST /nowhere HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n") as visitor:
-        assert visitor.answer()[0] == 404
-        assert visitor.send(b"zz\r\n").is_closed()
 
 
 def test_it_is_counted(served: Served) -> None:
@@ -347,19 +287,6 @@ def test_a_head_at_the_limit_is_taken_and_a_larger_one_refused(served: Served, c
                 assert refusal(visitor) == TOO_LARGE
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        head_of(2_000_000),
-        b"GET /%b HTTP/1.1\r\n\r\n" % (b"a" * 70_000),
-    ],
-    ids=["header", "target"],
-)
-def test_a_head_that_is_far_too_large_is_refused(served: Served, sent: bytes) -> None:
-    with served.visit().send(sent) as visitor:
-        assert refusal(visitor) == TOO_LARGE
-
-
 @pytest.mark.parametrize("fields", [MAX_FIELDS, MAX_FIELDS + 2, 20_000])
 @pytest.mark.parametrize("end", [b"\r\n", b""], ids=["whole", "unfinished"])
 def test_a_head_has_a_bounded_number_of_fields(served: Served, fields: int, end: bytes) -> None:
@@ -387,28 +314,9 @@ def test_headers_behind_a_body_without_an_end_are_refused(served: Served, line: 
         assert refusal(visitor) == TOO_LARGE
 
 
-def test_they_are_refused_too_where_nobody_reads_the_body(served: Served) -> None:
-    with served.visit().send(CHUNKED.replace(b"/headers", b"/nowhere")) as visitor:
-        assert visitor.answer()[0] == 404
-        visitor.send(CHUNKS.removesuffix(b"\r\n"), *[b"X" * 200_000] * 5)
-        assert visitor.is_closed()
-
-
 def test_headers_behind_a_body_are_none_of_the_requests(served: Served) -> None:
     with served.visit().send(CHUNKED + CHUNKS.removesuffix(b"\r\n") + b"X: y\r\n\r\n") as visitor:
         assert visitor.echoed() == [["transfer-encoding", "chunked"]]
-        assert visitor.send(post()).echoed() == posted()
-
-
-@pytest.mark.parametrize("path", ["/echo", "/nowhere"])
-def test_a_body_may_come_in_any_pieces(served: Served, path: str) -> None:
-    pieces = [b"a" * 50_000] * 8
-    with served.visit().send(CHUNKED.replace(b"/headers", path.encode())) as visitor:
-        visitor.send(*(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces), b"0\r\n\r\n")
-        if path == "/echo":
-            assert visitor.echoed() == posted(b"".join(pieces))
-        else:
-            assert visitor.answer()[0] == 404
         assert visitor.send(post()).echoed() == posted()
 
 

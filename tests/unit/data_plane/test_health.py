@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from data_plane.errors import NotReady
-from data_plane.health import READY, Event, Health, State, after
+from data_plane.health import Event, Health, State, after
 from data_plane.model import IndexEntry, Models
 from tests.support.fake_models import FakeModel
 
@@ -43,11 +43,6 @@ def test_the_table_has_every_state_and_every_event() -> None:
     assert {(health_of(state) and State[state], Event[event]) for state, event, _ in _CASES} == set(
         itertools.product(states, Event)
     )
-
-
-def test_loading_and_unloading_are_reasons_of_their_own() -> None:
-    assert after(None, Event.LOAD) == Health(State.LOADING, "is loading")
-    assert after(READY, Event.UNLOAD) == Health(State.UNLOADING, "is being unloaded")
 
 
 # State, whether it accepts requests, whether the server is ready with it, its state in the index of the v2 protocol.
@@ -105,11 +100,3 @@ def test_recording_returns_whether_the_health_changed() -> None:
     assert [models.record("m", *event) for event in events] == [True, False, True, True, True]
     assert [models.record("other", event, "a") for event in (Event.UNREADY, Event.READY)] == [False, False]
     assert models.names == ("m",)
-
-
-def test_a_model_that_is_removed_has_no_health() -> None:
-    models = Models(["m"])
-
-    models.remove("m")
-
-    assert (models.health("m"), models.names, models.ready) == (None, (), True)

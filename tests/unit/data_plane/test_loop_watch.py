@@ -48,22 +48,6 @@ async def test_the_lines_of_other_threads_are_logged_too(caplog: pytest.LogCaptu
     assert "an engine at" in caplog.text
 
 
-async def test_a_loop_that_runs_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    with watched_loop(threshold_s=30):
-        await asyncio.sleep(0)
-
-    assert caplog.text == ""
-
-
-def test_the_watch_does_not_outlive_its_server() -> None:
-    async def main() -> None:
-        with watched_loop(threshold_s=0.01):
-            pass
-
-    asyncio.run(main())
-    eventually(lambda: not [one for one in threading.enumerate() if one.name == "loop-watch"], "the watch has ended")
-
-
 async def test_a_model_server_is_watched() -> None:
     def is_watched() -> bool:
         return "loop-watch" in {thread.name for thread in threading.enumerate()}

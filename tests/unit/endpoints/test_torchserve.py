@@ -55,10 +55,6 @@ async def test_ping_is_answered_whatever_the_method(method: str) -> None:
     assert (await Server().ask(method, "/ping/")).document == {"status": "Healthy"}
 
 
-async def test_the_times_of_a_request_are_told_to_who_asks() -> None:
-    assert "server-timing" in (await Server().ask("POST", "/predictions/m", x_server_timing="1")).headers
-
-
 @pytest.mark.parametrize(
     ("path", "status", "message"),
     [

@@ -10,7 +10,6 @@ import numpy as np
 import orjson
 import pytest
 
-from data_plane import __version__
 from data_plane.errors import InferenceFailed, QueueFull, UnprocessableInput, UpstreamBroken
 from data_plane.health import Event
 from data_plane.limits import MAX_ERROR_TEXT
@@ -26,30 +25,8 @@ def body(**fields: Any) -> bytes:
     return orjson.dumps({"inputs": [INPUT], **fields})
 
 
-@pytest.mark.parametrize("path", ["/v2/models/m/infer", "/v2/models/m/versions/1/infer"])
-async def test_tensors_are_answered_with_the_requests_id_and_parameters(path: str) -> None:
-    answer = await Server().ask("POST", path, body(id="42", parameters={"seed": 1}))
-
-    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    assert answer.document == {
-        "model_name": "m",
-        "model_version": "1",
-        "id": "42",
-        "parameters": {"seed": 1},
-        "outputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [2, 4]}],
-    }
-
-
 async def test_a_request_without_an_id_is_answered_with_that_of_its_header() -> None:
     assert (await Server().ask("POST", "/v2/models/m/infer", body())).document["id"] == "7"
-
-
-async def test_only_the_outputs_asked_for_are_sent() -> None:
-    inputs = [INPUT, {**INPUT, "name": "y"}]
-
-    answer = await Server().ask("POST", "/v2/models/m/infer", body(inputs=inputs, outputs=[{"name": "y"}]))
-
-    assert [output["name"] for output in answer.document["outputs"]] == ["y"]
 
 
 async def test_tensors_travel_as_memory_both_ways_where_the_client_likes() -> None:
@@ -74,40 +51,6 @@ async def test_a_length_of_the_json_that_cannot_be_is_refused(value: str) -> Non
     assert answer.status == 400
     assert answer.document["error"].endswith("; it must be a number of bytes up to the body's.")
     assert len(answer.document["error"]) < 200
-
-
-async def test_a_length_of_the_json_beyond_the_body_is_refused() -> None:
-    sent = body()
-
-    answer = await Server().ask("POST", "/v2/models/m/infer", sent, **{LENGTH: "1000"})
-
-    told = f"The header inference-header-content-length says 1000, but the body has {len(sent)} bytes; "
-    assert (answer.status, answer.document["error"].startswith(told)) == (400, True)
-
-
-@pytest.mark.parametrize(
-    ("sent", "words"),
-    [
-        (b"", "empty"),
-        (b"{", "not valid JSON"),
-        (b"{}", "inputs"),
-        (body(inputs=[{**INPUT, "shape": [3]}]), "shape"),
-        (body(inputs=[{**INPUT, "datatype": "FP31"}]), "FP31"),
-    ],
-)
-async def test_a_body_that_is_no_request_is_refused(sent: bytes, words: str) -> None:
-    server = Server()
-
-    answer = await server.ask("POST", "/v2/models/m/infer", sent)
-
-    assert (answer.status, answer.document["component"], server.model.calls) == (400, "server", [])
-    assert words in answer.document["error"]
-
-
-async def test_the_times_of_a_request_are_told_to_who_asks() -> None:
-    answer = await Server().ask("POST", "/v2/models/m/infer", body(), x_server_timing="1")
-
-    assert answer.headers["server-timing"] == "model;dur=1.500"
 
 
 async def test_so_are_those_of_a_request_that_failed() -> None:
@@ -147,14 +90,6 @@ async def test_what_a_model_raises_becomes_its_status(
     assert answer.headers.get("retry-after") == retry_after
 
 
-async def test_an_event_is_answered_by_one() -> None:
-    attributes = {"ce_specversion": "1.0", "ce_id": "42", "ce_source": "/camera", "ce_type": "image"}
-
-    answer = await Server().ask("POST", "/v2/models/m/infer", body(), **attributes)
-
-    assert (answer.status, answer.headers["ce-source"]) == (200, "io.kserve.inference.m")
-
-
 async def test_the_length_of_the_json_is_that_in_the_data_of_a_structured_event() -> None:
     described = {"name": "x", "datatype": "FP32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}
     text = orjson.dumps({"inputs": [described], "parameters": {"binary_data_output": True}})
@@ -170,32 +105,7 @@ async def test_the_length_of_the_json_is_that_in_the_data_of_a_structured_event(
     assert np.frombuffer(answered[length:], np.float32).tolist() == [2, 4]
 
 
-async def test_an_event_that_no_header_calls_one_is_answered_in_plain_json() -> None:
-    event = {"specversion": "1.0", "id": "42", "source": "/camera", "type": "image", "data": {"inputs": [INPUT]}}
-
-    answer = await Server().ask("POST", "/v2/models/m/infer", orjson.dumps(event))
-
-    assert (answer.status, answer.document["outputs"][0]["data"]) == (200, [2, 4])
-
-
 # --- what there is -----------------------------------------------------------------------------------
-
-
-async def test_the_server_says_what_it_is() -> None:
-    document = (await Server().ask("GET", "/v2")).document
-
-    assert document == {
-        "name": "isvc-operator",
-        "version": __version__,
-        "extensions": ["model_repository_extension", "binary_tensor_data"],
-    }
-
-
-async def test_it_lives_whatever_its_models_do() -> None:
-    server = Server(expected=("slow",))
-
-    assert (await server.ask("GET", "/v2/health/live")).document == {"live": True}
-    assert (await server.ask("GET", "/")).document == {"status": "alive"}
 
 
 async def test_a_server_that_is_not_ready_says_why() -> None:
@@ -222,10 +132,6 @@ async def test_a_model_says_what_it_takes(path: str) -> None:
         "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}],
         "outputs": [],
     }
-
-
-async def test_models_are_listed() -> None:
-    assert (await Server().ask("GET", "/v2/models")).document == {"models": ["m"]}
 
 
 @pytest.mark.parametrize(
@@ -278,13 +184,6 @@ async def test_a_model_or_version_that_is_not_there_is_told(method: str, path: s
     assert (answer.status, answer.document) == (404, error(message))
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", "/infer"), ("GET", "")])
-async def test_a_model_that_is_not_ready_says_when_to_come_back(method: str, path: str) -> None:
-    answer = await Server(expected=("slow",)).ask(method, f"/v2/models/slow{path}", body())
-
-    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-
-
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
@@ -300,19 +199,6 @@ async def test_other_methods_are_refused(method: str, path: str, allowed: str) -
 
 
 # --- the repository ----------------------------------------------------------------------------------
-
-
-class Repository:
-    """Keeps what it was asked to do."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    async def load(self, name: str) -> None:
-        self.done.append(f"load {name}")
-
-    async def unload(self, name: str) -> None:
-        self.done.append(f"unload {name}")
 
 
 async def test_the_index_names_every_version_and_its_state() -> None:
@@ -349,17 +235,6 @@ async def test_a_wish_for_the_index_that_cannot_be_read_is_refused() -> None:
         'The request body cannot be read: Expected `bool`, got `int` - at `$.ready`; send {"ready": true}, or nothing.'
     )
     assert (answer.status, answer.document) == (400, error(told))
-
-
-async def test_models_are_loaded_and_unloaded() -> None:
-    server = Server()
-    repository = server.models.repository = Repository()
-
-    loaded = await server.ask("POST", "/v2/repository/models/new/load")
-    unloaded = await server.ask("POST", "/v2/repository/models/new/unload", b"{}")
-
-    assert (loaded.document, unloaded.document) == ({"name": "new", "load": True}, {"name": "new", "unload": True})
-    assert repository.done == ["load new", "unload new"]
 
 
 @pytest.mark.parametrize("verb", ["load", "unload"])

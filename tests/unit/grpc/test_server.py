@@ -13,8 +13,6 @@ import grpc
 import numpy as np
 import pytest
 from google.protobuf.message import Message
-from kserve import InferenceGRPCClient
-from kserve.protocol import infer_type as kserve
 
 from data_plane.errors import (
     DeadlineExceeded,
@@ -28,16 +26,14 @@ from data_plane.errors import (
     UpstreamBroken,
     UpstreamError,
 )
-from data_plane.health import Event
 from data_plane.model import Call, Models
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
+from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, echo, serving
-from tests.support.tensors import plain
 
 BLINK_S = 0.05
 INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -87,32 +83,6 @@ async def test_a_compressed_message_is_bounded_by_what_it_becomes() -> None:
     assert (code, words) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "Decompressed message larger than max")
 
 
-async def test_a_server_tells_about_itself_and_its_models() -> None:
-    models = serving(FakeModel(), FakeModel(version="2"), expected=("slow",))
-    async with asking(models) as ask:
-        assert await ask("ServerLive", pb.ServerLiveRequest()) == pb.ServerLiveResponse(live=True)
-        assert await ask("ServerReady", pb.ServerReadyRequest()) == pb.ServerReadyResponse(ready=False)
-        assert (await ask("ServerMetadata", pb.ServerMetadataRequest())).name == "isvc-operator"
-        assert await ask("ModelReady", pb.ModelReadyRequest(name="m")) == pb.ModelReadyResponse(ready=True)
-        assert await ask("ModelReady", pb.ModelReadyRequest(name="slow")) == pb.ModelReadyResponse(ready=False)
-        assert await ask("ModelMetadata", pb.ModelMetadataRequest(name="m", version="2")) == pb.ModelMetadataResponse(
-            name="m", versions=["1", "2"], platform="fake", inputs=[{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
-        )
-        models.record("slow", Event.READY)
-        assert await ask("ServerReady", pb.ServerReadyRequest()) == pb.ServerReadyResponse(ready=True)
-
-
-async def test_the_index_names_each_version_and_its_state() -> None:
-    ready = [{"name": "m", "version": "1", "state": "READY"}]
-    async with asking(serving(FakeModel(), expected=("slow",))) as ask:
-        assert await ask("RepositoryIndex", pb.RepositoryIndexRequest()) == pb.RepositoryIndexResponse(
-            models=[{"name": "slow", "state": "LOADING", "reason": "is loading"}, *ready]
-        )
-        assert await ask("RepositoryIndex", pb.RepositoryIndexRequest(ready=True)) == pb.RepositoryIndexResponse(
-            models=ready
-        )
-
-
 @pytest.mark.parametrize("field", ["model_name", "triton_model_name"])
 async def test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients(field: str) -> None:
     class Repository:
@@ -133,21 +103,6 @@ async def test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients(
     assert repository.done == ["load m", "unload m"]
     assert loaded == pb.RepositoryModelLoadResponse(model_name="m", isLoaded=True)
     assert unloaded == pb.RepositoryModelUnloadResponse(model_name="m", isUnloaded=True)
-
-
-@pytest.mark.parametrize("raw", [True, False], ids=["raw", "contents"])
-async def test_an_answer_has_the_form_and_the_id_of_its_request(raw: bool) -> None:
-    async with asking(serving(FakeModel())) as ask:
-        answer = await ask("ModelInfer", wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m", raw=raw))
-    assert answer == wire.response_to_proto(TensorResponse("m", "1", (TENSOR,), "42"), raw=raw)
-
-
-async def test_only_the_outputs_that_were_asked_for_are_sent() -> None:
-    other = Tensor.from_numpy("y", np.array([3], dtype=np.int64))
-    request = wire.request_to_proto(TensorRequest((TENSOR, other), outputs=(OutputRequest("y"),)), "m")
-    async with asking(serving(FakeModel())) as ask:
-        (output,) = wire.response_from_proto(await ask("ModelInfer", request)).outputs
-    assert plain(output) == plain(other)
 
 
 async def test_a_call_carries_metadata_and_the_sooner_deadline() -> None:
@@ -213,28 +168,10 @@ async def test_an_error_becomes_a_code_with_its_message_and_who_said_it(
     assert refused == (code, error.message, metadata)
 
 
-async def test_an_unexpected_error_is_an_internal_one() -> None:
-    async with asking(serving(FakeModel(failing(ZeroDivisionError("division by zero"))))) as ask:
-        code, message, _ = await refusal(ask("ModelInfer", REQUEST))
-    assert (code, message) == (grpc.StatusCode.INTERNAL, "ZeroDivisionError : division by zero")
-
-
 async def test_what_an_error_quotes_can_be_sent() -> None:
     async with asking(serving(FakeModel(failing(InferenceFailed("no label \ud800"))))) as ask:
         code, message, _ = await refusal(ask("ModelInfer", REQUEST))
     assert (code, message) == (grpc.StatusCode.INTERNAL, r"no label \ud800")
-
-
-async def test_a_model_that_is_not_served_is_not_found() -> None:
-    async with asking(serving(FakeModel())) as ask:
-        for method, request in (
-            ("ModelInfer", pb.ModelInferRequest(model_name="n")),
-            ("ModelReady", pb.ModelReadyRequest(name="n")),
-            ("ModelMetadata", pb.ModelMetadataRequest(name="m", version="9")),
-        ):
-            code, message, _ = await refusal(ask(method, request))
-            assert code is grpc.StatusCode.NOT_FOUND
-            assert "does not exist. Models served here: m" in message
 
 
 async def test_a_message_longer_than_clients_take_is_cut() -> None:
@@ -242,13 +179,6 @@ async def test_a_message_longer_than_clients_take_is_cut() -> None:
         code, message, _ = await refusal(ask("ModelInfer", REQUEST))
     assert code is grpc.StatusCode.INTERNAL
     assert set(message) == {"é"}
-
-
-async def test_bytes_that_are_no_message_are_the_clients_fault() -> None:
-    async with asking(serving(FakeModel())) as ask:
-        code, message, _ = await refusal(ask("ModelInfer", b"\xff\xff"))
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert message.startswith("The body is not a inference.ModelInferRequest")
 
 
 async def test_a_message_over_the_limit_is_refused() -> None:
@@ -413,23 +343,6 @@ async def test_a_port_that_is_taken_is_an_error() -> None:
             serving(), ServerMetrics(), host="127.0.0.1", port=port, request_timeout_s=60, max_message_size=1_000_000
         ).start()
     await first.stop(0)
-
-
-async def test_kserves_client_is_served() -> None:
-    server = server_of(serving(FakeModel()))
-    port = await server.start()
-    client = InferenceGRPCClient(f"127.0.0.1:{port}", retries=0)
-    sent = kserve.InferInput("x", [2], "FP32")
-    sent.set_data_from_numpy(np.array([1, 2], dtype=np.float32))
-    try:
-        assert await client.is_server_ready()
-        assert await client.is_model_ready("m")
-        answer = await client.infer(kserve.InferRequest("m", [sent], "42"))
-    finally:
-        await client.close()
-        await server.stop(0)
-    assert (answer.id, answer.model_name, answer.outputs[0].name) == ("42", "m", "x")
-    np.testing.assert_array_equal(answer.outputs[0].as_numpy(), [1, 2])
 
 
 def failing(error: Exception) -> Callable[[TensorRequest, Call], Awaitable[TensorResponse]]:

@@ -73,18 +73,6 @@ def told(answer: pb.ModelStreamInferResponse) -> tuple[str, str, bool]:
     return response.id, tensor.data.item().decode(), response.parameters["triton_final_response"].bool_param
 
 
-async def test_each_response_comes_when_it_is_made_and_the_last_says_so() -> None:
-    model = StreamingModel()
-    async with stream(model) as call:
-        await call.write(asked())
-        said = []
-        for word in ("one", "two", "end"):
-            model.said.put_nowait(word)
-            said.append(told(await call.read()))
-
-        assert said == [("1", "one", False), ("1", "two", False), ("1", "end", True)]
-
-
 async def test_requests_of_a_stream_are_answered_one_after_the_other() -> None:
     model = StreamingModel()
     for word in ("one", "end", None, "end", None):
@@ -105,24 +93,6 @@ async def test_a_stream_may_wait_long_for_its_next_request(monkeypatch: pytest.M
             await call.write(asked())
             assert (await call.read()).infer_response.id == "1"
             await asyncio.sleep(0.1)  # nothing happens that could be waited for
-
-
-async def test_a_model_that_does_not_stream_answers_each_request_once() -> None:
-    async with stream(FakeModel()) as call:
-        await call.write(asked())
-        answer = await call.read()
-
-        assert answer.infer_response.id == "1"
-        assert answer.infer_response.parameters["triton_final_response"].bool_param
-
-
-@pytest.mark.parametrize("raw", [True, False])
-async def test_an_answer_has_the_form_of_its_request(raw: bool) -> None:
-    async with stream(FakeModel()) as call:
-        await call.write(asked(raw=raw))
-        answer = await call.read()
-
-        assert bool(answer.infer_response.raw_output_contents) is raw
 
 
 async def test_what_goes_wrong_is_a_message_with_the_requests_id_and_the_stream_goes_on() -> None:

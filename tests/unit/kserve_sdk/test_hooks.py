@@ -41,16 +41,6 @@ def test_the_predictor_learns_who_asks_in_which_trace_and_sequence_and_nothing_e
         }  # fmt: skip
 
 
-def test_a_request_without_an_id_gets_one_that_the_predictor_sees_too() -> None:
-    with (
-        FakePredictor(lambda instances: instances) as predictor,
-        TransformerServer(Ready(), predictor=predictor.config) as server,
-    ):
-        reply = server.post({"instances": [1]})
-
-    assert predictor.requests[0].headers["x-request-id"] == reply.headers["x-request-id"]
-
-
 def test_headers_that_preprocess_writes_are_the_predictors() -> None:
     class Signing(Ready):
         def preprocess(self, payload: Any, headers: Headers = None) -> Any:
@@ -106,37 +96,6 @@ def test_validate_is_between_preprocess_and_an_own_predict_and_runs_once() -> No
     with TransformerServer(Own(), predictor=NOBODY) as server:
         assert server.post({"instances": [1]}).json() == {"instances": [2, 0]}
     assert seen == [{"instances": [2]}]
-
-
-def test_a_picture_that_validate_lets_pass_stays_one_for_the_predictor() -> None:
-    class Passing(Ready):
-        def validate(self, payload: Any) -> Any:
-            return payload
-
-    with (
-        FakePredictor(lambda instances: instances) as predictor,
-        TransformerServer(Passing(), predictor=predictor.config) as server,
-    ):
-        server.post(b"\x89PNG", headers={"Content-Type": "image/png"})
-
-    sent = predictor.requests[0]
-    assert (sent.body, sent.headers["content-type"]) == (b"\x89PNG", "image/png")
-
-
-def test_explanations_come_from_the_predictor_too() -> None:
-    with FakePredictor(lambda instances: ["because"]) as predictor:
-        answer = predictor.ask(Doubling(), {"instances": [1]}, "/v1/models/m:explain")
-
-    assert answer == {"explanations": ["because"]}
-    assert [(one.path, one.json()) for one in predictor.requests] == [("/v1/models/m:explain", {"instances": [2]})]
-
-
-def test_the_old_attribute_predictor_host_is_honoured() -> None:
-    with FakePredictor(lambda instances: ["found"]) as predictor:
-        model = Ready()
-        model.predictor_host = predictor.host
-        with TransformerServer(model, predictor=NOBODY) as server:
-            assert server.post({"instances": [1]}).json() == {"predictions": ["found"]}
 
 
 def test_names_that_kserve_does_not_have_are_the_models_own() -> None:

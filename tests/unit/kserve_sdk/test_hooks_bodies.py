@@ -13,29 +13,6 @@ from tests.support.sdk_models import NOBODY, Headers, Predicting, Ready, WithHea
 from transformer_sdk.testing import TransformerServer
 
 
-@pytest.mark.parametrize("content_type", [None, "application/json; charset=utf-8", "application/x-www-form-urlencoded"])
-def test_json_is_read_whatever_curl_calls_it(content_type: str | None) -> None:
-    headers = {"Content-Type": content_type} if content_type else {}
-    with TransformerServer(Predicting(lambda payload: payload)) as server:
-        assert server.post(b'{"a": 1}', headers=headers).json() == {"a": 1}
-
-
-def test_a_cloud_event_is_unwrapped_for_the_hooks_and_its_answer_is_one() -> None:
-    event = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "s", "ce-type": "t", "Content-Type": "image/png"}
-    with TransformerServer(Predicting(lambda payload: payload)) as server:
-        reply = server.post(b'{"a": 1}', headers=event)
-
-    assert (reply.json(), reply.headers["ce-type"]) == ({"a": 1}, "io.kserve.inference.response")
-
-
-def test_of_an_event_that_no_header_calls_one_hooks_see_the_data_too() -> None:
-    event = {"specversion": "1.0", "id": "1", "source": "s", "type": "t", "time": "2030-01-01T00:00:00Z"}
-    with TransformerServer(Predicting(lambda payload: payload), predictor=NOBODY) as server:
-        reply = server.post({**event, "data": {"a": 1}})
-
-    assert (reply.json(), "ce-type" in reply.headers) == ({"a": 1}, False)
-
-
 def test_a_compressed_body_is_refused_with_what_to_do() -> None:
     with TransformerServer(Predicting(lambda payload: payload), predictor=NOBODY) as server:
         reply = server.post(gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"})
@@ -83,15 +60,6 @@ class Streaming(Ready):
             yield "three"
         finally:
             self.ended.set()
-
-
-def test_pieces_are_sent_as_they_are_made() -> None:
-    model = Streaming()
-    with TransformerServer(model) as server:
-        reply = server.post({})
-
-    assert (reply.status, reply.body) == (200, b"one two three")
-    assert reply.headers["transfer-encoding"] == "chunked"
 
 
 def test_a_stream_that_fails_breaks_off_so_that_the_client_can_tell(caplog: pytest.LogCaptureFixture) -> None:

@@ -71,19 +71,6 @@ def test_what_would_end_a_process_or_a_task_is_an_error_as_any_other(
     assert [line.rpartition(" ")[2] for line in counted] == ["1.0", "1.0"]
 
 
-def test_a_model_that_ends_the_process_when_asked_whether_it_is_healthy_is_not_ready() -> None:
-    class Exiting(Ready):
-        async def healthy(self) -> bool:
-            raise SystemExit(3)
-
-    with TransformerServer(Exiting(), predictor=NOBODY) as server:
-        reply = server.post({"instances": [1]})
-        alive = server.get("/v2/health/live").status
-
-    assert (reply.status, alive) == (503, 200)
-    assert "SystemExit : 3" in reply.json()["error"]
-
-
 def test_pieces_that_end_the_process_break_off_their_answer_alone() -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"first"
@@ -145,58 +132,6 @@ def test_an_exceptions_headers_that_the_server_writes_are_the_servers_alone() ->
     assert headers.keys() == {"content-type", "content-length", "x-request-id", "date"}
 
 
-@pytest.mark.parametrize(("name", "value"), [("x-a", "1\r\nx-b: 2"), ("x a", "1"), ("ключ", "1")])
-def test_an_exceptions_header_that_http_cannot_carry_is_the_hooks_fault(name: str, value: str) -> None:
-    assert error_of(raising(HTTPException(401, "no", {name: value}))) == (
-        500, "transformer", f"A hook set the header {name!r} to {value!r}, which HTTP cannot carry.",
-    )  # fmt: skip
-
-
-def test_a_header_may_hold_text_that_http_has_no_letters_for() -> None:
-    with TransformerServer(raising(HTTPException(401, "no", {"x-a": "é, ж"}))) as server:
-        reply = server.post({})
-
-    assert (reply.status, reply.headers["x-a"]) == (401, "é, ?")
-
-
-def test_a_detail_that_is_no_json_is_told_as_text() -> None:
-    assert error_of(raising(HTTPException(418, {1}))) == (418, "transformer", "{1}")
-
-
-class OfAnotherService(Exception):
-    def __init__(self, status_code: int) -> None:
-        super().__init__("said")
-        self.status_code = status_code
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (HTTPException(204, "said"), "HTTPException : (204, 'said')"),
-        (HTTPException(0, "said"), "HTTPException : (0, 'said')"),
-        (OfAnotherService(404), "OfAnotherService : said"),
-    ],
-    ids=["no error", "no status", "no detail"],
-)
-def test_other_exceptions_with_a_status_code_are_failures_of_the_hook(error: Exception, message: str) -> None:
-    assert error_of(raising(error)) == (500, "transformer", message)
-
-
-def test_a_hook_that_fails_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    error_of(raising(KeyError("k")))
-
-    assert "predict of model m raised" in caplog.text
-    assert "in answer" in caplog.text
-
-
-@pytest.mark.parametrize("result", [None, {1, 2}, object()], ids=["None", "set", "object"])
-def test_a_result_that_cannot_be_sent_is_the_hooks_fault(result: Any) -> None:
-    status, component, message = error_of(Predicting(lambda _: result))
-
-    assert (status, component) == (500, "transformer")
-    assert type(result).__name__.removesuffix("Type") in message
-
-
 @pytest.mark.parametrize("headers", [{"x-a": "1\r\nx-b: 2"}, {"x a": "1"}, {"Content-Type": "a\nb"}, {"ключ": "1"}])
 def test_a_header_that_http_cannot_carry_is_the_hooks_fault(headers: dict[str, str]) -> None:
     status, _, message = error_of(WithHeaders("text", headers))
@@ -246,13 +181,6 @@ def test_a_predictors_error_passes_through_with_who_said_it() -> None:
             assert (reply.status, reply.json()["error"], reply.json()["component"]) == (
                 422, "wrong shape", "predictor/model",
             )  # fmt: skip
-
-
-def test_a_predictor_that_is_down_is_a_503_that_names_it() -> None:
-    status, component, message = error_of(Ready())
-
-    assert (status, component) == (503, "predictor")
-    assert message.startswith("The predictor at http://127.0.0.1:1 cannot be reached: Connection refused")
 
 
 def test_a_transformer_without_a_predictor_says_what_to_give() -> None:

@@ -13,29 +13,6 @@ from transformer_sdk.kserve.serving.served import ServedModel
 from transformer_sdk.testing import FakePredictor, TransformerServer
 
 
-def test_a_model_that_is_not_ready_is_a_503_everywhere() -> None:
-    model = Ready()
-    with TransformerServer(model, predictor=NOBODY) as server:
-        model.ready = False
-        statuses = [server.get(path).status for path in ("/v1/models/m", "/v2/models/m/ready", "/v2/health/ready")]
-        statuses.append(server.post({"instances": []}).status)
-        live = server.get("/v2/health/live").status
-
-    assert (statuses, live) == ([503] * 4, 200)
-
-
-def test_a_model_says_itself_whether_it_is_healthy() -> None:
-    class Sick(Ready):
-        async def healthy(self) -> bool:
-            return False
-
-    with TransformerServer(Sick()) as server:
-        assert server.get("/v1/models/m").json() == {
-            "error": "Model with name m is not ready: it reports that it is not ready.",
-            "name": "m", "ready": False, "reason": "reports that it is not ready",
-        }  # fmt: skip
-
-
 async def test_who_asks_a_model_can_be_cancelled_while_it_says_so() -> None:
     """Else the server would wait for the task that asks again and again when it ends."""
     said = asyncio.Event()

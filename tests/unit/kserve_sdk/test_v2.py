@@ -18,15 +18,12 @@ import pytest
 from data_plane import limits
 from data_plane.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
 from data_plane.client.responses import UpstreamResponse
-from data_plane.errors import DeadlineExceeded, InferenceFailed, UnprocessableInput
-from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.open_inference_pb2 import ModelInferRequest
+from data_plane.errors import DeadlineExceeded, InferenceFailed
 from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
 from transformer_sdk.kserve import (
     InferenceGRPCClient,
-    InferenceRESTClient,
     InferInput,
     InferOutput,
     InferRequest,
@@ -34,7 +31,6 @@ from transformer_sdk.kserve import (
     Model,
     ModelRepository,
     PredictorConfig,
-    RESTConfig,
     context,
 )
 from transformer_sdk.kserve.inference_client import decode_infer
@@ -78,25 +74,6 @@ def summed(request: InferRequest) -> list[InferOutput]:
     return [InferOutput("sum", [1], "FP32", [float(request.inputs[0].as_numpy().sum())])]
 
 
-@pytest.mark.parametrize(("model", "total"), [(Through, 3.0), (Doubling, 6.0)])
-def test_tensors_go_through_hooks_to_a_v2_predictor(model: type[Model], total: float) -> None:
-    with FakePredictor(summed, "v2") as predictor:
-        answer = predictor.ask(model(), BODY, INFER)  # type: ignore[call-arg]
-
-    assert answer["outputs"] == [{"name": "sum", "shape": [1], "datatype": "FP32", "data": [total]}]
-    assert (answer["id"], answer["model_name"]) == ("7", "m")
-
-
-def test_raw_outputs_reach_the_client_who_asks_for_them() -> None:
-    asked = {**BODY, "parameters": {"binary_data_output": True}}
-    with FakePredictor(summed, "v2") as predictor:
-        for model in (Through(), Doubling()):
-            with TransformerServer(model, predictor=predictor.config) as server:
-                reply = server.post(asked, INFER)
-            length = int(reply.headers["inference-header-content-length"])
-            assert np.frombuffer(reply.body[length:], np.float32).size == 1
-
-
 def test_a_predictors_length_of_json_is_not_sent_beside_the_answers_own() -> None:
     asked = {**BODY, "parameters": {"binary_data_output": True}}
     with (
@@ -108,41 +85,6 @@ def test_a_predictors_length_of_json_is_not_sent_beside_the_answers_own() -> Non
         headers = connection.getresponse().getheaders()
 
     assert [name for name, _ in headers].count("inference-header-content-length") == 1
-
-
-def test_a_model_of_its_own_gives_the_client_the_outputs_it_asks_for() -> None:
-    class Own(Through):
-        async def predict(self, payload: InferRequest, headers: Any = None) -> InferResponse:  # type: ignore[override]
-            return InferResponse(None, self.name, [InferOutput(one, [1], "INT64", [1]) for one in "ab"])
-
-        def get_input_types(self) -> list[dict[str, Any]]:
-            return [{"name": "x", "datatype": "FP32", "shape": [-1]}]
-
-    with TransformerServer(Own()) as server:
-        document = server.post({**BODY, "outputs": [{"name": "b"}]}, INFER).json()
-        refused = server.post({**BODY, "outputs": [{"name": "c"}]}, INFER)
-        described = server.get("/v2/models/m").json()
-
-    assert (document["id"], [one["name"] for one in document["outputs"]]) == ("7", ["b"])
-    assert (refused.status, refused.json()["error"]) == (400, "Unexpected inference output 'c' for model 'm'")
-    assert described["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1]}]
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (b"{", "not valid JSON"),
-        ({"inputs": [{**BODY["inputs"][0], "shape": [3]}]}, "shape [3] has 3 elements"),  # type: ignore[index]
-        ({"inputs": [{**BODY["inputs"][0], "data": ["a", "b"]}]}, "element 0 is 'a'"),  # type: ignore[index]
-    ],
-    ids=["JSON", "shape", "elements"],
-)
-def test_tensors_that_do_not_fit_are_the_clients_fault(body: Any, words: str) -> None:
-    with TransformerServer(Doubling(), predictor=PredictorConfig("nobody", "v2")) as server:
-        reply = server.post(body, INFER)
-
-    assert reply.status == 400
-    assert words in reply.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -334,19 +276,6 @@ async def test_what_grpc_cannot_send_is_the_hooks_fault(result: Any, words: str)
     assert words in str(raised.value)
 
 
-async def test_an_own_validate_sees_grpc_requests_and_says_what_the_predictor_gets() -> None:
-    class Validating(Through):
-        def validate(self, payload: InferRequest) -> InferRequest:
-            payload.inputs[0].data = [3.0, 4.0]
-            return payload
-
-    predictor = FakeModel()
-    async with grpc_predictor(predictor) as config, grpc_transformer(Validating(), config) as client:
-        answer = await client.infer(asked())
-
-    assert answer.outputs[0].as_numpy().tolist() == [3, 4]
-
-
 async def test_where_a_hook_looks_at_grpc_requests_a_malformed_one_is_refused_here() -> None:
     seen: list[Any] = []
     async with (
@@ -357,20 +286,6 @@ async def test_where_a_hook_looks_at_grpc_requests_a_malformed_one_is_refused_he
             await client.forward(b"\x0a\x01m" + NOT_A_TENSOR)
 
     assert (raised.value.status, seen) == (400, [])
-
-
-@pytest.mark.parametrize("version", ["", "1"])
-async def test_a_version_that_a_client_names_is_the_transformers_and_goes_no_further(version: str) -> None:
-    message = asked().to_grpc()
-    message.model_version = version
-    seen: list[Any] = []
-    async with (
-        recording_predictor(b"", seen) as host,
-        grpc_transformer(Through(), PredictorConfig(host, "grpc-v2")) as client,
-    ):
-        await client.forward(message.SerializeToString())
-
-    assert ModelInferRequest.FromString(seen[0][0]).model_version == ""
 
 
 async def test_a_model_that_is_not_served_is_not_asked_of_the_predictor() -> None:
@@ -429,56 +344,6 @@ async def test_attempts_to_connect_over_grpc_end_with_the_requests_time_however_
             await client.infer(asked(), timeout=0.3)
 
 
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-async def test_a_model_describes_its_tensors_over_http_and_grpc(is_async: bool) -> None:
-    class Described(Through):
-        def get_input_types(self) -> Any:
-            return self.types("x")
-
-        def get_output_types(self) -> Any:
-            return self.types("y")
-
-        def types(self, name: str) -> Any:
-            async def later() -> Any:
-                return found
-
-            found = [{"name": name, "datatype": "FP32", "shape": [-1]}]
-            return later() if is_async else found
-
-    with TransformerServer(Described()) as server:
-        over_http = await asyncio.to_thread(server.get, "/v2/models/m")
-    async with grpc_transformer(Described(), PredictorConfig("")) as client:
-        over_grpc = await client._call(
-            "ModelMetadata", pb.ModelMetadataRequest(name="m"), pb.ModelMetadataResponse, 30, ()
-        )
-
-    described = over_http.json()
-    assert [described[one][0]["name"] for one in ("inputs", "outputs")] == ["x", "y"]
-    assert [one[0].name for one in (over_grpc.inputs, over_grpc.outputs)] == ["x", "y"]
-
-
-async def test_http_clients_reach_a_grpc_predictor() -> None:
-    async with grpc_predictor(FakeModel()) as config:
-        reply = await asyncio.to_thread(_post, config)
-
-    assert (reply.status, reply.json()["outputs"][0]["data"]) == (200, [2.0, 4.0])
-
-
-def _post(config: PredictorConfig) -> Any:
-    with TransformerServer(Doubling(), predictor=config) as server:
-        return server.post(BODY, INFER)
-
-
-async def test_errors_over_grpc_keep_status_and_words() -> None:
-    async def refuse(*_: Any) -> Any:
-        raise UnprocessableInput("wrong shape")
-
-    async with grpc_predictor(FakeModel(refuse)) as config, InferenceGRPCClient(config.predictor_host) as client:
-        with pytest.raises(PredictorError, match="wrong shape") as raised:
-            await client.infer(asked())
-    assert raised.value.status == 400
-
-
 async def test_a_grpc_predictor_that_is_silent_or_down_is_named() -> None:
     async def wait(*_: Any) -> Any:
         await asyncio.Event().wait()
@@ -494,20 +359,3 @@ async def test_a_grpc_predictor_that_is_silent_or_down_is_named() -> None:
 
 
 # --- the HTTP client by itself
-
-
-async def test_the_client_asks_whatever_servers_have() -> None:
-    with FakePredictor(summed, "v2") as predictor:
-        async with InferenceRESTClient(RESTConfig(protocol="v2", retries=1, auth=("me", "secret"))) as client:
-            headers: dict[str, str] = {}
-            answer = await client.infer(f"http://{predictor.host}", asked(), "m", response_headers=headers)
-            ready = await client.is_model_ready(f"http://{predictor.host}", "m")
-
-    assert isinstance(answer, InferResponse)
-    assert (answer.outputs[0].data, ready, headers["content-type"]) == ([3.0], True, "application/json")
-    assert predictor.requests[0].headers["authorization"].startswith("Basic ")
-
-
-async def test_what_is_httpxs_own_is_refused_with_a_reason() -> None:
-    with pytest.raises(ValueError, match="are of httpx"):
-        RESTConfig(http2=True)

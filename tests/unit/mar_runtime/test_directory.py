@@ -40,12 +40,6 @@ def request(path: Path, name: str, version: str = "1.0", *, default: bool = True
     return ArchiveRequest(ModelVersion(name, version, path.name, default, parameters), path)
 
 
-def test_without_a_configuration_all_archives_of_the_store_are_served(tmp_path: Path) -> None:
-    one, two = archive(tmp_path / "model-store", "a"), archive(tmp_path / "model-store", "b")
-
-    assert list(look(tmp_path).models) == [request(one, "a"), request(two, "b")]
-
-
 @pytest.mark.parametrize("lines", [["load_models=all"], []])
 def test_the_command_line_says_which_archives_of_the_store_are_served(tmp_path: Path, lines: list[str]) -> None:
     one, _ = archive(tmp_path / "model-store", "a"), archive(tmp_path / "model-store", "b")
@@ -76,17 +70,6 @@ def test_a_snapshot_says_which_versions_are_served_and_how(tmp_path: Path) -> No
         request(one, "bert", **table["1.0"]),
         request(two, "bert", "2.0", default=False, **table["2.0"]),
     ]
-
-
-def test_of_several_versions_the_highest_is_the_default(tmp_path: Path) -> None:
-    store = tmp_path / "model-store"
-    versions = {version: archive(store, "a", version) for version in ("9.0", "10.0")}
-
-    found = look(tmp_path).models
-
-    assert sorted(map(repr, found)) == sorted(
-        map(repr, [request(versions["9.0"], "a", "9.0", default=False), request(versions["10.0"], "a", "10.0")])
-    )
 
 
 def test_the_table_of_models_says_how_and_may_say_which(tmp_path: Path) -> None:
@@ -152,20 +135,6 @@ def test_a_directory_with_nothing_to_serve_says_what_belongs_there(tmp_path: Pat
         look(tmp_path)
 
 
-def test_folders_that_are_no_models_are_no_matter(tmp_path: Path) -> None:
-    one = archive(tmp_path / "model-store", "a")
-    (tmp_path / "model-store" / "lost+found").mkdir()
-
-    assert list(look(tmp_path).models) == [request(one, "a")]
-
-
-def test_a_store_with_nothing_but_other_folders_says_what_belongs_there(tmp_path: Path) -> None:
-    (tmp_path / "model-store" / "lost+found").mkdir(parents=True)
-
-    with pytest.raises(ConfigurationError, match=r"There is no archive in the model store .*: put a \.mar file there"):
-        look(tmp_path)
-
-
 def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="missing is not a directory; give the folder with the models by"):
         look(tmp_path / "missing")
@@ -204,20 +173,4 @@ def test_two_archives_of_one_version_are_refused(tmp_path: Path) -> None:
         write_mar(tmp_path / "model-store" / file, manifest(modelName="a"))
 
     with pytest.raises(ConfigurationError, match=r"Model a, version 1.0 is in two archives, x.mar and y.mar"):
-        look(tmp_path)
-
-
-def test_an_encrypted_archive_is_named(tmp_path: Path) -> None:
-    path = archive(tmp_path / "model-store", "a")
-    data = bytearray(path.read_bytes())
-    for head, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
-        start = 0
-        while (start := data.find(head, start)) >= 0:
-            data[start + flags] |= 1
-            start += 4
-    path.write_bytes(data)
-
-    with pytest.raises(
-        ConfigurationError, match=r"/a-1\.0\.mar holds 'handler\.py' encrypted, or packed in another way"
-    ):
         look(tmp_path)

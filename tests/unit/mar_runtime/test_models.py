@@ -119,18 +119,6 @@ async def test_a_load_whose_caller_gives_up_is_finished(tmp_path: Path, pools: P
     assert (before, models.ready, models.names, pools.started) == (False, True, (), ["m"])
 
 
-async def test_a_load_whose_caller_gives_up_and_that_fails_leaves_nothing(tmp_path: Path, pools: Pools) -> None:
-    served, models = serving(tmp_path, archive(tmp_path, "m"))
-    pools.failure = ModelFailed("it is broken")
-
-    await abandon(served.load("m"), pools)
-    pools.open.set()
-    with pytest.raises(UnknownModel):
-        await served.unload("m")
-
-    assert (models.ready, models.names) == (True, ())
-
-
 async def test_a_caller_that_gives_up_before_its_turn_changes_nothing(tmp_path: Path, pools: Pools) -> None:
     served, models = serving(tmp_path, archive(tmp_path, "m"))
     await abandon(served.load("m"), pools)

@@ -11,7 +11,7 @@ import pytest
 
 from data_plane.errors import ClientGone
 from mar_runtime.pool.pipe import NeverStarted, Pipe, WorkerDied
-from torchserve_compat.wire import HEAD, Kind, Unframer, framed
+from torchserve_compat.wire import Kind, Unframer, framed
 
 PATIENT = 60.0  # seconds
 
@@ -42,40 +42,6 @@ async def connected(before: bytes = b"", *, at_once: bool = False) -> AsyncItera
         await pipe.lost
 
 
-async def test_a_worker_that_is_loaded_before_anybody_waits_for_it_is_heard() -> None:
-    async with connected(framed(b"loaded")) as (pipe, _):
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-        assert await pipe.first == b"loaded"
-
-
-async def test_a_frame_arrives_whole_in_however_many_pieces() -> None:
-    loop = asyncio.get_running_loop()
-    async with connected(framed(b"loaded")) as (pipe, theirs):
-        await pipe.first
-        answer = pipe.send(b"", PATIENT, no_piece)
-        for byte in framed(b"an answer"):
-            await loop.sock_sendall(theirs, bytes([byte]))
-            await asyncio.sleep(0)
-
-        assert await answer == b"an answer"
-
-
-async def test_a_large_frame_comes_through_both_ways() -> None:
-    loop, large = asyncio.get_running_loop(), bytes(range(256)) * 50_000
-    async with connected(framed(b"loaded")) as (pipe, theirs):
-        await pipe.first
-        answer = pipe.send(large, PATIENT, no_piece)
-        received = bytearray()
-        while len(received) < HEAD.size + len(large):
-            received += await loop.sock_recv(theirs, 1 << 20)
-        await loop.sock_sendall(theirs, received)
-
-        assert bytes(received) == framed(large)
-        assert await answer == large
-
-
 async def test_last_words_are_kept_and_no_answer() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
@@ -89,16 +55,6 @@ async def test_last_words_are_kept_and_no_answer() -> None:
         with pytest.raises(WorkerDied):
             await answer
         assert pipe.exit_message == "SystemExit: ü"
-
-
-async def test_frames_that_nobody_asked_for_are_dropped() -> None:
-    loop = asyncio.get_running_loop()
-    async with connected(framed(b"loaded") + framed(b"stray")) as (pipe, theirs):
-        await pipe.first
-        answer = pipe.send(b"", PATIENT, no_piece)
-        await loop.sock_sendall(theirs, framed(b"an answer"))
-
-        assert await answer == b"an answer"
 
 
 async def test_answers_belong_to_frames_by_their_numbers() -> None:
@@ -152,28 +108,6 @@ async def test_what_is_sent_after_the_end_goes_nowhere() -> None:
             await answer
 
 
-async def test_pieces_come_ahead_of_the_answer_they_belong_to() -> None:
-    loop, pieces = asyncio.get_running_loop(), list[bytes]()
-    async with connected(framed(b"loaded")) as (pipe, theirs):
-        await pipe.first
-        first, second = pipe.send(b"", PATIENT, keeping(pieces)), pipe.send(b"", PATIENT, no_piece)
-        await loop.sock_sendall(
-            theirs, framed(b"a", Kind.PIECE) + framed(b"b", Kind.PIECE) + framed(b"c") + numbered(b"d", 1)
-        )
-
-        assert (await first, await second, pieces) == (b"c", b"d", [b"a", b"b"])
-
-
-async def test_a_piece_that_nobody_asked_for_is_dropped() -> None:
-    loop = asyncio.get_running_loop()
-    async with connected(framed(b"loaded") + framed(b"stray", Kind.PIECE)) as (pipe, theirs):
-        await pipe.first
-        answer = pipe.send(b"", PATIENT, no_piece)
-        await loop.sock_sendall(theirs, framed(b"an answer"))
-
-        assert await answer == b"an answer"
-
-
 async def test_a_piece_gives_its_answer_the_time_anew() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):
@@ -202,16 +136,6 @@ async def test_a_frame_gets_its_own_time_whatever_the_frame_before_it_was_given(
         with pytest.raises(TimeoutError):
             await pipe.send(b"", 0.2, no_piece)
         assert loop.time() - sent_at >= 0.2
-
-
-async def test_of_a_running_batch_answers_come_in_any_order() -> None:
-    loop = asyncio.get_running_loop()
-    async with connected(framed(b"loaded"), at_once=True) as (pipe, theirs):
-        await pipe.first
-        answers = [pipe.send(b"", PATIENT, no_piece) for _ in range(3)]
-        await loop.sock_sendall(theirs, numbered(b"3", 2) + numbered(b"1", 0) + numbered(b"2", 1))
-
-        assert await asyncio.gather(*answers) == [b"1", b"2", b"3"]
 
 
 async def test_a_request_of_which_nobody_takes_more_leaves_the_running_batch() -> None:

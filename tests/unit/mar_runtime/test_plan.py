@@ -248,12 +248,6 @@ def test_a_model_that_keeps_state_has_as_many_workers_as_it_says_and_none_is_rep
     assert made.sequences == SequenceLimits(max_sequences=12, max_idle_s=1.0)
 
 
-def test_a_model_that_keeps_state_and_says_no_number_has_one_worker() -> None:
-    assert plan(yaml=SEQUENCES, devices=8).policy == PoolPolicy(
-        workers=1, response_timeout_s=120, startup_timeout_s=120
-    )
-
-
 def test_sequences_are_not_served_in_threads() -> None:
     with pytest.raises(ConfigurationError, match=r"^bert\.mar asks for sequenceBatching with workerType: thread"):
         plan(yaml={**SEQUENCES, "workerType": "thread"})

@@ -51,21 +51,6 @@ async def test_an_index_that_does_not_answer_is_given_up_in_time(tmp_path: Path)
 
 
 @pytest.mark.process
-async def test_an_index_that_cannot_be_reached_is_named(
-    tmp_path: Path, silent_index: socket.socket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "1")
-
-    with pytest.raises(ModelFailed) as raised:
-        await requirements.install(
-            asking_for(tmp_path, "nothing-there"), tmp_path / "packages", model="m", timeout_s=200
-        )
-
-    assert f"host='127.0.0.1', port={silent_index.getsockname()[1]}): Read timed out." in str(raised.value)
-    assert "ERROR: No matching distribution found for nothing-there" in str(raised.value)
-
-
-@pytest.mark.process
 @pytest.mark.usefixtures("silent_index")
 async def test_a_server_that_stops_does_not_wait_for_pip(tmp_path: Path) -> None:
     file = asking_for(tmp_path, "nothing-there")

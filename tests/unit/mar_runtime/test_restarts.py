@@ -150,16 +150,6 @@ def pool(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Pool:
     return faked
 
 
-async def test_a_worker_that_dies_is_replaced_after_a_pause(pool: Pool) -> None:
-    begun = await pool.begin(1)
-
-    pool.started[0].die()
-    await pool.settle()
-
-    assert (len(pool.started), pool.pauses, pool.failed) == (2, [RESTART_PAUSE], [])
-    await begun.close()
-
-
 async def test_workers_that_keep_dying_are_given_up(pool: Pool) -> None:
     begun = await pool.begin(1)
     pool.outcomes = [WorkerDied("it exited with code 1") for _ in range(MAX_DEATHS)]

@@ -19,27 +19,6 @@ def _collecting(monkeypatch: pytest.MonkeyPatch) -> None:
     take_samples()
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        {},
-        {"Level": "Model"},
-        {"url": "http://a:80/x,y", "Level": "Model"},
-        {"Level": "", "words": "one, two:\nthree"},
-    ],
-)
-def test_a_value_keeps_its_dimensions(labels: dict[str, str]) -> None:
-    CachingMetric("Took", "ms", list(labels), MetricTypes.GAUGE).add_or_update(1.5, list(labels.values()))
-
-    assert take_samples() == [Sample("Took", "gauge", 1.5, labels)]
-
-
-def test_what_a_handler_quotes_in_them_can_be_sent() -> None:
-    CachingMetric("Of \ud800", "", ["lab\ud800el"], MetricTypes.COUNTER).add_or_update(1, ["val\ud800ue"])
-
-    assert take_samples() == [Sample(r"Of \ud800", "counter", 1.0, {r"lab\ud800el": r"val\ud800ue"})]
-
-
 def test_what_threads_of_a_handler_report_is_taken_with_the_rest() -> None:
     metric = CachingMetric("Queued", "count", [], MetricTypes.GAUGE)
     reporting = threading.Thread(target=metric.add_or_update, args=(2.0, []))

@@ -236,13 +236,6 @@ async def test_nothing_is_explained() -> None:
 # --- v2 ----------------------------------------------------------------------------------------------
 
 
-async def test_tensors_come_back_with_the_requests_id() -> None:
-    answer = await serve(FakeEngine()).infer(rows(1, 2), call())
-
-    assert (answer.model_name, answer.model_version, answer.id) == ("m", "1", "42")
-    assert plain(answer) == {"out": [[2, 2], [4, 4]]}
-
-
 async def test_a_lone_input_may_have_any_name() -> None:
     assert plain(await serve(FakeEngine()).infer(request(x=[[1.0, 2.0]]), call())) == {"out": [[2, 4]]}
 
@@ -273,12 +266,6 @@ async def test_a_raw_body_may_have_binary_tensors_both_ways() -> None:
     ((name, length),) = answer.headers
     assert (answer.content_type, name) == (b"application/octet-stream", JSON_LENGTH)
     assert plain(rest.decode_response(answer.body, int(length))) == {"out": [[2, 2], [4, 4]]}
-
-
-@pytest.mark.parametrize("value", [b"-1", b"", b"1e3", b"999"])
-async def test_a_length_of_the_json_that_is_none_is_refused(value: bytes) -> None:
-    with pytest.raises(InvalidRequest, match="The header inference-header-content-length"):
-        await serve(FakeEngine()).raw(RawRequest(b'{"inputs": []}'), Call(((JSON_LENGTH, value),), "1", lambda: False))
 
 
 # --- batches -----------------------------------------------------------------------------------------
@@ -365,14 +352,3 @@ async def test_results_that_are_not_one_for_each_row_reach_nobody() -> None:
     # Alone there is nothing to be cut.
     assert answers == [{"out": [[0]]}, {"out": [[0]]}]
     assert engine.sizes == [1, 4, 2, 2]
-
-
-async def test_a_closed_model_finishes_what_it_was_asked_for() -> None:
-    engine = FakeEngine()
-    model = serve(engine)
-    with engine.held():
-        asked = asyncio.ensure_future(model.infer(rows(1), call()))
-        await asyncio.to_thread(engine.running.wait)
-        await model.close()
-
-    assert plain(await asked) == {"out": [[2, 2]]}

@@ -15,7 +15,7 @@ from data_plane.server.app import App
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
 from tests.support.event_sinks import event_of, responds, told
-from tests.unit.payload_logger.loggers import JSON, logging_to
+from tests.unit.payload_logger.loggers import logging_to
 
 LONG_S = 20.0
 MODEL = "/v1/models/m:predict"
@@ -60,13 +60,6 @@ async def logged(method: str, path: str, body: bytes = b"question", headers: Hea
         await app(scope, arriving.get, send)
         await logger.close(LONG_S)
         return sorted(sink.requests, key=lambda one: event_of(one)["type"])
-
-
-async def test_a_request_and_its_response_are_logged_with_their_own_content_types() -> None:
-    sent = await logged("POST", MODEL, headers=((b"content-type", JSON),))
-
-    assert told(sent) == [("request", "7", b"question"), ("response", "7", b"questionquestion")]
-    assert [event_of(one)["datacontenttype"] for one in sent] == ["application/json", "text/plain"]
 
 
 async def test_the_id_of_an_event_is_kept() -> None:

@@ -51,11 +51,6 @@ def test_a_request_comes_out_with_all_that_it_says() -> None:
     )
 
 
-def test_null_stands_for_what_is_not_said() -> None:
-    silent = body({**INPUT, "parameters": None}, id=None, parameters=None, outputs=None)
-    assert plain_request(rest.decode_request(silent)) == plain_request(rest.decode_request(body(INPUT)))
-
-
 @pytest.mark.parametrize(
     ("shape", "data", "actual"),
     [
@@ -72,22 +67,6 @@ def test_null_stands_for_what_is_not_said() -> None:
 def test_data_is_flat_or_nested(shape: list[int], data: list[Any], actual: tuple[int, ...]) -> None:
     (tensor,) = rest.decode_request(body({**INPUT, "shape": shape, "data": data})).inputs
     assert plain(tensor) == plain(Tensor("x", "FP32", actual, SQUARE.reshape(actual)))
-
-
-@pytest.mark.parametrize(
-    ("shape", "data"),
-    [([], [5]), ([0], []), ([0, 3], []), ([2, 0], [[], []])],
-    ids=["scalar", "none", "rows", "columns"],
-)
-def test_scalars_and_empty_tensors_are_tensors(shape: list[int], data: list[Any]) -> None:
-    (tensor,) = rest.decode_request(body({**INPUT, "datatype": "INT64", "shape": shape, "data": data})).inputs
-    expected = np.array([5][: len(data)] if data == [5] else [], dtype=np.int64).reshape(shape)
-    assert plain(tensor) == plain(Tensor("x", "INT64", tuple(shape), expected))
-
-
-def test_text_in_json_is_utf8_in_bytes() -> None:
-    (tensor,) = rest.decode_request(body({**INPUT, "datatype": "BYTES", "shape": [2], "data": ["é", ""]})).inputs
-    assert plain(tensor) == plain(Tensor("x", "BYTES", (2,), np.array([b"\xc3\xa9", b""], dtype=object)))
 
 
 def test_binary_data_is_looked_at_where_it_lies() -> None:
@@ -109,15 +88,6 @@ def test_binary_and_json_inputs_go_together() -> None:
         plain(Tensor("b", "BOOL", (1,), np.array([True]))),
         plain(Tensor("c", "BYTES", (2,), np.array([b"abc", b""], dtype=object))),
     ]
-
-
-def test_an_answer_is_flat_json_with_the_requests_id() -> None:
-    response = TensorResponse("m", None, (Tensor.from_numpy("y", SQUARE),))
-    assert rest.encode_response(response, asking(id="42")) == (
-        b'{"model_name":"m","id":"42","outputs":'
-        b'[{"name":"y","datatype":"FP32","shape":[2,2],"data":[1.0,2.0,3.0,4.0]}]}',
-        None,
-    )
 
 
 def test_an_answer_with_views_and_text_is_written_row_by_row() -> None:

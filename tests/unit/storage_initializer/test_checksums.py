@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage_initializer.checksums import Sum, checksum_of, git_blob
+from storage_initializer.checksums import checksum_of, git_blob
 from storage_initializer.sources import Checksum
 
 VALUES = {
@@ -39,12 +39,3 @@ def test_a_file_is_read_to_its_end(tmp_path: Path, algorithm: str) -> None:
         (tmp_path / str(number)).write_bytes(bytes(3 << 20) + bytes([number]))
 
     assert checksum_of(tmp_path / "1", algorithm) != checksum_of(tmp_path / "2", algorithm)
-
-
-@pytest.mark.parametrize("algorithm", VALUES)
-def test_it_is_the_same_in_pieces(algorithm: str) -> None:
-    found = Sum(algorithm)
-    for piece in (b"1234", b"", b"56789"):
-        found.add(memoryview(bytearray(piece)))
-
-    assert found.checksum() == Checksum(algorithm, VALUES[algorithm])

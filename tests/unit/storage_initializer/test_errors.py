@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from storage_initializer import errors
-from storage_initializer.errors import InitializerError, LayoutError, Termination, exit_codes
+from storage_initializer.errors import InitializerError, Termination, exit_codes
 
 README = Path(errors.__file__).with_name("README.md")
 
@@ -28,10 +28,3 @@ def test_a_signal_gives_the_shells_exit_code() -> None:
     error = Termination(signal.SIGTERM, "SIGTERM")
 
     assert (error.exit_code, str(error)) == (143, "stopped by SIGTERM; start again to bring the model")
-
-
-def test_the_source_leads_the_message_once_it_is_known() -> None:
-    error = LayoutError("it is wrong; mend it")
-    error.source = "pvc://leeway"
-
-    assert str(error) == "pvc://leeway: it is wrong; mend it"

@@ -9,13 +9,6 @@ import pytest
 from model_archive.configuration import Reference
 from storage_initializer.errors import LayoutError
 from storage_initializer.layout import parse_settings, requested, store_below
-from tests.support.model_folder import STORY_CONFIG
-
-
-def test_the_storys_settings_name_its_archive() -> None:
-    settings = parse_settings(STORY_CONFIG.encode())
-
-    assert requested(settings) == (Reference("bert-model.mar", "model_snapshot", "bert", "1.0"),)
 
 
 def test_continuation_lines_escapes_and_comments_are_javas() -> None:
@@ -63,11 +56,6 @@ def test_what_the_servers_environment_fills_in_counts_as_unset(
     settings: dict[str, str], expected: tuple[Reference, ...] | None
 ) -> None:
     assert requested(settings) == expected
-
-
-def test_a_setting_that_cannot_be_read_is_an_error_of_the_layout() -> None:
-    with pytest.raises(LayoutError, match=r"^config/config\.properties: models is not a JSON object; correct it$"):
-        requested({"models": "[]"})
 
 
 @pytest.mark.parametrize(

@@ -7,23 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage_initializer.errors import UsageError, exit_codes
-from storage_initializer.plan import CachePlan, LayoutName, Plan, RequestPolicy, Transfer, make_plan, termination_log_of
-from storage_initializer.selection import FileSelection
-from storage_initializer.uri import Uri
-
-
-def test_the_operators_arguments_make_a_plan() -> None:
-    plan = make_plan(["pvc://leeway/sub/path", "/mnt/models"], {})
-
-    assert plan == Plan(
-        transfers=(Transfer(Uri("pvc://leeway/sub/path", "pvc", "leeway", "sub/path"), Path("/mnt/models")),),
-        pvc_root=Path("/mnt/pvc"),
-        layout=LayoutName.AUTO,
-        termination_log=Path("/dev/termination-log"),
-        policy=RequestPolicy(connect_s=15, read_s=30, attempts=8),
-        selection=FileSelection(allow=(), ignore=(), sha256={}),
-        environment={},
-    )
+from storage_initializer.plan import CachePlan, LayoutName, RequestPolicy, make_plan, termination_log_of
 
 
 def test_the_environment_is_not_shown_with_the_plan() -> None:
@@ -48,26 +32,7 @@ def test_a_cache_without_a_size_is_refused(size: str) -> None:
         make_plan(["/a", "/b"], {"STORAGE_CACHE": "/var/cache/models", "STORAGE_CACHE_SIZE": size})
 
 
-def test_sources_and_destinations_alternate() -> None:
-    plan = make_plan(["pvc://a", "/mnt/a", "/b", "/mnt/b"], {})
-
-    assert [(t.source.text, t.destination) for t in plan.transfers] == [
-        ("pvc://a", Path("/mnt/a")),
-        ("/b", Path("/mnt/b")),
-    ]
-
-
 ENVIRONMENT = {"STORAGE_PVC_ROOT": "/claims", "STORAGE_LAYOUT": "torchserve", "TERMINATION_LOG": "/tmp/reason"}
-
-
-def test_the_environment_gives_the_flags_defaults() -> None:
-    plan = make_plan(["/a", "/b"], ENVIRONMENT)
-
-    assert (plan.pvc_root, plan.layout, plan.termination_log) == (
-        Path("/claims"),
-        LayoutName.TORCHSERVE,
-        Path("/tmp/reason"),
-    )
 
 
 def test_a_flag_beats_the_environment() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-
 import pytest
 
 from model_archive.text import format_size
 from storage_initializer.progress import Progress
-from storage_initializer.sources import SourceFile
 
 MIB = 1 << 20
 
@@ -66,35 +63,6 @@ def test_a_size_that_is_not_known_gives_no_share(caplog: pytest.LogCaptureFixtur
     progress.advance(MIB)
 
     assert caplog.messages == ["1.0 MiB (512.0 KiB/s)"]
-
-
-def test_a_short_copy_has_no_progress_lines(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "storage_initializer")
-    progress = Progress(files=1, size=MIB, clock=Clock())
-
-    progress.advance(MIB)
-
-    assert caplog.messages == []
-
-
-@pytest.mark.parametrize(("files", "expected"), [(50, ["copied model-store/bert.mar (1.0 MiB)"]), (51, [])])
-def test_files_are_named_while_they_are_few(caplog: pytest.LogCaptureFixture, files: int, expected: list[str]) -> None:
-    caplog.set_level("INFO", "storage_initializer")
-    progress = Progress(files=files, size=MIB, clock=Clock())
-
-    progress.finish(SourceFile(PurePosixPath("model-store/bert.mar"), MIB))
-
-    assert caplog.messages == expected
-
-
-def test_the_summary_counts_files_bytes_time_and_rate() -> None:
-    clock = Clock()
-    progress = Progress(files=3, size=4 * MIB, clock=clock)
-
-    progress.advance(4 * MIB)
-    clock.now = 2.0
-
-    assert progress.summary() == "3 files, 4.0 MiB in 2.0 s (2.0 MiB/s)"
 
 
 def test_what_was_there_already_counts_and_has_no_rate() -> None:

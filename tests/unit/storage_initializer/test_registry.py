@@ -17,12 +17,6 @@ def open_uri(text: str) -> None:
     open_source(plan.transfers[0], plan)
 
 
-@pytest.mark.parametrize("scheme", ["oci", "hdfs", "webhdfs", "modelscope", "git"])
-def test_a_scheme_of_kserve_that_is_not_served_is_told_what_to_do_instead(scheme: str) -> None:
-    with pytest.raises(UnsupportedSchemeError, match=rf"^{scheme}:// is not supported; .* and name that$"):
-        open_uri(f"{scheme}://bucket/model")
-
-
 @pytest.mark.parametrize(
     ("uri", "shown", "service"),
     [

@@ -98,12 +98,6 @@ def test_rows_are_merged_where_that_was_asked_for_or_the_handler_is_made_for_it(
     assert requirements.limits("a", "1.0", "a.mar").merges_rows is merges
 
 
-def test_the_services_batcher_merges_rows_as_well() -> None:
-    requirements = BatchRequirements(BatchOptions(max_batch_size=16), {}, {})
-
-    assert requirements.limits("a", "1.0", "a.mar").merges_rows is True
-
-
 def test_a_model_that_is_registered_has_the_batch_size_that_it_was_given() -> None:
     requirements = BatchRequirements(BatchOptions(), in_models(batchSize=4), {})
 
@@ -226,12 +220,6 @@ def test_a_running_batch_of_a_snapshot_keeps_its_size() -> None:
     assert [change.why for change in draft.changes] == [
         "maxBatchDelay 0: no request waits for others: they join the running batch"
     ]
-
-
-def test_a_running_batch_that_is_registered_has_the_size_that_torchserve_says() -> None:
-    registered = BatchRequirements(BatchOptions(), {}, {}).registered(8, merges_rows=True, continuous=True)
-
-    assert registered == BatchLimits(max_batch_size=8, continuous=True)
 
 
 def test_running_batches_and_sequences_together_are_refused() -> None:

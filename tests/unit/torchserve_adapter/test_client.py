@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
@@ -235,13 +234,6 @@ def unheard() -> None:
     """Answers that nobody counts."""
 
 
-async def test_a_batch_is_one_request_with_the_models_name_escaped(client: TorchServeClient) -> None:
-    result = await client.transport("a b", VERSION, unheard).send(batch(b"one", b"two"), wanted, no_piece)
-
-    said = b"/predictions/a%20b/1.0 application/vnd.isvc.batch "
-    assert result == HandlerResult([HandlerResponse(said + b"one"), HandlerResponse(said + b"two")], 0.25)
-
-
 async def test_large_bodies_go_in_several_requests_and_come_back_in_order(client: TorchServeClient) -> None:
     half = FRAME_BYTES // 2
     bodies = (b"1" * half, b"2" * half, b"3" * (2 * FRAME_BYTES), b"4")
@@ -250,13 +242,6 @@ async def test_large_bodies_go_in_several_requests_and_come_back_in_order(client
 
     assert [answer.body[-1:] for answer in result.responses] == [b"1", b"2", b"3", b"4"]
     assert result.seconds == 0.75
-
-
-async def test_a_portion_that_fails_fails_the_batch(client: TorchServeClient) -> None:
-    assert (
-        await client.transport("large", VERSION, unheard).send(batch(b"one", b"x" * FRAME_BYTES), wanted, no_piece)
-        == FAILED
-    )
 
 
 @pytest.mark.parametrize(
@@ -280,24 +265,6 @@ async def test_what_goes_wrong_upstream_has_its_own_status(
     assert raised.value.message.startswith(message)
 
 
-@pytest.mark.parametrize(("model", "heard"), [("a b", 1), ("dying", 0), ("nonsense", 0), ("full", 0)])
-async def test_an_answer_of_a_worker_is_told(client: TorchServeClient, model: str, heard: int) -> None:
-    answers: list[None] = []
-
-    with contextlib.suppress(ServingError):
-        await client.transport(model, VERSION, lambda: answers.append(None)).send(batch(b"one"), wanted, no_piece)
-
-    assert len(answers) == heard
-
-
-async def test_a_handler_that_fails_has_answered(client: TorchServeClient) -> None:
-    answers: list[None] = []
-
-    await client.transport("large", VERSION, lambda: answers.append(None)).send(batch(b"too large"), wanted, no_piece)
-
-    assert len(answers) == 1
-
-
 async def test_nothing_is_sent_to_a_version_that_was_given_up(client: TorchServeClient) -> None:
     transport = client.transport("a b", VERSION, unheard)
     transport.give_up()
@@ -306,27 +273,9 @@ async def test_nothing_is_sent_to_a_version_that_was_given_up(client: TorchServe
         await transport.send(batch(b"one"), wanted, no_piece)
 
 
-async def test_a_worker_that_is_not_idle_yet_is_asked_again(client: TorchServeClient) -> None:
-    result = await client.transport("ticketed", VERSION, unheard).send(batch(b"one"), wanted, no_piece)
-
-    assert result.responses == [HandlerResponse(b"/predictions/ticketed/1.0 application/vnd.isvc.batch one")]
-
-
 async def test_a_request_is_dropped_whose_callers_are_gone_before_a_worker_is_idle(client: TorchServeClient) -> None:
     with pytest.raises(ClientGone):
         await client.transport("unticketed", VERSION, unheard).send(batch(b"one"), lambda: False, no_piece)
-
-
-async def test_a_worker_killed_for_its_slowness_is_a_timeout(client: TorchServeClient) -> None:
-    hasty = replace(VERSION, response_timeout_s=0)
-
-    with pytest.raises(ServingError) as raised:
-        await client.transport("dying", hasty, unheard).send(batch(b""), wanted, no_piece)
-
-    assert (raised.value.status, raised.value.message) == (
-        504,
-        "Model dying did not answer within 0 s (responseTimeout); TorchServe restarts its worker.",
-    )
 
 
 async def test_a_torchserve_that_never_answers_is_a_timeout(client: TorchServeClient) -> None:
@@ -365,16 +314,6 @@ async def test_nobody_there_is_not_ready(unused_tcp_port: int) -> None:
             await alone.transport("one", VERSION, unheard).send(batch(b""), wanted, no_piece)
 
     assert (raised.value.status, raised.value.retry_after_s, raised.value.component) == (503, 1, "torchserve")
-
-
-async def test_pieces_come_ahead_of_the_result(client: TorchServeClient) -> None:
-    pieces: list[Piece] = []
-
-    result = await client.transport("streaming", VERSION, unheard).send(
-        batch(b"one"), wanted, lambda piece: not pieces.append(piece)
-    )
-
-    assert (tuple(pieces), result) == (PIECES, STREAMED)
 
 
 @pytest.mark.parametrize(

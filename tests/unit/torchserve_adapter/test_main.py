@@ -43,28 +43,6 @@ def test_a_missing_configuration_is_told_where_it_belongs(tmp_path: Path) -> Non
     )
 
 
-def test_an_empty_store_is_named(tmp_path: Path) -> None:
-    volume = write_volume(tmp_path, "")
-    (volume / "model-store/bert-model.mar").unlink()
-
-    assert end(volume) == (
-        3,
-        f"There is no archive in the model store {volume}/model-store: put a .mar file there.",
-    )
-
-
-def test_a_truncated_archive_is_named(tmp_path: Path) -> None:
-    archive = write_volume(tmp_path) / "model-store/bert-model.mar"
-    archive.write_bytes(archive.read_bytes()[:100])
-
-    code, reason = end(tmp_path)
-
-    assert code == 3
-    assert reason == (
-        f"model bert: {archive} is truncated: after 100 bytes the zip directory is missing; copy it to the source again"
-    )
-
-
 def test_a_taken_port_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

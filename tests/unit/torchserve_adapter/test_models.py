@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from data_plane.model_server.errors import ConfigurationError, ModelFailed
+from data_plane.model_server.errors import ConfigurationError
 from tests.support.archives import build_archive
 from tests.support.model_folder import manifest
-from torchserve_compat.store.archives import Archive, read_archive, read_store
+from torchserve_compat.store.archives import Archive, read_store
 from torchserve_compat.store.models import RequestedModel, requested_models, select
 
 ARCHIVES = {"a.mar": Archive("a.mar", "first"), "b.mar": Archive("b.mar", "second")}
@@ -81,13 +79,6 @@ def test_a_model_that_cannot_be_loaded_is_named(load_models: str, archives: dict
         requested_models({"load_models": load_models}, archives, "/store")
 
 
-def test_an_archive_that_must_not_be_unpacked_fails_its_model() -> None:
-    unsafe = {"a.mar": Archive("a.mar", "", "/store/a.mar holds a link", is_unsafe=True)}
-
-    with pytest.raises(ModelFailed, match=r"^model x: /store/a\.mar holds a link$"):
-        requested_models({"load_models": "x=a.mar"}, unsafe, "/store")
-
-
 def test_a_snapshot_is_served_whole_or_not_at_all() -> None:
     properties = {
         "model_snapshot": json.dumps(
@@ -114,27 +105,3 @@ def test_a_store_is_read_by_its_manifests(tmp_path: Path) -> None:
         "c.tar.gz": Archive("c.tar.gz", "c", handler="handler.py"),
         "folder": Archive("folder", "unpacked", handler="handler.py"),
     }
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("file", ["a.mar", "a.tar.gz"])
-def test_a_truncated_archive_is_a_problem(tmp_path: Path, file: str) -> None:
-    archive = build_archive(tmp_path, file, "")
-    archive.write_bytes(archive.read_bytes()[:100])
-
-    assert read_archive(archive).problem.startswith(f"{archive} is truncated")
-
-
-def test_a_folder_without_a_models_name_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "MAR-INF").mkdir()
-    (tmp_path / "MAR-INF" / "MANIFEST.json").write_text("{}")
-
-    assert "MAR-INF/MANIFEST.json" in read_archive(tmp_path).problem
-
-
-def test_a_zip_or_tar_without_a_manifest_is_a_problem(tmp_path: Path) -> None:
-    zipfile.ZipFile(tmp_path / "a.mar", "w").close()
-    tarfile.open(tmp_path / "a.tar.gz", "w:gz").close()
-
-    for file in ("a.mar", "a.tar.gz"):
-        assert f"{file} has no MAR-INF/MANIFEST.json" in read_archive(tmp_path / file).problem

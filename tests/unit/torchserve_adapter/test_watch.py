@@ -35,12 +35,6 @@ async def test_a_model_is_ready_when_every_version_has_a_ready_worker(tmp_path: 
     assert client.seen == [False, False, False, False, True]
 
 
-async def test_a_model_that_loses_its_worker_is_not_ready_until_it_is_back(tmp_path: Path) -> None:
-    client = await watch(tmp_path, READY, DIED, LOADING, READY)
-
-    assert client.seen == [False, True, False, True]
-
-
 async def test_a_torchserve_that_is_too_busy_to_say_has_lost_no_worker(tmp_path: Path) -> None:
     client = await watch(tmp_path, READY, None, None)
 
@@ -111,12 +105,6 @@ async def test_five_deaths_in_a_row_end_it_though_a_new_worker_is_there_before_t
 
 async def test_deaths_with_an_answer_between_them_are_no_loop(tmp_path: Path) -> None:
     await watch(tmp_path, READY, *[DIED, LOADING, READY, ANSWERED] * 20)
-
-
-async def test_all_workers_may_die_at_once(tmp_path: Path) -> None:
-    all_at_once = [DIED.replace("9000", str(9000 + worker)) for worker in range(10)]
-
-    await watch(tmp_path, READY, *all_at_once, LOADING, READY)
 
 
 async def test_an_answer_of_another_version_is_none_between_deaths(tmp_path: Path) -> None:
@@ -196,14 +184,3 @@ async def test_versions_are_served_with_the_first_as_the_default_and_as_many_bat
     assert [(entry.version, entry.state) for entry in watched.client.index] == [("2.0", "READY"), ("1.0", "READY")]
     assert (watched.model().version, watched.model().queue.concurrency) == ("2.0", 2)
     assert (watched.model("1.0").version, watched.model("1.0").queue.concurrency) == ("1.0", 1)
-
-
-async def test_scaled_workers_run_more_batches_of_the_same_model(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, READY, (version(3),))
-    await watched.look()
-    before = watched.model()
-
-    await watched.run()
-
-    assert watched.model() is before
-    assert before.queue.concurrency == 3

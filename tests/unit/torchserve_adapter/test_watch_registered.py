@@ -31,25 +31,6 @@ from torchserve_adapter.process import WorkerDeaths
 from torchserve_compat.frames import HandlerBatch, HandlerResult
 
 
-async def test_a_model_that_is_registered_later_is_served_when_it_is_ready(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, LOADING, (version(1, batch_size=8),), configured=False, registering=True)
-
-    await watched.run()
-
-    assert watched.client.seen == [True, True, True]
-    assert watched.client.index == [IndexEntry("bert", "1.0", "READY", "")]
-
-
-async def test_a_version_that_is_registered_later_is_not_waited_for(tmp_path: Path) -> None:
-    both = (version(1), version(0, "2.0"))
-    watched = Watched(tmp_path, READY, both, (version(1), version(1, "2.0")), registering=True)
-
-    await watched.run()
-
-    assert watched.client.seen == [False, True, True, True]
-    assert watched.models.versions("bert") == ("1.0", "2.0")
-
-
 async def test_what_is_unregistered_is_gone(tmp_path: Path) -> None:
     watched = Watched(tmp_path, (version(1), version(1, "2.0")), READY, UNKNOWN, registering=True)
     await watched.look()
@@ -79,33 +60,6 @@ async def test_a_registered_model_whose_worker_keeps_dying_is_given_up_and_the_o
     assert watched.models.ready
     with pytest.raises(NotReady, match="bert is not ready: it is given up"):
         watched.model()
-
-
-async def test_requests_that_wait_for_a_model_that_is_given_up_are_refused(tmp_path: Path) -> None:
-    patience = 300 + 144 + 121  # the last is startupTimeout, and more
-    watched = Watched(tmp_path, READY, DIED, LOADING, patience, LOADING, configured=False, registering=True)
-    for _ in range(2):
-        await watched.look()
-    waiting = asyncio.create_task(watched.ask())
-    await asyncio.sleep(0)
-
-    await watched.look()
-
-    with pytest.raises(NotReady):
-        await waiting
-
-
-async def test_a_registered_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
-    raised = leave(tmp_path, failure(type="RuntimeError", message="no weights", where="handler.py:3 in initialize"))
-
-    watched = await registered(tmp_path, LOADING, DIED, raised, LOADING, LOADING)
-
-    reason = (
-        "is given up until it is registered anew. Model bert (bert.mar) could not be loaded: RuntimeError: no weights "
-        "(at handler.py:3 in initialize). Correct the handler or the archive and upload it again"
-    )
-    assert watched.client.index == [IndexEntry("bert", "", "UNAVAILABLE", reason)]
-    assert watched.models.ready
 
 
 async def test_a_model_that_is_registered_anew_does_not_answer_for_the_one_before(tmp_path: Path) -> None:

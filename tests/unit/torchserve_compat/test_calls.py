@@ -9,12 +9,10 @@ import pytest
 from ts.context import RequestProcessor
 from ts.utils.util import PredictionException
 
-from tests.unit.torchserve_compat.running import context, documents, instances, json_request, run, tensor_request, whole
+from tests.unit.torchserve_compat.running import context, instances, json_request, run, tensor_request, whole
 from torchserve_compat import frames
 from torchserve_compat.frames import Form, HandlerBatch, HandlerFailure, HandlerResponse
 from torchserve_compat.worker.calls import HandlerCalls
-
-FORMS: tuple[Form, ...] = ("v1", "explain", "raw", "raw-explain")
 
 
 def raising(error: BaseException) -> Callable[..., Any]:
@@ -117,31 +115,6 @@ def test_headers_of_the_connection_are_the_servers_to_set() -> None:
     ]
 
 
-def test_a_handler_reads_the_headers_of_a_lone_request() -> None:
-    def handle(data: list[Any], context: Any) -> list[Any]:
-        return [
-            [
-                context.get_request_header(0, "X-Kind"),
-                context.get_request_header(0, "absent"),
-                context.get_request_id(0),
-            ]
-        ]
-
-    (answer,) = run("kserve", handle, "v1", [json_request({"instances": [1]}, id="mine", x_kind="odd")]).responses
-
-    assert answer.body == b'{"predictions":[["odd",null,"mine"]]}'
-
-
-def test_all_headers_of_a_lone_request_are_torchserves() -> None:
-    def handle(data: list[Any], context: Any) -> list[Any]:
-        return [context.get_all_request_header(0)]
-
-    said = [documents("none", handle, form, [whole(b"x", "text/plain", x_a="b")]) for form in ("v1", "raw")]
-
-    v1: dict[str, Any] = {"body": {"content-type": "text/plain"}, "x-a": "b", "explain": "False"}
-    assert said == [[v1], [{**v1, "url_path": ""}]]
-
-
 def test_merged_requests_share_the_headers_that_are_the_same() -> None:
     def handle(data: list[Any], context: Any) -> list[Any]:
         return [context.get_request_header(1, "x-kind")] * len(data)
@@ -187,20 +160,6 @@ def test_without_an_envelope_each_request_of_a_batch_has_its_own_status_and_head
     assert result.responses == [
         HandlerResponse(b"a", 200, "text/x-own", [("x-kind", "odd")]),
         HandlerResponse(b"b", 201, "text/x-own", [("x-kind", "even")]),
-    ]
-
-
-def test_an_explanation_is_told_from_a_prediction() -> None:
-    def handle(data: list[Any], context: Any) -> list[Any]:
-        return [context.get_request_header(0, "explain")] * len(data)
-
-    said = [documents("kserve", handle, form, [instances(1)] * 2)[0] for form in FORMS]
-
-    assert said == [
-        {"predictions": ["False"]},
-        {"explanations": ["True"]},
-        {"predictions": ["False"]},
-        {"explanations": ["True"]},
     ]
 
 

@@ -70,11 +70,6 @@ def piece(id: str, text: str) -> Piece:  # noqa: A002
     return Piece(id, HandlerResponse(text.encode(), 200, TEXT, [MORE]))
 
 
-def last(said: Any) -> list[HandlerResponse]:
-    assert isinstance(said, HandlerResult)
-    return said.responses
-
-
 def test_behind_the_envelope_body_a_row_is_the_body_and_later_none() -> None:
     rows: list[Any] = []
 
@@ -89,26 +84,6 @@ def test_behind_the_envelope_body_a_row_is_the_body_and_later_none() -> None:
     running.step()
 
     assert rows == [bytearray(b"text"), None]
-
-
-def test_who_leaves_is_not_among_the_ids_any_more() -> None:
-    handler = Counting()
-    running = Running(handler)
-    running.join(1, words(9, "a"))
-    running.join(2, words(9, "b"))
-    running.step()
-    running.batch.leave(1)
-
-    assert running.step() == {2: piece("b", "2")}
-    assert handler.ids == [["a#1", "b#2"], ["b#2"]]
-
-
-def test_a_handler_without_criteria_answers_in_one_step() -> None:
-    running = Running(lambda rows, _: [{"text": "all"} for _ in rows])
-    running.join(1, words(1, "a"))
-
-    (answer,) = last(running.step()[1])
-    assert (answer.body, answer.content_type) == (b'{\n  "text": "all"\n}', "application/json")
 
 
 def test_requests_of_one_id_are_told_apart() -> None:
@@ -132,23 +107,6 @@ def test_a_request_that_comes_again_is_not_the_one_that_was_broken_off() -> None
     assert running.step() == {1: piece("a", "1")}
 
 
-def test_each_piece_has_what_the_handler_sets_for_its_request_in_this_step() -> None:
-    def sets(rows: list[Any], ctx: Any) -> list[str]:
-        ctx.set_response_status(201, "Made", 1)
-        ctx.set_response_header(1, "X-Word", ctx.get_request_header(1, "x-want"))
-        ctx.stopping_criteria = [lambda _: False] * 2
-        return ["a", "b"]
-
-    running = Running(sets)
-    running.join(1, whole(b"", id="a"))
-    running.join(2, whole(b"", id="b", x_want="w"))
-
-    assert running.step() == {
-        1: piece("a", "a"),
-        2: Piece("b", HandlerResponse(b"b", 201, TEXT, [("x-word", "w"), MORE])),
-    }
-
-
 @pytest.mark.parametrize("broken", ["criterion", "result"])
 def test_what_fails_for_one_fails_alone(broken: str) -> None:
     def handle(rows: list[Any], ctx: Any) -> list[Any]:
@@ -163,13 +121,6 @@ def test_what_fails_for_one_fails_alone(broken: str) -> None:
     assert said[1] == piece("a", "a")
     assert said[2].failure is not None
     assert len(running.batch) == 1
-
-
-def test_a_handler_that_forgets_a_request_is_told_how_many_there_are() -> None:
-    running = Running(lambda *_: [])
-    running.join(1, words(1, "a"))
-
-    assert "1 expected, got 0" in running.step()[1].failure.message
 
 
 def test_a_handler_of_a_running_batch_sends_no_pieces_by_itself() -> None:
@@ -198,20 +149,6 @@ def test_tensors_are_one_row_and_each_piece_is_tensors() -> None:
     assert rows == [{"body": "once"}]
     response = tensors.response(said.response.body, ASKED, "m", "1")
     assert {one.name: np.asarray(one.data).tolist() for one in response.outputs} == {"text": [b"word"], "ids": [[1]]}
-
-
-def test_several_inputs_are_named_in_the_row() -> None:
-    rows: list[Any] = []
-
-    def handle(given: list[Any], _: Any) -> list[Any]:
-        rows.extend(given)
-        return ["."]
-
-    running = Running(handle)
-    running.join(1, tensor_request(prompt=["once"], max_new_tokens=[5]), "v2")
-    running.step()
-
-    assert rows == [{"prompt": "once", "max_new_tokens": 5}]
 
 
 def test_tensors_of_several_rows_are_refused_before_the_handler_sees_them() -> None:

@@ -60,15 +60,3 @@ def test_tensors_of_torchserves_own_api_may_be_no_numbers() -> None:
     body = b'{"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [NaN, 1]}]}'
 
     assert str(seen("kservev2", whole(body), parses_json=True)["data"]) == "[nan, 1.0]"
-
-
-def test_a_body_without_its_row_stays_bytes_as_well() -> None:
-    assert seen("body", json_request({"a": 1}), parses_json=False) == bytearray(b'{"a":1}')
-
-
-def test_text_is_decoded_in_any_case() -> None:
-    assert seen("none", whole(b"words", "text/plain"), parses_json=False) == {"body": "words"}
-
-
-def test_instances_are_understood_in_any_case() -> None:
-    assert seen("kserve", json_request({"instances": [1]}), parses_json=False) == 1

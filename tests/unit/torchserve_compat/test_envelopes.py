@@ -20,7 +20,7 @@ from tests.unit.torchserve_compat.running import (
     v2_request,
     whole,
 )
-from torchserve_compat.frames import Form, HandlerFailure, HandlerRequest, HandlerResponse, RequestPart
+from torchserve_compat.frames import Form, HandlerFailure, HandlerRequest, RequestPart
 from torchserve_compat.worker.envelopes import envelope_named
 
 V2 = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [2, 1], "data": [1, 2]}]}
@@ -77,29 +77,6 @@ def seen(envelope: str, form: Form, request: HandlerRequest) -> Any:
 )  # fmt: skip
 def test_a_handler_gets_what_its_envelope_says(envelope: str, form: Form, request_: HandlerRequest, data: Any) -> None:
     assert seen(envelope, form, request_) == data
-
-
-@pytest.mark.parametrize(
-    ("envelope", "form", "result", "answer"),
-    [
-        ("kserve", "v1", [np.float32(0.5)], HandlerResponse(b'{"predictions":[0.5]}', 200, "application/json")),
-        ("kserve", "explain", [1], HandlerResponse(b'{"explanations":[1]}', 200, "application/json")),
-        ("kserve", "v1", np.array([[1, 2]]), HandlerResponse(b'{"predictions":[[1,2]]}', 200, "application/json")),
-        (
-            "kserve",
-            "raw-explain",
-            [1],
-            HandlerResponse(b'{\n  "explanations": [\n    1\n  ]\n}', 200, "application/json"),
-        ),
-        ("json", "raw", [1], HandlerResponse(b'{"predictions": [1]}', 200, "application/json")),
-        ("json", "raw-explain", [1], HandlerResponse(b'{"predictions": [1]}', 200, "application/json")),
-        ("none", "v1", ["text"], HandlerResponse(b"text", 200, "text/plain; charset=utf-8")),
-        ("none", "v1", [b"\xff"], HandlerResponse(b"\xff", 200, "application/octet-stream")),
-        ("none", "v1", [{"a": 1}], HandlerResponse(b'{\n  "a": 1\n}', 200, "application/json")),
-    ],
-)
-def test_a_result_becomes_an_answer(envelope: str, form: Form, result: Any, answer: HandlerResponse) -> None:
-    assert run(envelope, lambda *_: result, form, [instances(1)]).responses == [answer]
 
 
 @pytest.mark.parametrize(
@@ -212,13 +189,6 @@ def test_a_handler_of_tensors_may_give_fewer_outputs_than_it_has_inputs() -> Non
     assert found == [{"input_ids": ("FP64", [0.5, 1.5])}]
 
 
-def test_the_same_as_json() -> None:
-    inputs = [{**INPUT, "name": name, "data": [1, 2]} for name in TOKENS]
-    (answer,) = documents("kservev2", lambda *_: [[0.5, 1.5]], "raw", [json_request({"inputs": inputs})])
-
-    assert answer["outputs"] == [{"name": "input_ids", "datatype": "FP64", "data": [0.5, 1.5], "shape": [2]}]
-
-
 @pytest.mark.parametrize(("requests", "given", "expected"), [(1, 0, 2), (1, 3, 2), (2, 1, 4), (2, 3, 4)])
 def test_outputs_that_cannot_be_told_apart_are_the_handlers_fault(requests: int, given: int, expected: int) -> None:
     """Of requests that were merged fewer outputs could be anybody's."""
@@ -303,14 +273,6 @@ def test_a_tensor_has_its_parameters_and_its_requests() -> None:
     assert calls == [
         [{"top_k": 3, "gain": 2.5, "unit": "dB"}, {"top_k": 3, "unit": "B"}, {"gain": 2.5, "unit": "dB"}, None]
     ]
-
-
-def test_in_torchserves_api_a_tensor_has_what_the_client_wrote() -> None:
-    inputs = [{**INPUT, "data": [1, 2], "parameters": {"a": None}, "own": 1}]
-
-    request = json_request({"inputs": inputs, "parameters": {"b": 2}})
-
-    assert seen("kservev2", "raw", request) == [{**INPUT, "parameters": {"a": None}, "own": 1}]
 
 
 def test_a_handler_of_tensors_answers_v2_json_with_its_own_names() -> None:

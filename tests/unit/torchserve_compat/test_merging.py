@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.torchserve_compat.running import documents, instances, json_request, outputs, run, tensor_request, whole
+from tests.unit.torchserve_compat.running import documents, instances, json_request, run, tensor_request, whole
 from torchserve_compat.frames import REFUSAL, Form, HandlerFailure, HandlerRequest, HandlerResponse
 
 JSON = st.recursive(
@@ -101,18 +101,6 @@ def test_too_few_or_too_many_results_are_nobodys(size: int, given_back: int) -> 
         )
 
 
-def test_one_call_serves_all_requests() -> None:
-    calls: list[list[Any]] = []
-
-    def recorded(data: list[Any], _: Any) -> list[Any]:
-        calls.append(data)
-        return data
-
-    run("kserve", recorded, "v1", [instances(1, 2), instances(), instances(3)])
-
-    assert calls == [[1, 2, 3]]
-
-
 INFINITE = whole(b'{"instances": [1e999]}')
 DEEP = whole(b'{"instances": [%b%b]}' % (b"[" * 1100, b"]" * 1100))
 UNREAD = "The request body cannot be read: "
@@ -143,15 +131,6 @@ def test_a_request_that_cannot_be_read_is_refused_and_the_others_are_served(
 
     assert run(envelope, zeros, form, [good, bad, good]).responses == [served, refused, served]
     assert run(envelope, zeros, form, [bad]).responses == [refused]
-
-
-def test_several_inputs_are_rows_by_name() -> None:
-    request = tensor_request(words=[b"a", b"b"], weights=[[0.5], [1.5]])
-
-    assert (
-        outputs(run("kserve", echo, "v2", [request, request]))
-        == [{"words": ("BYTES", [b"a", b"b"]), "weights": ("FP64", [[0.5], [1.5]])}] * 2
-    )
 
 
 @pytest.mark.parametrize("envelope", ["none", "kservev2"])

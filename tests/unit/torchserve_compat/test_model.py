@@ -14,13 +14,11 @@ from prometheus_client import CollectorRegistry
 
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetricsRegistry
-from data_plane.errors import InferenceFailed, UnprocessableInput
-from data_plane.messages import Response
+from data_plane.errors import InferenceFailed
 from data_plane.model import Call
-from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2.requests import OutputRequest, TensorRequest
+from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.endpoints.asking import Server, error
 from tests.unit.torchserve_compat.running import Handle, context
@@ -64,26 +62,6 @@ def tensor(name: str, *values: float) -> dict[str, Any]:
 
 def infer_request(*inputs: dict[str, Any], **more: Any) -> bytes:
     return orjson.dumps({"id": "an-id", "inputs": inputs, **more})
-
-
-@pytest.mark.parametrize(
-    ("name", "fields", "row"),
-    [
-        ("body", [], {"body": "x"}),
-        ("body", [("k", b"1"), ("k", b"2")], {"body": "x", "k": "2"}),
-        ("data", [("k", b"1")], {"data": "x", "k": "1"}),
-        ("", [("k", b"1")], {"k": "1"}),
-    ],
-)
-async def test_a_handler_gets_the_pieces_of_a_request_by_their_names(
-    name: str, fields: list[tuple[str, bytes]], row: dict[str, str]
-) -> None:
-    rows = InProcess("none", lambda data, _: [{key: value.decode() for key, value in one.items()} for one in data])
-
-    answer = await model(rows).raw(RawRequest(b"x", name=name, fields=fields), CALL)
-
-    assert isinstance(answer, Response)
-    assert orjson.loads(answer.body) == row
 
 
 @pytest.mark.parametrize(
@@ -155,19 +133,6 @@ async def test_parameters_reach_the_handler_and_the_client() -> None:
     }
 
 
-async def test_parameters_go_both_ways_over_grpc() -> None:
-    asked = TensorRequest(
-        (Tensor.from_numpy("x", np.array([1.0])),), "an-id", PARAMETERS, (OutputRequest("y", PARAMETERS),)
-    )
-    served = model(InProcess("none", as_asked))
-
-    given = await served.infer(wire.request_from_proto(wire.request_to_proto(asked, "m")), CALL)
-
-    answer = wire.response_from_proto(wire.response_to_proto(given))
-    (output,) = answer.outputs
-    assert (answer.parameters, output.name, output.parameters) == ({**PARAMETERS, "by": "handler"}, "y", PARAMETERS)
-
-
 @pytest.mark.parametrize("envelope", ["none", "kserve", "kservev2"])
 @pytest.mark.parametrize(
     ("result", "message"),
@@ -202,17 +167,6 @@ async def test_inputs_with_different_numbers_of_rows_are_no_instances() -> None:
     answer = await Server(model(InProcess("kserve", echo))).ask("POST", V2, UNEVEN)
 
     assert (answer.status, answer.document) == (422, error(UNEVEN_MESSAGE, "model"))
-
-
-async def test_the_same_over_grpc() -> None:
-    message = pb.ModelInferRequest(model_name="m")
-    for name, values in (("x", [1]), ("y", [1, 2])):
-        message.inputs.add(name=name, datatype="FP64", shape=[len(values)]).contents.fp64_contents.extend(values)
-
-    with pytest.raises(UnprocessableInput) as raised:
-        await model(InProcess("kserve", echo)).infer(wire.request_from_proto(message), CALL)
-
-    assert str(raised.value) == UNEVEN_MESSAGE
 
 
 async def test_it_does_not_fail_those_that_it_is_merged_with() -> None:

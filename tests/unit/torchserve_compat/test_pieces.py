@@ -11,10 +11,9 @@ from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.unit.torchserve_compat.running import run, tensor_request, whole
 from torchserve_compat import tensors
-from torchserve_compat.frames import HandlerFailure, HandlerResponse, Piece
+from torchserve_compat.frames import HandlerFailure, Piece
 
 ASKED = TensorRequest((Tensor.from_numpy("x", np.zeros(1)),))
-MARKED = [("ts_stream_next", "true")]  # as TorchServe marks them, on the wire too
 
 
 def echo_in_pieces(rows: list[Any], context: Any) -> list[str]:
@@ -24,33 +23,6 @@ def echo_in_pieces(rows: list[Any], context: Any) -> list[str]:
         pieces = [f"{number}:{body} " for body in bodies]
         send_intermediate_predict_response(pieces, context.request_ids, "a piece", 200, context)
     return ["end"] * len(rows)
-
-
-def test_pieces_go_ahead_of_the_result_each_to_its_request() -> None:
-    pieces: list[Piece] = []
-
-    result = run("none", echo_in_pieces, "raw", [whole(b"a", id="x"), whole("Grüße".encode(), id="y")], pieces.append)
-
-    assert [answer.body for answer in result.responses] == [b"end", b"end"]
-    assert pieces == [
-        Piece(request, HandlerResponse(text.encode(), 200, "", MARKED))
-        for request, text in (("x", "1:a "), ("y", "1:Grüße "), ("x", "2:a "), ("y", "2:Grüße "))
-    ]
-
-
-def test_the_first_piece_has_the_status_the_type_and_the_headers_that_the_handler_set() -> None:
-    pieces: list[Piece] = []
-
-    def sets(rows: list[Any], context: Any) -> list[str]:
-        context.set_response_status(201, "Made", 0)
-        context.set_response_content_type(0, "text/html")
-        context.set_response_header(0, "X-Model", "small")
-        send_intermediate_predict_response(["piece"], context.request_ids, "a piece", 200, context)
-        return ["end"]
-
-    run("none", sets, "raw", [whole(b"a")], pieces.append)
-
-    assert pieces == [Piece("1", HandlerResponse(b"piece", 201, "text/html", [("x-model", "small"), *MARKED]))]
 
 
 def test_requests_of_one_id_are_not_answered_together() -> None:

@@ -19,7 +19,6 @@ from data_plane.errors import (
     InferenceFailed,
     InvalidRequest,
     SequenceLost,
-    SequenceQueueFull,
     ServingError,
     TooManySequences,
 )
@@ -126,21 +125,6 @@ async def outcomes(tasks: list[asyncio.Task[int]]) -> list[int | type[BaseExcept
     return [type(one) if isinstance(one, BaseException) else one for one in results]
 
 
-async def test_a_batch_has_at_most_one_request_of_each_sequence() -> None:
-    worker = Worker()
-    model = stateful(worker)
-    worker.may_go_on.clear()
-    tasks = await asked(model, ("first", 1))
-    tasks += await asked(model, *((sequence, number) for number in (1, 2) for sequence in "abc"))
-
-    worker.may_go_on.set()
-
-    assert await outcomes(tasks) == [1, 1, 1, 1, 3, 3, 3]
-    assert [sorted(batch) for batch in worker.seen] == [
-        [("first", "1")], [("a", "1"), ("b", "1"), ("c", "1")], [("a", "2"), ("b", "2"), ("c", "2")],
-    ]  # fmt: skip
-
-
 async def test_what_an_envelope_would_merge_piece_by_piece_is_not_merged() -> None:
     worker = Worker()
     model = stateful(worker, envelope="kserve")
@@ -194,17 +178,6 @@ async def test_a_handler_finds_the_id_by_torchserves_name_whatever_clients_call_
 async def test_an_id_that_is_too_long_is_refused() -> None:
     with pytest.raises(InvalidRequest, match=r"^The sequence's id is 1025 bytes long; it may have 1024\.$"):
         await ask(stateful(Worker()), 1, "x" * 1025)
-
-
-async def test_more_than_may_wait_are_refused_and_the_others_go_on() -> None:
-    worker = Worker()
-    model = stateful(worker, limits=SequenceLimits(max_sequences=2, max_idle_s=60.0, queue_size=1))
-    worker.may_go_on.clear()
-    tasks = await asked(model, ("a", 1), ("a", 1), ("a", 1), ("b", 1), ("c", 1))
-
-    worker.may_go_on.set()
-
-    assert await outcomes(tasks) == [1, 2, SequenceQueueFull, 1, TooManySequences]
 
 
 async def test_a_sequence_ends_with_the_request_that_says_so() -> None:

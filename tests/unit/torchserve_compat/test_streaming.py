@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.metrics import BatchMetricsRegistry
-from data_plane.errors import Unsupported, UpstreamBroken
+from data_plane.errors import Unsupported
 from data_plane.messages import Response, StreamingResponse
 from data_plane.model import Call
 from data_plane.protocol.torchserve.requests import RawRequest
@@ -62,43 +62,6 @@ async def begun(served: HandlerModel, transport: Scripted) -> tuple[StreamingRes
     answer = await asking
     assert isinstance(answer, StreamingResponse)
     return answer, on_piece
-
-
-async def test_an_answer_begins_with_the_first_piece_and_ends_with_the_result() -> None:
-    transport = Scripted()
-    answer, on_piece = await begun(model(transport), transport)
-
-    first = await anext(answer.chunks)
-    on_piece(Piece("1", HandlerResponse(b"two ")))
-    second = await anext(answer.chunks)
-    transport.outcomes.put_nowait(done(b"three"))
-
-    assert (first, second, [chunk async for chunk in answer.chunks]) == (b"one ", b"two ", [b"three"])
-    assert (answer.status, answer.content_type) == (200, b"text/plain; charset=utf-8")
-
-
-async def test_an_answer_without_pieces_comes_whole() -> None:
-    transport = Scripted()
-    transport.outcomes.put_nowait(done(b"whole"))
-
-    assert await model(transport).raw(RawRequest(b"{}"), call()) == Response(b"whole")
-
-
-@pytest.mark.parametrize(
-    ("outcome", "words"),
-    [
-        (UpstreamBroken("the worker died"), "the worker died"),
-        (HandlerResult([], 0.0, HandlerFailure("no words", 500)), "no words"),
-    ],
-)
-async def test_what_goes_wrong_in_the_middle_is_raised_after_the_pieces(outcome: Any, words: str) -> None:
-    transport = Scripted()
-    answer, _ = await begun(model(transport), transport)
-    transport.outcomes.put_nowait(outcome)
-
-    assert await anext(answer.chunks) == b"one "
-    with pytest.raises(Exception, match=words):
-        await anext(answer.chunks)
 
 
 async def test_who_hangs_up_is_told_to_the_handlers_side_and_the_queue_goes_on() -> None:
