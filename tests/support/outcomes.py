@@ -18,11 +18,11 @@ from isvc_operator.errors import OperatorError
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.render.children import render
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
+from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
-from isvc_operator.resolve.storage.objects import ObjectReference
 from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import storage_requests
+from isvc_operator.resolve.storage.sources import ObjectReference
 
 Manifest = dict[str, Any]
 # The names and indices that lead to a value inside a document.

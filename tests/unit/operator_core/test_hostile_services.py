@@ -27,10 +27,10 @@ from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.diff import matches
 from isvc_operator.render.children import render
+from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
 from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import storage_requests
 from tests.support.builders import (
     NOW,
     a_crashed_pod,

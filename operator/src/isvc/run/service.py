@@ -40,8 +40,8 @@ from isvc_operator.observe.pods import LOADING, STARTING, furthest, stage_of, wa
 from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
-from isvc_operator.resolve.components import components_of
 from isvc_operator.resolve.ignored import all_ignored_parts
+from isvc_operator.resolve.requested import components_of
 from isvc_operator.text import last_of
 
 # As on a cluster (isvc_operator.controller.pod_details).

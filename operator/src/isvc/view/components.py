@@ -16,7 +16,7 @@ from isvc_operator.manifests import Manifest, find, labels_of, name_of
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready
 from isvc_operator.observe.pods import furthest, newest_revision, pods_of, stage, waiting_container
 from isvc_operator.observe.rollout import rollout_of
-from isvc_operator.resolve.components import component_names
+from isvc_operator.resolve.requested import component_names
 
 _KINDS = (PREDICTOR, TRANSFORMER, EXPLAINER)
 _ROLLED_OUT = "NewReplicaSetAvailable"

@@ -25,8 +25,7 @@ from isvc_operator.render.metadata import build_component_child, component_label
 from isvc_operator.resolve.component import Component, first_port, http_port
 from isvc_operator.resolve.containers import flag_value, merge_container, merge_items, merge_maps
 from isvc_operator.resolve.service import Resolved
-from isvc_operator.resolve.storage.images import ModelImage
-from isvc_operator.resolve.storage.plan import StoragePlan
+from isvc_operator.resolve.storage.plan import ModelImage, StoragePlan
 from isvc_operator.resolve.tls import probe_scheme
 from isvc_operator.resolve.transformer import HEALTH_CHECK
 

@@ -20,9 +20,9 @@ from isvc_operator.api.names import LABEL_SERVICE, PATH, route_name
 from isvc_operator.config import IngressConfig, PathIngress
 from isvc_operator.render.metadata import build_child
 from isvc_operator.resolve.component import SERVICE_PORT, Component, service_port
-from isvc_operator.resolve.components import is_usable, specified_components
 from isvc_operator.resolve.containers import flag_value
 from isvc_operator.resolve.placeholders import fill, values_of
+from isvc_operator.resolve.requested import specified_components
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.transformer import MODEL_NAME
 
@@ -114,7 +114,7 @@ def _rules(resolved: Resolved, component: Component) -> Iterator[PathRule]:
 
 def _timeout(resolved: Resolved, component: Component) -> int | None:
     spec = dict(specified_components(resolved.service.spec))[component.kind]
-    return spec.timeout if spec.timeout is not None and is_usable(spec.timeout) else None
+    return spec.timeout if spec.timeout and spec.timeout > 0 else None
 
 
 def build_ingresses(resolved: Resolved, config: IngressConfig) -> Iterator[dict[str, Any]]:

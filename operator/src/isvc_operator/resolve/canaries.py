@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from isvc_operator.api.inference_service import InferenceServiceSpec
 from isvc_operator.api.names import PREDICTOR
-from isvc_operator.resolve.components import specified_components
+from isvc_operator.resolve.requested import specified_components
 
 ROLL_OUT = "To roll a change out to all callers, remove spec.canary, and canaryTrafficPercent or set it to 100"
 _ALL = 100  # per cent of the traffic

@@ -1,17 +1,22 @@
-"""A resolved component, which becomes a Deployment and a Service: the draft that the steps of ``pipeline`` complete."""
+"""A resolved component, which becomes a Deployment and a Service, and what the steps that make it know beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from isvc_operator.api.components import ModelSpec
+from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_READONLY, CONTAINER_TRANSFORMER
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.containers import is_grpc
-from isvc_operator.resolve.storage.plan import StoragePlan
+from isvc_operator.resolve.requested import RequestedComponent
+from isvc_operator.resolve.runtime import ChosenRuntime
+from isvc_operator.resolve.storage.plan import StorageContext, StoragePlan
+from isvc_operator.resolve.storage.sources import ObjectReference
 
 DEFAULT_PORT = 8080
 DEFAULT_GRPC_PORT = 8081  # of our runtimes and of KServe's SDK, where nothing else is asked for
@@ -155,3 +160,41 @@ def port_in_address(component: Component, config: OperatorConfig, *, grpc: bool 
         return ""
     port = first_port(component.front)["containerPort"] if grpc else http_port(component.front)
     return f":{port}"
+
+
+@dataclass(frozen=True)
+class ModelOnRuntime:
+    """The model of a predictor, and the runtime that serves it."""
+
+    model: ModelSpec
+    chosen: ChosenRuntime
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """The predictor for the components that call it, and the protocol that it speaks."""
+
+    component: Component
+    protocol: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """A component as it is requested, and what it depends on.
+
+    ``served`` is None for the user's own containers, ``predictor`` for the predictor itself. ``secret`` is that of TLS,
+    if the pods are to serve it; ``keda``: the cluster has KEDA.
+    """
+
+    service: InferenceService
+    requested: RequestedComponent
+    config: OperatorConfig
+    storage: StorageContext
+    served: ModelOnRuntime | None = None
+    predictor: Predictor | None = None
+    secret: ObjectReference | None = None
+    keda: bool = True
+
+
+Step = Callable[[Component, Context], Component]
+"""Takes a component and returns it with one thing more decided; raises InvalidSpec."""

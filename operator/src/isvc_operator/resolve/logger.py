@@ -14,9 +14,8 @@ from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.components import LoggerSpec
 from isvc_operator.api.names import ANNOTATION_LOGGER_FRACTION
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.component import Component
+from isvc_operator.resolve.component import Component, Context
 from isvc_operator.resolve.containers import merge_items, with_variable
-from isvc_operator.resolve.context import Context
 
 LOGGER: Final = "PAYLOAD_LOGGER"
 # KServe's names of the volume and its folder.

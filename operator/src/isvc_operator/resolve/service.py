@@ -1,12 +1,17 @@
-"""Makes every decision about a service, from its definition, the runtimes and the configuration. Pure."""
+"""Makes every decision about a service, from its definition, the runtimes and the configuration. Pure.
+
+A component comes about by steps: ``STEPS`` lists those for each kind in their order. A step takes the draft of the
+component and the context, and returns the draft with one thing more decided. It knows nothing of the others, and may
+rely on what those before it have done.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 from urllib.parse import urlsplit
 
-from isvc_operator.api.defaulting import model_of
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
     ANNOTATION_AUTOSCALER,
@@ -21,16 +26,79 @@ from isvc_operator.api.names import (
 from isvc_operator.config import NetworkAccess, NetworkPolicyConfig, OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
-from isvc_operator.resolve.component import AutoscalerClass, Component, port_in_address, service_port
-from isvc_operator.resolve.components import components_of, specified_components
-from isvc_operator.resolve.context import Context, ModelOnRuntime, Predictor
+from isvc_operator.resolve.component import (
+    AutoscalerClass,
+    Component,
+    Context,
+    ModelOnRuntime,
+    Predictor,
+    Step,
+    port_in_address,
+    service_port,
+)
+from isvc_operator.resolve.defaults import check_repeated_items, service_name, termination, with_defaults
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
-from isvc_operator.resolve.pipeline import build
+from isvc_operator.resolve.logger import payload_logger
+from isvc_operator.resolve.pod import fill_placeholders, own_fields, runtime_fields, server_image
+from isvc_operator.resolve.requested import components_of, model_of, specified_components
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
+from isvc_operator.resolve.scaling import scaling
 from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.tls import ServingTls, read_tls, tls_secret
+from isvc_operator.resolve.storage.planning import model_storage
+from isvc_operator.resolve.tls import ServingTls, read_tls, serving_tls, tls_secret
+from isvc_operator.resolve.transformer import model_name_in_path, predictor_flags
 from isvc_operator.resolve.upgrades import inputs_of, upgrade_policy
+
+STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
+    PREDICTOR: (
+        own_fields,  # labels, annotations, the pod and its server as the service has them
+        runtime_fields,  # the runtime's beneath them
+        fill_placeholders,
+        server_image,
+        model_storage,
+        service_name,
+        termination,
+        with_defaults,
+        serving_tls,
+        payload_logger,
+        scaling,
+        check_repeated_items,
+    ),
+    TRANSFORMER: (
+        own_fields,
+        model_storage,
+        service_name,
+        predictor_flags,
+        termination,
+        with_defaults,
+        serving_tls,
+        payload_logger,
+        scaling,
+        check_repeated_items,
+    ),
+    EXPLAINER: (
+        own_fields,
+        model_storage,
+        service_name,
+        predictor_flags,
+        model_name_in_path,
+        termination,
+        with_defaults,
+        serving_tls,
+        payload_logger,
+        scaling,
+        check_repeated_items,
+    ),
+}
+
+
+def build(context: Context) -> Component:
+    """Return the component that the context requests; raises InvalidSpec."""
+    component = Component(context.requested.kind, context.requested.name)
+    for step in STEPS[component.kind]:
+        component = step(component, context)
+    return component
 
 
 @dataclass(frozen=True)

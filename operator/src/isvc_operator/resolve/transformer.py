@@ -12,10 +12,8 @@ from typing import Final
 
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component, http_port, port_in_address
-from isvc_operator.resolve.components import is_usable
+from isvc_operator.resolve.component import Component, Context, Predictor, http_port, port_in_address
 from isvc_operator.resolve.containers import flag_value, with_flags, with_variable
-from isvc_operator.resolve.context import Context, Predictor
 from isvc_operator.text import one_line
 
 MODEL_NAME: Final = "--model_name"
@@ -54,7 +52,7 @@ def _flags(server: Container, context: Context) -> dict[str, str]:
         flags |= _address(server, context.predictor, context)
     if spec.container_concurrency:
         flags["--workers"] = str(spec.container_concurrency)
-    if spec.timeout is not None and is_usable(spec.timeout):
+    if spec.timeout is not None and spec.timeout > 0:
         flags[TIMEOUT] = str(spec.timeout)
     return flags
 

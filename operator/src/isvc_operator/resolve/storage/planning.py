@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from posixpath import commonpath
 from typing import Any
@@ -25,28 +25,23 @@ from isvc_operator.api.names import (
     ANNOTATION_STORAGE_RESOURCES,
     CA_BUNDLE_CONFIG_MAP,
     CACHE_MOUNT,
+    CONFIG_MAP,
     CONTAINER_TRANSFORMER,
     MODELS_MOUNT,
     PREDICTOR,
 )
-from isvc_operator.api.storage_container import ClusterStorageContainer
+from isvc_operator.api.storage_container import INIT_CONTAINER, ClusterStorageContainer
 from isvc_operator.config import CacheConfig, OperatorConfig, StorageInitializerConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.ignored.walker import unknown_fields
-from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.components import STORAGE_URI, stored_uri
-from isvc_operator.resolve.context import Context
+from isvc_operator.resolve.component import Component, Context
+from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, stored_uri
 from isvc_operator.resolve.runtime import server_type_of
-from isvc_operator.resolve.storage import secret_entry
-from isvc_operator.resolve.storage.containers import choose_container
-from isvc_operator.resolve.storage.credentials import credentials_of
-from isvc_operator.resolve.storage.images import ModelImage, model_images
-from isvc_operator.resolve.storage.objects import ObjectReference, Objects, json_object
-from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.storage.provision import Provision, read_only, variable
-from isvc_operator.resolve.storage.requests import StorageRequest
-from isvc_operator.resolve.storage.sources import StorageSource, checked
+from isvc_operator.resolve.storage.credentials import credentials_of, entry_preset, entry_uri
+from isvc_operator.resolve.storage.plan import ModelImage, Provision, StoragePlan, model_images, read_only, variable
+from isvc_operator.resolve.storage.sources import ObjectReference, Objects, StorageSource, checked, json_object
 from isvc_operator.text import one_line
+from storage_initializer.schemes import SCHEMES
 
 # The folder layout that a server expects, by its type; other servers have none. ``auto`` checks a folder that looks
 # like TorchServe's, and nothing else, such as a bare model.onnx.
@@ -136,7 +131,7 @@ def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) 
     if request.spec.path is None:
         raise InvalidSpec("spec.predictor.model.storage has no path; give one, or a storageUri beside it")
     name = request.spec_secret(config.credentials, objects)
-    uri = secret_entry.uri_of(request.spec, name, objects.get(ObjectReference("Secret", name)))
+    uri = entry_uri(request.spec, name, objects.get(ObjectReference("Secret", name)))
     return (checked(StorageSource(uri, MODELS_MOUNT)),)
 
 
@@ -156,7 +151,7 @@ def _credentials(request: StorageRequest, config: OperatorConfig, objects: Objec
     """Return those of the storage secret if the model names one, or else those of the service account."""
     if request.spec is not None:
         name = request.spec_secret(config.credentials, objects)
-        return secret_entry.provision_of(request.spec, name, objects.get(ObjectReference("Secret", name)))
+        return entry_preset(request.spec, name, objects.get(ObjectReference("Secret", name)))
     secrets = []
     for name in request.account_secrets(config.credentials, objects):
         if (secret := objects.get(ObjectReference("Secret", name))) is None:
@@ -248,3 +243,90 @@ _EXAMPLES = {
     ANNOTATION_SHA256: '{"model-store/bert.mar": "<sha256>"}',
     ANNOTATION_STORAGE_RESOURCES: '{"limits": {"memory": "2Gi"}}',
 }
+
+
+def choose_container(
+    sources: Sequence[StorageSource], named: str | None, containers: Iterable[ClusterStorageContainer]
+) -> ClusterStorageContainer | None:
+    """Return the container for all the sources; None stands for the storage-initializer as it is configured."""
+    usable = sorted(filter(_is_usable, containers), key=lambda item: item.metadata.name)
+    chosen = _named(named, usable) if named else _fitting(sources, usable)
+    for source in sources:
+        _check(source, chosen, usable)
+    if chosen and len(sources) > 1 and not chosen.spec.supports_multi_model_download:
+        raise InvalidSpec(
+            f"ClusterStorageContainer {chosen.metadata.name} downloads one URI only; give one, "
+            "or set its supportsMultiModelDownload if that is not true"
+        )
+    return chosen
+
+
+def _named(name: str, usable: Sequence[ClusterStorageContainer]) -> ClusterStorageContainer:
+    for item in usable:
+        if item.metadata.name == name:
+            return item
+    raise InvalidSpec(
+        f"ClusterStorageContainer {name!r} of spec.predictor.storageContainerName does not exist or is disabled; "
+        f"available: {', '.join(item.metadata.name for item in usable) or 'nothing'}"
+    )
+
+
+def _fitting(
+    sources: Sequence[StorageSource], usable: Sequence[ClusterStorageContainer]
+) -> ClusterStorageContainer | None:
+    """Return the first container that supports each source; it must be the same one for all of them."""
+    found = [next((item for item in usable if _supports(item, source.uri)), None) for source in sources]
+    if any(item is not found[0] for item in found):
+        raise InvalidSpec(
+            "the storageUris need several ClusterStorageContainers, and a pod has one; "
+            "name one that supports them all in spec.predictor.storageContainerName"
+        )
+    return found[0]
+
+
+def _check(
+    source: StorageSource, chosen: ClusterStorageContainer | None, usable: Sequence[ClusterStorageContainer]
+) -> None:
+    if chosen and not _supports(chosen, source.uri):
+        raise InvalidSpec(
+            f"ClusterStorageContainer {chosen.metadata.name} does not download {source.shown}; "
+            "correct its supportedUriFormats, or name another one"
+        )
+    if chosen:
+        return
+    formats = ", ".join(item.metadata.name for item in usable) or "there is none"
+    if source.is_image:
+        raise InvalidSpec(
+            f"storageUri {source.shown} is an image, and the administrator has turned these off; set enableModelcar of "
+            f"storageInitializer in the ConfigMap {CONFIG_MAP}, or copy the model to a bucket or a claim"
+        )
+    if source.scheme not in SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise InvalidSpec(
+            f"storageUri {source.shown} has a scheme that is not supported; use one of {known}, "
+            f"or install a ClusterStorageContainer for it ({formats})"
+        )
+    if service := source.foreign_service:
+        raise InvalidSpec(
+            f"storageUri {source.shown} is {service}, which the storage-initializer does not read; "
+            f"install a ClusterStorageContainer for it ({formats}), or copy the model to a bucket or a claim"
+        )
+
+
+def _is_usable(item: ClusterStorageContainer) -> bool:
+    return not item.disabled and item.spec.workload_type in (None, "", INIT_CONTAINER)
+
+
+def _supports(item: ClusterStorageContainer, uri: str) -> bool:
+    return any(
+        uri.startswith(format_.prefix) if format_.prefix else _matches(format_.regex, uri)
+        for format_ in item.spec.supported_uri_formats
+    )
+
+
+def _matches(pattern: str | None, uri: str) -> bool:
+    """An invalid expression matches nothing: it must not stop services that another container serves."""
+    try:
+        return bool(pattern and re.search(pattern, uri))
+    except re.error:
+        return False

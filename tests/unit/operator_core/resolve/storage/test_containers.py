@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.storage.containers import choose_container
+from isvc_operator.resolve.storage.planning import choose_container
 from isvc_operator.resolve.storage.sources import StorageSource
 from tests.support.builders import a_service, the_children
 from tests.support.credentials import a_context, a_storage_container

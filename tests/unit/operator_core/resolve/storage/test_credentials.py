@@ -10,7 +10,7 @@ import pytest
 from isvc_operator.config import CredentialsConfig, parse_config
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.resolve.storage.credentials import credentials_of
-from isvc_operator.resolve.storage.provision import Provision
+from isvc_operator.resolve.storage.plan import Provision
 from tests.support.credentials import GCS_KEY, HTTP_HEADERS, S3_KEYS, a_secret, an_account, s3_annotations
 
 REAL_KEYS = {"AWS_ACCESS_KEY_ID": ("s3", "AWS_ACCESS_KEY_ID"), "AWS_SECRET_ACCESS_KEY": ("s3", "AWS_SECRET_ACCESS_KEY")}

@@ -8,8 +8,7 @@ import pytest
 
 from isvc_operator.config import OperatorConfig, StorageInitializerConfig, parse_config
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
-from isvc_operator.resolve.storage.plan import StorageContext, StoragePlan
-from isvc_operator.resolve.storage.provision import Provision
+from isvc_operator.resolve.storage.plan import Provision, StorageContext, StoragePlan
 from isvc_operator.resolve.storage.sources import StorageSource
 from tests.support.builders import a_resolved, a_runtime, a_service
 from tests.support.credentials import a_context, a_secret, an_account
