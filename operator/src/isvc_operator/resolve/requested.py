@@ -43,7 +43,7 @@ from isvc_operator.config import CredentialsConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.limits import SECRETS
 from isvc_operator.manifests import Container, annotations_of
-from isvc_operator.resolve.storage.sources import ObjectReference, Objects, StorageSource, checked
+from isvc_operator.resolve.storage.sources import ObjectReference, Objects, StorageSource, storage_source
 
 STORAGE_URI: Final = "STORAGE_URI"
 ComponentSpec = PredictorSpec | TransformerSpec | ExplainerSpec
@@ -270,5 +270,5 @@ def _given_sources(
     if uri and path_in_secret:
         raise InvalidSpec("storageUri and storage.path are both given; remove one of them")
     if uri:
-        return (checked(StorageSource(uri, MODELS_MOUNT)),)
-    return tuple(checked(StorageSource(item.uri, str(PurePosixPath(item.mount_path)))) for item in several or ())
+        return (storage_source(uri, MODELS_MOUNT),)
+    return tuple(storage_source(item.uri, str(PurePosixPath(item.mount_path))) for item in several or ())

@@ -11,7 +11,7 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.resolve.storage.sources import storage_source
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 TOLERATION = {"key": "gpu", "operator": "Exists"}
@@ -47,7 +47,7 @@ def test_the_storys_predictor() -> None:
             ],
         },
         pod={"containers": [], "automountServiceAccountToken": False, "enableServiceLinks": False},
-        storage=StoragePlan(copied=(StorageSource("pvc://leeway", "/mnt/models"),), layout="torchserve"),
+        storage=StoragePlan(copied=(storage_source("pvc://leeway", "/mnt/models"),), layout="torchserve"),
         strategy=None,
     )
 
@@ -449,5 +449,5 @@ def test_its_variable_has_the_uri_and_becomes_the_path() -> None:
 
     predictor = a_resolved(a_service(model=None, predictor={"containers": [server]})).predictor
 
-    assert predictor.storage == StoragePlan(copied=(StorageSource("pvc://leeway/model", "/mnt/models"),))
+    assert predictor.storage == StoragePlan(copied=(storage_source("pvc://leeway/model", "/mnt/models"),))
     assert {"name": "STORAGE_URI", "value": "/mnt/models"} in predictor.server["env"]

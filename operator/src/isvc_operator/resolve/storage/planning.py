@@ -39,9 +39,9 @@ from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, stored_
 from isvc_operator.resolve.runtime import server_type_of
 from isvc_operator.resolve.storage.credentials import credentials_of, entry_preset, entry_uri
 from isvc_operator.resolve.storage.plan import ModelImage, Provision, StoragePlan, model_images, read_only, variable
-from isvc_operator.resolve.storage.sources import ObjectReference, Objects, StorageSource, checked, json_object
+from isvc_operator.resolve.storage.sources import ObjectReference, Objects, StorageSource, json_object, storage_source
 from isvc_operator.text import one_line
-from storage_initializer.schemes import SCHEMES
+from storage_initializer.schemes import SCHEMES, foreign_service
 
 # The folder layout that a server expects, by its type; other servers have none. ``auto`` checks a folder that looks
 # like TorchServe's, and nothing else, such as a bare model.onnx.
@@ -132,7 +132,7 @@ def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) 
         raise InvalidSpec("spec.predictor.model.storage has no path; give one, or a storageUri beside it")
     name = request.spec_secret(config.credentials, objects)
     uri = entry_uri(request.spec, name, objects.get(ObjectReference("Secret", name)))
-    return (checked(StorageSource(uri, MODELS_MOUNT)),)
+    return (storage_source(uri, MODELS_MOUNT),)
 
 
 def _provision(
@@ -306,7 +306,7 @@ def _check(
             f"storageUri {source.shown} has a scheme that is not supported; use one of {known}, "
             f"or install a ClusterStorageContainer for it ({formats})"
         )
-    if service := source.foreign_service:
+    if service := foreign_service(source.uri):
         raise InvalidSpec(
             f"storageUri {source.shown} is {service}, which the storage-initializer does not read; "
             f"install a ClusterStorageContainer for it ({formats}), or copy the model to a bucket or a claim"

@@ -15,7 +15,7 @@ from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.limits import URI_CHARACTERS
 from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.text import one_line
-from storage_initializer.schemes import SCHEMES, foreign_service
+from storage_initializer.schemes import SCHEMES
 
 IMAGE_SCHEME: Final = "oci"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -24,59 +24,42 @@ _LOGIN = re.compile(r"^([^/]*://)[^/]*@")
 
 @dataclass(frozen=True)
 class StorageSource:
-    """One URI and its destination folder. A scheme is case-insensitive, a path is taken literally."""
+    """One URI and its destination folder. A path in a URI is taken literally.
+
+    ``scheme`` is in lower case, ``file`` for a plain path. ``remote``: it is read over the network. ``is_image``: it
+    names an image; its prefix may have the way to use it. ``claim`` and ``path`` are the PersistentVolumeClaim of a
+    ``pvc://`` URI and the path in it.
+    """
 
     uri: str
     destination: str
-
-    @property
-    def scheme(self) -> str:
-        """The scheme in lower case; ``file`` for a plain path."""
-        match = _SCHEME.match(self.uri)
-        return match[1].lower() if match else "file"
+    scheme: str
+    remote: bool
+    is_image: bool = False
+    claim: str | None = None
+    path: str = ""
 
     @property
     def shown(self) -> str:
         """The URI for messages, without what may be a secret: a password, or a signature in the query."""
         return repr(_LOGIN.sub(r"\1…@", self.uri.partition("?")[0]))
 
-    @property
-    def remote(self) -> bool:
-        """Whether it is read over the network; an unknown scheme is."""
-        return self.scheme not in SCHEMES or SCHEMES[self.scheme].is_remote
 
-    @property
-    def is_image(self) -> bool:
-        """Whether the URI names an image, whose prefix may have the way to use it."""
-        return self.scheme == IMAGE_SCHEME or self.scheme.startswith(f"{IMAGE_SCHEME}+")
-
-    @property
-    def foreign_service(self) -> str | None:
-        """The service behind an https URI that only a ClusterStorageContainer can read."""
-        return foreign_service(self.uri)
-
-    @property
-    def claim(self) -> str | None:
-        """The PersistentVolumeClaim of a ``pvc://`` URI."""
-        return self._parts[0] if self.scheme == "pvc" else None
-
-    @property
-    def path(self) -> str:
-        """The path inside the claim."""
-        return self._parts[2].strip("/")
-
-    @property
-    def _parts(self) -> tuple[str, str, str]:
-        return self.uri.partition("://")[2].partition("/")
-
-
-def checked(source: StorageSource) -> StorageSource:
-    """Return the source if its URI is well-formed; raises InvalidSpec otherwise."""
-    if len(source.uri) > URI_CHARACTERS:
-        raise InvalidSpec(f"storageUri {one_line(source.uri, 100)!r} has more than {URI_CHARACTERS} characters")
-    if source.claim == "":
+def storage_source(uri: str, destination: str) -> StorageSource:
+    """Return the source with this URI; raises InvalidSpec if it is not well-formed."""
+    if len(uri) > URI_CHARACTERS:
+        raise InvalidSpec(f"storageUri {one_line(uri, 100)!r} has more than {URI_CHARACTERS} characters")
+    match = _SCHEME.match(uri)
+    scheme = match[1].lower() if match else "file"
+    remote = scheme not in SCHEMES or SCHEMES[scheme].is_remote  # an unknown one is
+    is_image = scheme == IMAGE_SCHEME or scheme.startswith(f"{IMAGE_SCHEME}+")
+    if scheme != "pvc":
+        return StorageSource(uri, destination, scheme, remote, is_image)
+    claim, _, path = uri.partition("://")[2].partition("/")
+    source = StorageSource(uri, destination, scheme, remote, claim=claim, path=path.strip("/"))
+    if not claim:
         raise InvalidSpec(f"storageUri {source.shown} names no claim; write pvc://CLAIM or pvc://CLAIM/PATH")
-    if source.claim and ".." in source.path.split("/"):
+    if ".." in source.path.split("/"):
         raise InvalidSpec(f"storageUri {source.shown} has '..' in its path; name the folder of the claim itself")
     return source
 

@@ -9,7 +9,7 @@ import pytest
 from isvc_operator.config import OperatorConfig, StorageInitializerConfig, parse_config
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.resolve.storage.plan import Provision, StorageContext, StoragePlan
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.resolve.storage.sources import storage_source
 from tests.support.builders import a_resolved, a_runtime, a_service
 from tests.support.credentials import a_context, a_secret, an_account
 
@@ -57,7 +57,7 @@ def refused(uri: str | None = None, uris: list[dict[str, str]] | None = None, **
 def test_a_claim_is_copied_to_the_models_folder(uri: str, claim: str, path: str) -> None:
     plan = plan_of(uri)
 
-    assert plan == StoragePlan(copied=(StorageSource(uri, "/mnt/models"),), layout="torchserve")
+    assert plan == StoragePlan(copied=(storage_source(uri, "/mnt/models"),), layout="torchserve")
     assert (plan.claims, plan.copied[0].path) == ((claim,), path)
 
 
@@ -67,7 +67,7 @@ def test_a_claim_is_copied_to_the_models_folder(uri: str, claim: str, path: str)
 def test_any_other_source_is_copied_there_and_mounts_no_claim(uri: str) -> None:
     plan = plan_of(uri)
 
-    assert plan == StoragePlan(copied=(StorageSource(uri, "/mnt/models"),), layout="torchserve")
+    assert plan == StoragePlan(copied=(storage_source(uri, "/mnt/models"),), layout="torchserve")
     assert plan.claims == ()
 
 
@@ -121,8 +121,8 @@ def test_several_sources_share_one_volume_above_their_folders() -> None:
 
     assert plan_of(uris=uris) == StoragePlan(
         copied=(
-            StorageSource("s3://bucket/base", "/mnt/models/base"),
-            StorageSource("pvc://leeway/adapters", "/mnt/models/adapters"),
+            storage_source("s3://bucket/base", "/mnt/models/base"),
+            storage_source("pvc://leeway/adapters", "/mnt/models/adapters"),
         ),
         folder="/mnt/models",
         layout="none",
@@ -133,7 +133,7 @@ def test_one_source_among_several_fields_is_checked_and_mounted_at_its_own_folde
     plan = plan_of(uris=[{"uri": "gs://bucket/model", "mountPath": "/opt/model"}])
 
     assert plan == StoragePlan(
-        (StorageSource("gs://bucket/model", "/opt/model"),), folder="/opt/model", layout="torchserve"
+        (storage_source("gs://bucket/model", "/opt/model"),), folder="/opt/model", layout="torchserve"
     )
 
 
@@ -141,7 +141,7 @@ def test_a_source_without_a_mount_path_goes_to_the_models_folder() -> None:
     plan = plan_of(uris=[{"uri": "gs://bucket/model"}])
 
     assert plan is not None
-    assert plan.copied == (StorageSource("gs://bucket/model", "/mnt/models"),)
+    assert plan.copied == (storage_source("gs://bucket/model", "/mnt/models"),)
 
 
 def test_folders_that_have_only_the_root_in_common_are_refused() -> None:
@@ -163,7 +163,7 @@ def test_a_uri_beside_several_is_refused() -> None:
 
 def test_a_claim_may_be_mounted_by_annotation_and_nothing_is_copied() -> None:
     assert plan_of("pvc://leeway/sub", annotations=DIRECT) == StoragePlan(
-        copied=(), mounted=(StorageSource("pvc://leeway/sub", "/mnt/models"),)
+        copied=(), mounted=(storage_source("pvc://leeway/sub", "/mnt/models"),)
     )
 
 
@@ -186,8 +186,8 @@ def test_a_mounted_claim_stands_beside_what_is_copied() -> None:
     plan = plan_of(uris=uris, annotations=DIRECT)
 
     assert plan == StoragePlan(
-        copied=(StorageSource("s3://bucket/base", "/mnt/models/base"),),
-        mounted=(StorageSource("pvc://leeway", "/mnt/models/more"),),
+        copied=(storage_source("s3://bucket/base", "/mnt/models/base"),),
+        mounted=(storage_source("pvc://leeway", "/mnt/models/more"),),
         folder="/mnt/models/base",
     )
 

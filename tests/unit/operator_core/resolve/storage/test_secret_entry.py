@@ -9,7 +9,7 @@ import pytest
 
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.resolve.storage.sources import storage_source
 from tests.support.builders import a_resolved, a_service
 from tests.support.credentials import a_context, a_secret, an_account
 
@@ -44,7 +44,7 @@ def config_from(name: str, key: str) -> dict[str, Any]:
 def test_the_path_is_in_the_bucket_of_the_entry_that_the_key_names() -> None:
     plan = plan_of({"key": "minio", "path": "bert/1"}, {"minio": MINIO})
 
-    assert plan.copied == (StorageSource("s3://models/bert/1", "/mnt/models"),)
+    assert plan.copied == (storage_source("s3://models/bert/1", "/mnt/models"),)
     assert plan.provision.env == (config_from("storage-config", "minio"),)
 
 
