@@ -28,9 +28,9 @@ from isvc_operator.plan.kept_pods import hold_back
 from isvc_operator.plan.upgrades import RenderOrigin, plan_upgrade, without_records
 from isvc_operator.render.children import render
 from isvc_operator.resolve.canaries import canary_requests
-from isvc_operator.resolve.requested import storage_requests
+from isvc_operator.resolve.requested import is_stopped, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.service import Resolved, is_stopped, resolve
+from isvc_operator.resolve.service import Resolved, resolve
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.sources import Objects
 

@@ -17,8 +17,7 @@ from isvc_operator.observe.routes import first_problem
 from isvc_operator.observe.status import Observation
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.ignored import all_ignored_parts
-from isvc_operator.resolve.requested import components_of
-from isvc_operator.resolve.service import is_stopped
+from isvc_operator.resolve.requested import components_of, is_stopped
 
 
 @dataclass(frozen=True)

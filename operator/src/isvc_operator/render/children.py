@@ -12,16 +12,8 @@ from isvc_operator.config import NetworkAccess, NetworkPolicyConfig, OperatorCon
 from isvc_operator.render.deployment import build_deployment
 from isvc_operator.render.metadata import build_component_child, component_labels, selector
 from isvc_operator.render.routes import build_ingresses, build_routes
-from isvc_operator.resolve.component import (
-    Autoscaler,
-    AutoscalerClass,
-    Component,
-    Metric,
-    Query,
-    ResourceTarget,
-    service_ports,
-)
-from isvc_operator.resolve.containers import is_grpc
+from isvc_operator.resolve.component import Autoscaler, Component, Metric, Query, ResourceTarget, is_grpc, service_ports
+from isvc_operator.resolve.requested import AutoscalerClass
 from isvc_operator.resolve.service import Resolved
 
 _CONTOUR = "projectcontour.io/upstream-protocol"

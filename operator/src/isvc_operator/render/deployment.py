@@ -24,9 +24,9 @@ from isvc_operator.manifests import Container, Volume
 from isvc_operator.render.metadata import build_component_child, component_labels, selector
 from isvc_operator.resolve.component import Component, first_port, http_port
 from isvc_operator.resolve.containers import flag_value, merge_container, merge_items, merge_maps
+from isvc_operator.resolve.front import TLS_DIR
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.plan import ModelImage, StoragePlan
-from isvc_operator.resolve.tls import probe_scheme
 from isvc_operator.resolve.transformer import HEALTH_CHECK
 
 _CLAIM_VOLUME = "kserve-pvc-source"
@@ -285,7 +285,9 @@ def _probe(container: Container) -> dict[str, Any]:
     """
     period = {"periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
     if flag_value(container, HEALTH_CHECK) is not None:
-        action = {"httpGet": {"path": "/v2/health/ready", "port": http_port(container), **probe_scheme(container)}}
+        action: dict[str, dict[str, Any]] = {"httpGet": {"path": "/v2/health/ready", "port": http_port(container)}}
+        if any(item.get("name") == TLS_DIR for item in container.get("env", ())):
+            action["httpGet"]["scheme"] = "HTTPS"
         return {**action, "timeoutSeconds": _PREDICTOR_TIMEOUT, **period}
     return {"tcpSocket": {"port": first_port(container)["containerPort"]}, "timeoutSeconds": 1, **period}
 

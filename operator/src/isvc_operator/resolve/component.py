@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any
 
 from isvc_operator.api.components import ModelSpec
@@ -12,8 +11,7 @@ from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_READONLY, CONTAINER_TRANSFORMER
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.containers import is_grpc
-from isvc_operator.resolve.requested import RequestedComponent
+from isvc_operator.resolve.requested import AutoscalerClass, RequestedComponent
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.storage.plan import StorageContext, StoragePlan
 from isvc_operator.resolve.storage.sources import ObjectReference
@@ -22,15 +20,6 @@ DEFAULT_PORT = 8080
 DEFAULT_GRPC_PORT = 8081  # of our runtimes and of KServe's SDK, where nothing else is asked for
 SERVICE_PORT = 80  # of every component; it leads to the first port of the server
 TLS_PORT = 443  # in its place, if the pods serve TLS
-
-
-class AutoscalerClass(Enum):
-    """The values of the annotation ``autoscalerClass``."""
-
-    HPA = "hpa"
-    KEDA = "keda"
-    EXTERNAL = "external"
-    NONE = "none"
 
 
 @dataclass(frozen=True)
@@ -126,6 +115,11 @@ class Component:
     def models_writable(self) -> bool:
         """Whether the server may write to the folder of its model."""
         return self.annotations.get(ANNOTATION_READONLY, "true").lower() == "false"
+
+
+def is_grpc(port: str) -> bool:
+    """Whether a port of this name is for gRPC, by KServe's convention (docs/kserve.md)."""
+    return any(part in port.lower() for part in ("grpc", "h2c"))
 
 
 def first_port(container: Container) -> Mapping[str, Any]:

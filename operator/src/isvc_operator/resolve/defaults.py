@@ -23,8 +23,8 @@ from isvc_operator.config import ResourceConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import GRACE_SECONDS
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component, Context
-from isvc_operator.resolve.containers import identity, merge_items, with_variable
+from isvc_operator.resolve.component import SERVICE_PORT, TLS_PORT, Component, Context
+from isvc_operator.resolve.containers import identity, merge_items
 from isvc_operator.text import one_line
 
 # The seconds that both runtimes, and servers on our SDK, give requests under way after SIGTERM.
@@ -106,19 +106,6 @@ def _sleep(container: Container) -> int:
     return seconds
 
 
-_SERVICE_NAME = "INFERENCE_SERVICE_NAME"
-
-
-def service_name(component: Component, context: Context) -> Component:
-    """Return the component whose servers know the name of the service, and in the predictor's pod all containers."""
-    name = context.service.metadata.name
-    others = component.pod["containers"]
-    if component.kind == PREDICTOR:
-        others = [with_variable(item, _SERVICE_NAME, name) for item in others]
-    server = with_variable(component.server, _SERVICE_NAME, name)
-    return replace(component, server=server, pod={**component.pod, "containers": others})
-
-
 def with_defaults(component: Component, context: Context) -> Component:
     """Return the component with the defaults; the containers beside a transformer are left as they are."""
     pod, config, server = component.pod, context.config, component.server
@@ -196,7 +183,7 @@ def check_repeated_items(component: Component, context: Context) -> Component:
     if context.served:
         runtime = context.served.chosen.runtime
         _check_spec(runtime.spec, f"{runtime.kind} {runtime.metadata.name}: spec")
-    _check_ports(component)
+    _check_ports(component, context)
     return component
 
 
@@ -212,7 +199,7 @@ def _check_spec(spec: ApiModel, field: str) -> None:
             _check_lists(server, f"{field}.{name}")
 
 
-def _check_ports(component: Component) -> None:
+def _check_ports(component: Component, context: Context) -> None:
     """Raise InvalidSpec if two ports of a container have one name, or two ports of the Service one number."""
     for container in (component.server, *component.pod.get("containers", ())):
         named = [port for port in container.get("ports") or () if port.get("name")]
@@ -223,7 +210,7 @@ def _check_ports(component: Component) -> None:
                 f"{one_line(repeated[0]['name'])}: {listed}; give each a name of its own, the runtime's included"
             )
     main, *others = component.front.get("ports") or [{}]
-    mapped = component.main_port
+    mapped = TLS_PORT if context.secret else SERVICE_PORT
     protocol = main.get("protocol", "TCP")
     numbers = [port["containerPort"] for port in others if port.get("protocol", "TCP") == protocol]
     if main.get("containerPort") != mapped and mapped in numbers:

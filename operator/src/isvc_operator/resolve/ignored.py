@@ -23,10 +23,10 @@ from isvc_operator.config import IngressConfig, LoggerConfig, NetworkAccess, Net
 from isvc_operator.ignored.walker import unknown_fields, unused_fields, unused_parts
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.containers import is_grpc
+from isvc_operator.resolve.component import is_grpc
+from isvc_operator.resolve.front import LOGGER, url_problem
 from isvc_operator.resolve.hosts import has_ingress
 from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
-from isvc_operator.resolve.logger import LOGGER, url_problem
 from isvc_operator.resolve.pod import has_fixed_image, has_own_image, settings_of
 from isvc_operator.resolve.requested import ComponentSpec, model_field, model_of, settings_read, specified_components
 from isvc_operator.resolve.runtime import TRITON, ChosenRuntime, server_type_of

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from isvc_operator.api.base import field_names
+from isvc_operator.api.base import ApiModel, field_names
 from isvc_operator.api.components import BatcherSpec, ModelSpec, PredictorSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
+from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.api.names import (
     ANNOTATION_FIXED_IMAGE,
     ANNOTATION_MODEL_FORMAT,
@@ -26,16 +27,15 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component, Context, ModelOnRuntime, http_port
+from isvc_operator.resolve.component import Component, Context, ModelOnRuntime, http_port, is_grpc
 from isvc_operator.resolve.containers import (
-    fields_of,
     flag_value,
-    is_grpc,
     merge_container,
     merge_containers,
     merge_items,
     merge_maps,
     with_tag,
+    with_variable,
 )
 from isvc_operator.resolve.ingress_annotations import may_reach_others
 from isvc_operator.resolve.placeholders import fill_all, fill_container, values_of
@@ -51,6 +51,7 @@ from isvc_operator.resolve.runtime import (
     server_type_of,
 )
 
+_SERVICE_NAME = "INFERENCE_SERVICE_NAME"
 _WORDS = frozenset({"args", "command"})  # of which a null item is an empty one
 _NEVER_COPIED = (
     "autoscaling.knative.dev/min-scale",
@@ -79,12 +80,12 @@ def own_fields(component: Component, context: Context) -> Component:
     settings = settings_of(spec) if isinstance(spec, PredictorSpec) else ()
     env = [{"name": item.variable, "value": str(item.value)} for item in settings]
     annotations = _annotations(context, (runtime and runtime.annotations) or {})
-    pod = fields_of(spec, PodSpecFields)
+    pod = _fields_of(spec, PodSpecFields)
     containers: list[dict[str, Any]] = [_known(item) for item in pod.get("containers", ())]
     if "initContainers" in pod:
         pod["initContainers"] = [_known(item) for item in pod["initContainers"]]
     if served:  # the fields of the server are those of its model
-        containers = [fields_of(served.model, ContainerFields), *containers]
+        containers = [_fields_of(served.model, ContainerFields), *containers]
     else:
         containers = server_first(containers, context.requested.field)
     server, *others = containers
@@ -98,6 +99,12 @@ def own_fields(component: Component, context: Context) -> Component:
         pod={**pod, "containers": others},
         strategy=spec.deployment_strategy.known_fields() if spec.deployment_strategy else None,
     )
+
+
+def _fields_of(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:
+    """Return the fields of ``source`` that belong to ``kind`` (a core/v1 type), by their names in YAML."""
+    names, given = field_names(kind), source.model_dump(exclude_none=True)
+    return {name: without_nulls(value) for name, value in given.items() if name in names}
 
 
 def settings_of(predictor: PredictorSpec) -> Iterator[ServerSetting]:
@@ -145,7 +152,7 @@ def runtime_fields(component: Component, context: Context) -> Component:
     if context.served is None:
         return component
     chosen = context.served.chosen
-    shared = fields_of(chosen.runtime.spec, PodSpecFields)
+    shared = _fields_of(chosen.runtime.spec, PodSpecFields)
     sidecars = [item for item in shared["containers"] if item.get("name") != CONTAINER_SERVER]
     base = next((item for item in shared["containers"] if item.get("name") == CONTAINER_SERVER), None)
     if base is None:
@@ -308,3 +315,13 @@ def _has_gpu(container: Container) -> bool:
     """Whether the container may use a GPU of NVIDIA, or a part of one."""
     limits = container.get("resources", {}).get("limits", {})
     return any(name == _GPU or name.startswith(_GPU_PARTITION) for name in limits)
+
+
+def service_name(component: Component, context: Context) -> Component:
+    """Return the component whose servers know the name of the service, and in the predictor's pod all containers."""
+    name = context.service.metadata.name
+    others = component.pod["containers"]
+    if component.kind == PREDICTOR:
+        others = [with_variable(item, _SERVICE_NAME, name) for item in others]
+    server = with_variable(component.server, _SERVICE_NAME, name)
+    return replace(component, server=server, pod={**component.pod, "containers": others})

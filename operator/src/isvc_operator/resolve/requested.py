@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -30,7 +31,9 @@ from isvc_operator.api.components import (
 from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
 from isvc_operator.api.names import (
+    ANNOTATION_AUTOSCALER,
     ANNOTATION_SETTINGS,
+    ANNOTATION_STOP,
     CONTAINER_SERVER,
     EXPLAINER,
     MODELS_MOUNT,
@@ -49,18 +52,35 @@ STORAGE_URI: Final = "STORAGE_URI"
 ComponentSpec = PredictorSpec | TransformerSpec | ExplainerSpec
 
 
+class AutoscalerClass(Enum):
+    """The values of the annotation ``autoscalerClass``."""
+
+    HPA = "hpa"
+    KEDA = "keda"
+    EXTERNAL = "external"
+    NONE = "none"
+
+
 @dataclass(frozen=True)
 class RequestedComponent:
-    """A component of the spec; ``name`` is that of its Deployment and its Service."""
+    """A component of the spec; ``name`` is that of its Deployment and its Service, ``field`` its place in the spec."""
 
     kind: str
     name: str
     spec: ComponentSpec
+    field: str
 
-    @property
-    def field(self) -> str:
-        """The component's place in the service, for messages."""
-        return f"spec.{self.kind}"
+
+def asks_for_keda(service: InferenceService) -> bool:
+    """Whether a component is to be scaled by KEDA."""
+    annotations = (component.annotations or {} for _, component in specified_components(service.spec))
+    given = ({**service.metadata.annotations, **own}.get(ANNOTATION_AUTOSCALER) for own in annotations)
+    return AutoscalerClass.KEDA.value in given
+
+
+def is_stopped(service: InferenceService) -> bool:
+    """Whether the user has paused the service: its children are deleted, its definition stays."""
+    return service.metadata.annotations.get(ANNOTATION_STOP, "").lower() == "true"
 
 
 def components_of(service: InferenceService) -> tuple[RequestedComponent, ...]:
@@ -77,7 +97,7 @@ def components_of(service: InferenceService) -> tuple[RequestedComponent, ...]:
         transformer=TRANSFORMER in specs,
         explainer=EXPLAINER in specs,
     )
-    return tuple(RequestedComponent(kind, names[kind], spec) for kind, spec in specs.items())
+    return tuple(RequestedComponent(kind, names[kind], spec, f"spec.{kind}") for kind, spec in specs.items())
 
 
 def specified_components(spec: InferenceServiceSpec) -> Iterator[tuple[str, ComponentSpec]]:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
 
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import ANNOTATION_SETTINGS, ANNOTATION_TLS_SECRET, CONTAINER_TRANSFORMER
+from isvc_operator.api.names import ANNOTATION_TLS_SECRET
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidCertificate, InvalidSpec
-from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component, Context
-from isvc_operator.resolve.containers import merge_items, with_variable
 from isvc_operator.resolve.placeholders import fill, values_of
-from isvc_operator.resolve.requested import settings_read
 from isvc_operator.resolve.storage.sources import ObjectReference, Objects, read_key
 
 _EXPIRES_SOON = 10  # a tenth of its lifetime: it should have been renewed by then
@@ -82,14 +76,7 @@ def _is_for(name: str, host: str) -> bool:
     return name.lower() == host or (name.startswith("*.") and name[2:].lower() == host.partition(".")[2])
 
 
-TLS_DIR: Final = "TLS_DIR"
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
-_VOLUME = "serving-tls"
-_FOLDER = "/etc/tls/serving"
-_MOUNT: Mapping[str, Any] = {"name": _VOLUME, "mountPath": _FOLDER, "readOnly": True}
-_MODE = 0o440  # of the files, which belong to the group of the pod
-_SCRAPE, _SCHEME = "prometheus.io/scrape", "prometheus.io/scheme"
-_PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 
 
 @dataclass(frozen=True)
@@ -139,51 +126,3 @@ def read_tls(reference: ObjectReference, objects: Objects, hosts: Iterable[str],
     except UnusableCertificate as error:
         raise InvalidCertificate(f"{where} cannot be used: {error}; store it again as it was issued") from error
     return ServingTls(reference.name, certificate, certificate.missing(hosts))
-
-
-def serving_tls(component: Component, context: Context) -> Component:
-    """Return the component with the Secret, and with probes by HTTPS; raises InvalidSpec if its server reads none."""
-    if context.secret is None:
-        return component
-    _check_reads(component, context)
-    front = with_variable(component.front, TLS_DIR, _FOLDER)
-    front["volumeMounts"] = merge_items(front.get("volumeMounts", ()), [_MOUNT], "mountPath")
-    front |= {name: _by_https(front[name], f"{context.requested.field}: {name}") for name in _PROBES if front.get(name)}
-    volume = {"name": _VOLUME, "secret": {"secretName": context.secret.name, "defaultMode": _MODE}}
-    scraped = {_SCHEME: "https"} if _SCRAPE in component.annotations else {}
-    secured = component.with_front(front, volumes=merge_items(component.pod.get("volumes", ()), [volume], "name"))
-    return dataclasses.replace(secured, tls=True, annotations={**scraped, **component.annotations})
-
-
-def _check_reads(component: Component, context: Context) -> None:
-    """Raise InvalidSpec unless the server says that it reads the variable: it would serve in the open."""
-    if context.served and component.front is component.server:
-        runtime = context.served.chosen.runtime.metadata
-        reads = settings_read(runtime.annotations)
-        who = f"the server of runtime {runtime.name}"
-        remedy = "choose another runtime"
-    else:
-        reads = settings_read(context.requested.spec.annotations or {})
-        name = component.front.get("name") or CONTAINER_TRANSFORMER
-        who = f"container {name} of {context.requested.field}"
-        remedy = f"if it does, as with our SDK, write annotations: {{{ANNOTATION_SETTINGS}: {TLS_DIR}}} beside it"
-    if TLS_DIR not in reads:
-        raise InvalidSpec(
-            f"the pods are to serve TLS, and {who} does not say that it reads {TLS_DIR}; {remedy}, or set "
-            f'{ANNOTATION_TLS_SECRET} of the service to ""'
-        )
-
-
-def _by_https(probe: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the probe of a port that serves TLS; kubelets cannot probe gRPC over TLS."""
-    if "grpc" in probe:
-        raise InvalidSpec(f"{where}.grpc cannot reach a server over TLS; write httpGet or tcpSocket")
-    if "httpGet" not in probe:
-        return dict(probe)
-    return {**probe, "httpGet": {**probe["httpGet"], "scheme": "HTTPS"}}
-
-
-def probe_scheme(container: Container) -> Mapping[str, str]:
-    """Return what a probe by HTTP of this container has beside its path and port."""
-    serves_tls = any(item.get("name") == TLS_DIR for item in container.get("env", ()))
-    return {"scheme": "HTTPS"} if serves_tls else {}
