@@ -14,9 +14,10 @@ from typing import Any
 import yaml
 
 from isvc_operator.api.components import ModelSpec
-from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.kinds import kind_named
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.parsing import parse_inference_service, parse_serving_runtime
+from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig
 from isvc_operator.observe.component import ComponentObservation
 from isvc_operator.observe.pods import Stage

@@ -6,7 +6,8 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
+from isvc_operator.api.parsing import parse_storage_container
+from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.sources import ObjectReference
 from tests.support.builders import NAMESPACE, Manifest

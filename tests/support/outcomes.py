@@ -9,10 +9,10 @@ from typing import Any
 
 from isvc.run.objects import as_stored
 from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.parsing import parse_inference_service, parse_serving_runtime, parse_storage_container
 from isvc_operator.api.rule_evaluation import check_rules
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
-from isvc_operator.api.storage_container import parse_storage_container
+from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import parse_config
 from isvc_operator.errors import OperatorError
 from isvc_operator.ignored.walker import ignored_settings

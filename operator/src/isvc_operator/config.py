@@ -147,11 +147,6 @@ class IngressConfig(_Section):
         return self
 
     @property
-    def rewrites_paths(self) -> bool:
-        """Whether services can get a path on the host of all services."""
-        return bool(self.path_template) and (self.enable_gateway_api or self.path_ingress is not None)
-
-    @property
     def gateway(self) -> tuple[str, str]:
         """The namespace and the name of the Gateway that HTTPRoutes are attached to."""
         namespace, _, name = self.kserve_ingress_gateway.partition("/")

@@ -15,7 +15,8 @@ from isvc_operator.api.base import ApiModel, field_names
 from isvc_operator.api.components import PredictorSpec, TransformerSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
 from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import InferenceServiceSpec, parse_inference_service
+from isvc_operator.api.inference_service import InferenceServiceSpec
+from isvc_operator.api.parsing import parse_inference_service
 from isvc_operator.config import CredentialsConfig, OperatorConfig
 from isvc_operator.errors import InvalidSpec, Problem, Unexpected
 from isvc_operator.ignored.walker import unknown_fields, unused_parts

@@ -23,7 +23,7 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.objects import Discovery, ObjectReader
 from isvc_operator.limits import FILE_BYTES
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, labels_of, name_of
-from isvc_operator.resolve.canaries import ROLL_OUT
+from isvc_operator.observe.status import ROLL_OUT
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 
 SERVING = "serving.kserve.io"

@@ -22,11 +22,12 @@ from isvc.predict.target import (
     target_port,
     what_is_missing,
 )
-from isvc_operator.api.names import LABEL_COMPONENT, LABEL_SERVICE, TRANSFORMER, predictor_name, wrapper_name
+from isvc_operator.api.names import LABEL_COMPONENT, LABEL_SERVICE, TRANSFORMER
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi, KubernetesApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound
 from isvc_operator.manifests import Manifest
+from isvc_operator.resolve.requested import predictor_name, wrapper_name
 
 _GATEWAYS = "/apis/gateway.networking.k8s.io/v1/namespaces/{}/gateways/{}"
 

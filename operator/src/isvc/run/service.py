@@ -30,8 +30,9 @@ from isvc.run.processes import Group
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
 from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
 from isvc.view.source import Related
-from isvc_operator.api.inference_service import InferenceServiceStatus, parse_inference_service
+from isvc_operator.api.inference_service import InferenceServiceStatus
 from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR
+from isvc_operator.api.parsing import parse_inference_service
 from isvc_operator.limits import KEPT_EVENTS, LOG_BYTES
 from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of, name_of
 from isvc_operator.observe.component import ComponentObservation, observe_component

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from isvc_operator.api.base import ApiModel, Int32, ObjectMeta
 from isvc_operator.api.core_fields import Containers, Core, Named
 from isvc_operator.api.names import GROUP
-from isvc_operator.api.parsing import parse
 
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
@@ -119,8 +117,3 @@ class ClusterServingRuntime(ServingRuntime):
     """A pod template for models of some formats, in every namespace."""
 
     kind: str = CLUSTER_KIND
-
-
-def parse_serving_runtime(body: Mapping[str, Any]) -> ServingRuntime:
-    """Parse a runtime of either kind; raises InvalidObject with the invalid fields."""
-    return parse(ClusterServingRuntime if body.get("kind") == CLUSTER_KIND else ServingRuntime, body)

@@ -2,7 +2,7 @@
 
 A custom resource may be nested thousands of levels deep, and a decoder fails at 200: a single object would end the
 watch of all of them. So levels deeper than any useful object has are cut off then. The object that remains is still too
-deep to be accepted (``api.size``).
+deep to be accepted (``api.parsing``).
 
 pydantic's decoder shares short strings between the objects of all texts, so that a cache of thousands of similar
 objects has each field's name once.

@@ -44,13 +44,13 @@ from isvc_operator.observe.component import CONDITIONS, ComponentObservation, co
 from isvc_operator.observe.contested import Contested, spec_applied
 from isvc_operator.observe.pods import LOADING, is_ready, storage_warning
 from isvc_operator.observe.routes import RouteProblem
-from isvc_operator.resolve.canaries import ROLL_OUT
 from isvc_operator.resolve.hosts import Hosts
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.text import one_line, shortened, visible
 
 # Our reasons that KServe's clients see as a model that cannot be loaded.
 _LOAD_FAILURES = (InvalidCredentials.reason,)
+ROLL_OUT = "To roll a change out to all callers, remove spec.canary, and canaryTrafficPercent or set it to 100"
 _RUNTIMES = ("serving_runtime_name", "cluster_serving_runtime_name")
 _ADDRESSES = ("url", "address", "components", *_RUNTIMES)
 

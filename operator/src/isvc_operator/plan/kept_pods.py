@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from isvc_operator.api.inference_service import InferenceServiceSpec
 from isvc_operator.api.names import (
     ANNOTATION_INPUTS,
     ANNOTATION_OWN_INPUTS,
@@ -18,10 +19,12 @@ from isvc_operator.api.names import (
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest, annotations_of, digest_of, labels_of, name_of
 from isvc_operator.observe.rollout import rollout_of
+from isvc_operator.observe.status import ROLL_OUT
 from isvc_operator.plan.changes import template_digest
 from isvc_operator.plan.diff import matches
-from isvc_operator.resolve.canaries import ROLL_OUT
+from isvc_operator.resolve.requested import specified_components
 
+_ALL = 100  # per cent of the traffic
 # What a Deployment says about the template that its pods have.
 _OF_THE_PODS = (ANNOTATION_TEMPLATE, ANNOTATION_VERSION)
 # And about what it is rendered from now, or what waits.
@@ -90,6 +93,19 @@ def with_annotations(child: Manifest, annotations: Mapping[str, str]) -> Manifes
     """Return the child with more annotations."""
     merged = {**annotations_of(child), **annotations}
     return {**child, "metadata": {**child["metadata"], "annotations": merged}}
+
+
+def canary_requests(spec: InferenceServiceSpec) -> Mapping[str, str]:
+    """Return the kinds of the components for which a canary is requested, each with the fields that do so.
+
+    A change of their pods is meant for a share of the callers.
+    """
+    found: dict[str, list[str]] = {PREDICTOR: ["spec.canary"]} if spec.canary else {}
+    for kind, component in specified_components(spec):
+        percent = component.canary_traffic_percent
+        if percent is not None and percent < _ALL:
+            found.setdefault(kind, []).append(f"spec.{kind}.canaryTrafficPercent: {percent}")
+    return {kind: " and ".join(fields) for kind, fields in found.items()}
 
 
 def hold_back(

@@ -77,8 +77,9 @@ def build_disruption_budget(resolved: Resolved, component: Component, config: Op
 
     Kubernetes evicts no pod that two budgets select, so that no node could be drained any more.
     """
-    service = resolved.service.metadata
-    if component.scaling.largest < 2 or not config.inference_service.pod_disruption_budget:
+    service, scaling = resolved.service.metadata, component.scaling
+    most = scaling.autoscaler.maximum if scaling.autoscaler else scaling.replicas or 1
+    if most < 2 or not config.inference_service.pod_disruption_budget:
         return None
     labels = component_labels(service, component)
     if any(_selects(budget["spec"].get("selector"), labels) for budget in resolved.budgets):

@@ -67,24 +67,24 @@ def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> di
     return {**changed, "resources": merge_maps(changed["resources"], plan.resources)}
 
 
-def build_volumes(plan: StoragePlan, *, writable: bool) -> list[Mapping[str, Any]]:
+def build_volumes(plan: StoragePlan) -> list[Mapping[str, Any]]:
     """Return the volumes of the model's copy, of the claims, and of the init container."""
     volumes: list[Mapping[str, Any]] = [{"name": VOLUME_MODELS, "emptyDir": {}}] if plan.copied else []
     mounted = {source.claim for source in plan.mounted}
     for claim, name in _claim_volumes(plan).items():
-        read_only = not (writable and claim in mounted)
+        read_only = not (plan.writable and claim in mounted)
         volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": read_only}})
     return [*volumes, *plan.provision.volumes]
 
 
-def server_mounts(plan: StoragePlan, *, writable: bool) -> list[dict[str, Any]]:
+def server_mounts(plan: StoragePlan) -> list[dict[str, Any]]:
     """Return the server's mounts of the model."""
     volumes = _claim_volumes(plan)
     mounts: list[dict[str, Any]] = [{"name": VOLUME_MODELS, "mountPath": plan.folder}] if plan.copied else []
     for source in plan.mounted:
         sub_path = {"subPath": source.path} if source.path else {}
         mounts.append({"name": volumes[source.claim or ""], "mountPath": source.destination, **sub_path})
-    return [{**mount, "readOnly": not writable} for mount in mounts]
+    return [{**mount, "readOnly": not plan.writable} for mount in mounts]
 
 
 def _claim_mounts(plan: StoragePlan) -> list[dict[str, Any]]:
@@ -99,8 +99,9 @@ def _claim_mounts(plan: StoragePlan) -> list[dict[str, Any]]:
 
 def _claim_volumes(plan: StoragePlan) -> dict[str, str]:
     """Return the name of each claim's volume; the first one has KServe's name."""
-    names = (_CLAIM_VOLUME, *(f"{_CLAIM_VOLUME}-{number}" for number in range(2, len(plan.claims) + 1)))
-    return dict(zip(plan.claims, names, strict=False))
+    claims = dict.fromkeys(source.claim for source in (*plan.copied, *plan.mounted) if source.claim)
+    names = (_CLAIM_VOLUME, *(f"{_CLAIM_VOLUME}-{number}" for number in range(2, len(claims) + 1)))
+    return dict(zip(claims, names, strict=False))
 
 
 _IMAGE_VOLUME = "kserve-oci-model"
@@ -246,9 +247,9 @@ def _pod_spec(component: Component, config: OperatorConfig) -> dict[str, Any]:
     pod = dict(component.pod)
     containers = [_completed(item) for item in (component.server, *pod.pop("containers", ()))]
     if plan := component.storage:
-        mounts = [*server_mounts(plan, writable=component.models_writable), *image_mounts(plan)]
+        mounts = [*server_mounts(plan), *image_mounts(plan)]
         containers = [_with_models(item, mounts) for item in containers]
-        volumes = [*build_volumes(plan, writable=component.models_writable), *build_image_volumes(plan)]
+        volumes = [*build_volumes(plan), *build_image_volumes(plan)]
         pod["volumes"] = merge_items(volumes, pod.get("volumes", ()), "name")
         own = pod.get("initContainers", ())
         if plan.copied and all(item.get("name") != CONTAINER_INITIALIZER for item in own):

@@ -8,7 +8,7 @@ from typing import Any
 
 from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import ANNOTATION_READONLY, CONTAINER_TRANSFORMER
+from isvc_operator.api.names import CONTAINER_TRANSFORMER
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.requested import AutoscalerClass, RequestedComponent
@@ -66,11 +66,6 @@ class Scaling:
     ignored: tuple[str, ...] = ()
     lacks_keda: bool = False
 
-    @property
-    def largest(self) -> int:
-        """The largest number of pods that the operator knows of."""
-        return self.autoscaler.maximum if self.autoscaler else self.replicas or 1
-
 
 @dataclass(frozen=True)
 class Component:
@@ -110,11 +105,6 @@ class Component:
     def main_port(self) -> int:
         """The port of its Service that leads to the first port of the pods."""
         return TLS_PORT if self.tls else SERVICE_PORT
-
-    @property
-    def models_writable(self) -> bool:
-        """Whether the server may write to the folder of its model."""
-        return self.annotations.get(ANNOTATION_READONLY, "true").lower() == "false"
 
 
 def is_grpc(port: str) -> bool:

@@ -45,7 +45,7 @@ def termination(component: Component, context: Context) -> Component:
     server = with_pre_stop(component.server, pod, notice)
     if context.served is None:
         server = with_drain_seconds(server, pod)
-    elif _is_read(server) and not _is_read(context.served.model.as_dict()):
+    elif _is_read(server) and not _is_read({"env": context.served.model.env or ()}):
         server = with_drain_seconds(server, pod, hook=_NOTICED, over=True)
     pod["containers"] = [_beside(item, pod, context) for item in pod["containers"]]
     return replace(component, server=server, pod=pod)

@@ -148,7 +148,7 @@ def _on_additional_domains(metadata: ObjectMeta, config: IngressConfig) -> Itera
 
 
 def _shared_path(metadata: ObjectMeta, config: IngressConfig) -> SharedPath | None:
-    if not config.rewrites_paths:
+    if not config.path_template or not (config.enable_gateway_api or config.path_ingress):
         return None
     return SharedPath(config.ingress_domain, fill(config.path_template, values_of(metadata)))
 

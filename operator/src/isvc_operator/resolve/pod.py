@@ -290,7 +290,7 @@ def has_fixed_image(model: ModelSpec, chosen: ChosenRuntime) -> bool:
 
 def has_own_image(model: ModelSpec) -> bool:
     """Whether the service replaces the image of its runtime."""
-    return bool(model.as_dict().get("image"))
+    return bool(model.image)
 
 
 def image_for(container: Container, server_type: str | None, version: str | None) -> str:

@@ -39,8 +39,6 @@ from isvc_operator.api.names import (
     MODELS_MOUNT,
     PREDICTOR,
     TRANSFORMER,
-    predictor_name,
-    wrapper_name,
 )
 from isvc_operator.config import CredentialsConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
@@ -117,6 +115,16 @@ def component_names(service: str, *, predictor: str | None, transformer: bool, e
     if explainer:
         names[EXPLAINER] = wrapper_name(service, EXPLAINER)
     return names
+
+
+def predictor_name(service: str, predictor: str | None = None) -> str:
+    """Return the name of the predictor's Deployment and Service (docs/kserve.md)."""
+    return f"{service}-{predictor}-predictor" if predictor else f"{service}-predictor"
+
+
+def wrapper_name(service: str, kind: str) -> str:
+    """Return the name of the Deployment and Service of a transformer or an explainer."""
+    return f"{service}-{kind}"
 
 
 def server_first(containers: Sequence[Container], field: str) -> list[dict[str, Any]]:

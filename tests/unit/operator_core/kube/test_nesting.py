@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isvc_operator.api.size import excess
+from isvc_operator.api.parsing import excess
 from isvc_operator.kube.nesting import shallow
 from isvc_operator.limits import NESTING
 

@@ -422,7 +422,10 @@ def test_the_users_strategy_is_taken_word_for_word() -> None:
 
 @pytest.mark.parametrize(("annotation", "writable"), [("false", True), ("False", True), ("true", False), ("x", False)])
 def test_the_server_may_write_to_its_model_only_where_the_annotation_says_so(annotation: str, writable: bool) -> None:
-    assert predictor_of(annotations={"storage.kserve.io/readonly": annotation}).models_writable is writable
+    storage = predictor_of(annotations={"storage.kserve.io/readonly": annotation}).storage
+
+    assert storage is not None
+    assert storage.writable is writable
 
 
 # --- containers of the user's own -------------------------------------------------------------------------

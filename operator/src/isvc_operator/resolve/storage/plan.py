@@ -123,8 +123,8 @@ class StoragePlan:
     The storage-initializer copies ``copied`` into a volume of the pod that is mounted at ``folder``; ``mounted`` are
     claims that the server reads directly, and ``images`` are models that the pod uses as they are. A copy has to pass
     the check ``layout``, which depends on the server. ``provision`` is for the storage-initializer; ``container`` and
-    ``resources`` are merged over its own. ``ignored`` names annotations and fields of the ClusterStorageContainer that
-    have no effect.
+    ``resources`` are merged over its own. ``writable``: the server may write to the folder of its model. ``ignored``
+    names annotations and fields of the ClusterStorageContainer that have no effect.
     """
 
     copied: tuple[StorageSource, ...]
@@ -135,9 +135,5 @@ class StoragePlan:
     provision: Provision = field(default_factory=Provision)
     container: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
+    writable: bool = False
     ignored: tuple[str, ...] = ()
-
-    @property
-    def claims(self) -> tuple[str, ...]:
-        """Each claim once, in the order of the sources."""
-        return tuple(dict.fromkeys(source.claim for source in (*self.copied, *self.mounted) if source.claim))

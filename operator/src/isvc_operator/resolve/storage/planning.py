@@ -38,7 +38,7 @@ from isvc_operator.resolve.component import Component, Context
 from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, stored_uri
 from isvc_operator.resolve.runtime import server_type_of
 from isvc_operator.resolve.storage.credentials import credentials_of, entry_preset, entry_uri
-from isvc_operator.resolve.storage.plan import ModelImage, Provision, StoragePlan, model_images, read_only, variable
+from isvc_operator.resolve.storage.plan import Provision, StoragePlan, model_images, read_only, variable
 from isvc_operator.resolve.storage.sources import ObjectReference, Objects, StorageSource, json_object, storage_source
 from isvc_operator.text import one_line
 from storage_initializer.schemes import SCHEMES, foreign_service
@@ -86,9 +86,12 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
         raise InvalidSpec("two claims or images of storageUris have the same mountPath; give each one of its own")
     copied = tuple(source for source in sources if source not in mounted and not (images and source.is_image))
     container = choose_container(copied, request.container, context.storage.containers) if copied else None
-    ignored = (*_without_effect(annotations, copied, images), *(_unknown_fields(container) if container else ()))
+    writable = annotations.get(ANNOTATION_READONLY, "true").lower() == "false"
+    ignored = [*_without_effect(annotations, copied), *(_unknown_fields(container) if container else ())]
+    if images and writable:
+        ignored.append(f"annotation {ANNOTATION_READONLY}: false (the files of an image cannot be changed)")
     if not copied:
-        return StoragePlan(copied=(), mounted=mounted, images=images, ignored=ignored)
+        return StoragePlan(copied=(), mounted=mounted, images=images, writable=writable, ignored=tuple(ignored))
     # Each of several sources contains only a part of the layout.
     server_type = server_type_of(context.served.chosen.runtime) if context.served and len(sources) == 1 else None
     return StoragePlan(
@@ -100,19 +103,16 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
         resources=_resources(annotations),
         provision=_provision(request, copied, annotations, context),
         container=_fields_of(container) if container else {},
-        ignored=ignored,
+        writable=writable,
+        ignored=tuple(ignored),
     )
 
 
-def _without_effect(
-    annotations: Mapping[str, str], copied: Sequence[StorageSource], images: Sequence[ModelImage]
-) -> Iterator[str]:
-    """Yield annotations for a download where there is none, and the one for a writable model that is an image."""
+def _without_effect(annotations: Mapping[str, str], copied: Sequence[StorageSource]) -> Iterator[str]:
+    """Yield annotations for a download where there is none."""
     for name in _FOR_DOWNLOADS if not copied else ():
         if name in annotations:
             yield f"annotation {name} (nothing is downloaded: the server reads the model where it is)"
-    if images and annotations.get(ANNOTATION_READONLY, "true").lower() == "false":
-        yield f"annotation {ANNOTATION_READONLY}: false (the files of an image cannot be changed)"
 
 
 def _fields_of(container: ClusterStorageContainer) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from isvc_operator.api.size import excess
+from isvc_operator.api.parsing import excess
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.limits import URI_CHARACTERS
 from isvc_operator.manifests import Manifest, name_of

@@ -58,7 +58,7 @@ def test_a_claim_is_copied_to_the_models_folder(uri: str, claim: str, path: str)
     plan = plan_of(uri)
 
     assert plan == StoragePlan(copied=(storage_source(uri, "/mnt/models"),), layout="torchserve")
-    assert (plan.claims, plan.copied[0].path) == ((claim,), path)
+    assert (plan.copied[0].claim, plan.copied[0].path) == (claim, path)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_any_other_source_is_copied_there_and_mounts_no_claim(uri: str) -> None:
     plan = plan_of(uri)
 
     assert plan == StoragePlan(copied=(storage_source(uri, "/mnt/models"),), layout="torchserve")
-    assert plan.claims == ()
+    assert plan.copied[0].claim is None
 
 
 @pytest.mark.parametrize(("server_type", "layout"), [("mine", "none"), ("mlserver", "none"), ("mar", "auto")])
