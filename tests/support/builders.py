@@ -19,9 +19,8 @@ from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.parsing import parse_inference_service, parse_serving_runtime
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig
-from isvc_operator.observe.component import ComponentObservation
+from isvc_operator.observe.component import ComponentObservation, Rollout
 from isvc_operator.observe.pods import Stage
-from isvc_operator.observe.rollout import Rollout
 from isvc_operator.observe.status import Observation
 from isvc_operator.render.children import render
 from isvc_operator.resolve.requested import storage_requests

@@ -27,8 +27,8 @@ from pydantic_core import PydanticCustomError
 
 from isvc_operator import __version__
 from isvc_operator.api.base import fields_given
+from isvc_operator.api.core_shapes import quantity
 from isvc_operator.api.names import CONFIG_MAP
-from isvc_operator.api.quantity import quantity
 from isvc_operator.errors import ConfigError
 from isvc_operator.limits import ROUTE_HOSTS
 

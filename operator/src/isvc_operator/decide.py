@@ -24,8 +24,7 @@ from isvc_operator.errors import InvalidSpec, Problem
 from isvc_operator.manifests import Manifest, controller_of
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import ChildChange, managed_by_kserve, plan_changes
-from isvc_operator.plan.kept_pods import canary_requests, hold_back
-from isvc_operator.plan.upgrades import RenderOrigin, plan_upgrade, without_records
+from isvc_operator.plan.kept_pods import RenderOrigin, canary_requests, hold_back, plan_upgrade, without_records
 from isvc_operator.render.children import render
 from isvc_operator.resolve.requested import is_stopped, storage_requests
 from isvc_operator.resolve.runtime import Runtimes

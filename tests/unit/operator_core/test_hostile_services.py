@@ -21,9 +21,9 @@ from isvc_operator.config import CredentialsConfig, OperatorConfig
 from isvc_operator.errors import InvalidSpec, Problem, Unexpected
 from isvc_operator.ignored.walker import unknown_fields, unused_parts
 from isvc_operator.limits import EVENT_BYTES, FILLED_CHARACTERS, MESSAGE_BYTES, NAMED, URI_CHARACTERS, VALUES
+from isvc_operator.observe.component import rollout_of
 from isvc_operator.observe.events import events_for
 from isvc_operator.observe.pods import first_failure
-from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.diff import matches

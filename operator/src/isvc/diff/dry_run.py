@@ -20,8 +20,8 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
-from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, name_of
 from isvc_operator.plan.changes import ChildAction
 from isvc_operator.plan.diff import differences

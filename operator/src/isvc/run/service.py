@@ -37,8 +37,8 @@ from isvc_operator.limits import KEPT_EVENTS, LOG_BYTES
 from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of, name_of
 from isvc_operator.observe.component import ComponentObservation, observe_component
 from isvc_operator.observe.events import events_for
+from isvc_operator.observe.pod_events import with_probe
 from isvc_operator.observe.pods import LOADING, STARTING, furthest, stage_of, waiting_container
-from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
 from isvc_operator.resolve.ignored import all_ignored_parts

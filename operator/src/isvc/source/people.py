@@ -25,7 +25,7 @@ from isvc_operator.errors import OperatorError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound
-from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import decode
 from isvc_operator.limits import DASHBOARD_PEOPLE, DASHBOARD_REVIEW_SECONDS
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line

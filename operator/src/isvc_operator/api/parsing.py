@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -53,14 +53,10 @@ def excess(value: Any) -> str | None:
         parent, path = waiting.pop()
         if len(path) >= NESTING:
             return f"{path_of(path)}: nested deeper than {NESTING} levels"
-        for key, child in _items(parent):
+        for key, child in parent.items() if isinstance(parent, Mapping) else enumerate(parent):
             count += 1
             if count > VALUES:
                 return f"{path_of(path)}: with it there are more than {VALUES} values"
             if isinstance(child, Mapping | list) and child:
                 waiting.append((child, (*path, key)))
     return None
-
-
-def _items(parent: Any) -> Iterable[tuple[Any, Any]]:
-    return parent.items() if isinstance(parent, Mapping) else enumerate(parent)

@@ -19,10 +19,10 @@ from isvc_operator.errors import InvalidSpec, Problem
 from isvc_operator.kube.informer.cache import Cache, ObjectKey
 from isvc_operator.kube.objects import Discovery, ObjectReader
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
+from isvc_operator.resolve.front import tls_secret
 from isvc_operator.resolve.requested import asks_for_keda, is_stopped, references, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.storage.sources import ObjectReference, Objects
-from isvc_operator.resolve.tls import tls_secret
 
 T = TypeVar("T", bound=ApiModel)
 

@@ -17,7 +17,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
-from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import decode
 from isvc_operator.limits import NOT_KEPT_SECONDS, RESTORE_SECONDS
 from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.observe.contested import Cause, Contested

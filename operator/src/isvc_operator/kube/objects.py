@@ -14,7 +14,7 @@ from isvc_operator.errors import InvalidCredentials
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
-from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.storage.sources import ObjectReference, Objects
 

@@ -1,23 +1,31 @@
-"""Creates conditions, merges them with the previous ones, and derives ``Ready`` from them."""
+"""Creates conditions, merges them with the previous ones, and derives ``Ready`` and the service's phase from them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.names import (
+    CERTIFICATE_EXPIRED,
+    CERTIFICATE_EXPIRES,
     CERTIFICATE_VALID,
     EXPLAINER_READY,
+    HOSTS_MISSING,
     INGRESS_READY,
     PREDICTOR_READY,
     READY,
     SPEC_APPLIED,
     SPEC_ROLLED_OUT,
     SPEC_SUPPORTED,
+    STOPPED,
     STORAGE_COMPLETE,
     TRANSFORMER_READY,
 )
 from isvc_operator.limits import MESSAGE_BYTES
+from isvc_operator.manifests import Manifest
+from isvc_operator.resolve.front import ServingTls
+from isvc_operator.telemetry.snapshot import Phase
 from isvc_operator.text import shortened, visible
 
 # ``Ready`` depends on these. With KServe it depends on a transformer and an explainer indirectly: its Ingress is
@@ -98,3 +106,39 @@ def is_another_stage(before: Sequence[Condition], after: Sequence[Condition]) ->
 
 def _content(item: Condition) -> tuple[str | None, ...]:
     return item.status, item.severity, item.reason, item.message
+
+
+_RENEW = "renew it: the pods read the new one without a restart"
+
+
+def certificate_valid(tls: ServingTls | None, now: str) -> list[Condition]:
+    """Return the condition at ``now`` (RFC 3339); none for a certificate that needs no attention."""
+    if tls is None or tls.certificate is None:
+        return []
+    at, ends = datetime.fromisoformat(now), tls.certificate.ends.strftime("%Y-%m-%dT%H:%M:%SZ")
+    which = f"the certificate of secret {tls.secret}"
+    if at >= tls.certificate.ends:
+        return [_certificate_invalid(CERTIFICATE_EXPIRED, f"clients refuse {which} since {ends}; {_RENEW}")]
+    if tls.certificate.expires_soon(at):
+        return [_certificate_invalid(CERTIFICATE_EXPIRES, f"clients will refuse {which} from {ends} on; {_RENEW}")]
+    if tls.missing:
+        names = ", ".join(tls.missing)
+        return [_certificate_invalid(HOSTS_MISSING, f"{which} is not for {names}; add these names to it")]
+    return []
+
+
+def _certificate_invalid(reason: str, message: str) -> Condition:
+    return condition(CERTIFICATE_VALID, False, reason, message)
+
+
+_BY_READY = {"True": Phase.READY, "False": Phase.FAILED, "Unknown": Phase.PROGRESSING}
+
+
+def phase_of(service: Manifest) -> Phase:
+    """Return the phase that the service's stored status reports."""
+    if service["metadata"].get("deletionTimestamp"):
+        return Phase.TERMINATING
+    conditions = {item["type"]: item["status"] for item in (service.get("status") or {}).get("conditions") or ()}
+    if conditions.get(STOPPED) == "True":
+        return Phase.STOPPED
+    return _BY_READY.get(conditions.get(READY, ""), Phase.PENDING)

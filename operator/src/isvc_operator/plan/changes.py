@@ -149,17 +149,14 @@ def starting_size(manifest: Manifest, rendered: Sequence[Manifest], owned: Itera
     """
     if manifest["kind"] != "Deployment":
         return None
-    scaler = next((child for child in rendered if _scales(child, manifest)), None)
+    scalers = (child for child in rendered if child["kind"] in AUTOSCALERS and name_of(child) == name_of(manifest))
+    scaler = next(scalers, None)
     if scaler is None:
         return None
     minimum, maximum = _bounds(scaler["spec"])
     replaced = (child["spec"].get("replicas", 1) for child in owned if _is_same_component(child, manifest))
     size = min(max(1, minimum, *replaced), maximum)
     return size if size > 1 else None
-
-
-def _scales(child: Manifest, deployment: Manifest) -> bool:
-    return child["kind"] in AUTOSCALERS and name_of(child) == name_of(deployment)
 
 
 def _bounds(spec: Any) -> tuple[int, int]:

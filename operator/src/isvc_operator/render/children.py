@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from isvc_operator.api.core_shapes import fraction_as_text, quantity
 from isvc_operator.api.kinds import DISRUPTION_BUDGET, HPA, NETWORK_POLICY, SCALED_OBJECT
 from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, LABEL_SERVICE, TRANSFORMER
-from isvc_operator.api.quantity import fraction_as_text, quantity
 from isvc_operator.config import NetworkAccess, NetworkPolicyConfig, OperatorConfig, ServiceConfig
 from isvc_operator.render.deployment import build_deployment
 from isvc_operator.render.metadata import build_component_child, component_labels, selector

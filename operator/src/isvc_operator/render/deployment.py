@@ -6,7 +6,7 @@ files by way of ``/proc``, which works for processes of the same user and group 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,11 +135,6 @@ def user_of(server: Container, pod: Mapping[str, Any], config: StorageInitialize
     return PodUser(uid, int(context.get("runAsGroup", uid)))
 
 
-def has_modelcars(plan: StoragePlan) -> bool:
-    """Whether the containers of the pod have to share their processes."""
-    return any(image.modelcar for image in plan.images)
-
-
 def with_user(container: Container, user: PodUser) -> dict[str, Any]:
     """Return the container as that user, unless it names one of its own."""
     return {**container, "securityContext": {**user.as_context, **container.get("securityContext", {})}}
@@ -248,14 +243,16 @@ def _pod_spec(component: Component, config: OperatorConfig) -> dict[str, Any]:
     containers = [_completed(item) for item in (component.server, *pod.pop("containers", ()))]
     if plan := component.storage:
         mounts = [*server_mounts(plan), *image_mounts(plan)]
-        containers = [_with_models(item, mounts) for item in containers]
+        for item in containers:
+            if item.get("name") in _SERVING:
+                item["volumeMounts"] = merge_items(mounts, item.get("volumeMounts", ()), "mountPath")
         volumes = [*build_volumes(plan), *build_image_volumes(plan)]
         pod["volumes"] = merge_items(volumes, pod.get("volumes", ()), "name")
         own = pod.get("initContainers", ())
         if plan.copied and all(item.get("name") != CONTAINER_INITIALIZER for item in own):
             # Otherwise the user's container of that name replaces ours, as with KServe.
             pod["initContainers"] = own = [build_initializer(plan, config.storage_initializer), *own]
-        if has_modelcars(plan):
+        if any(image.modelcar for image in plan.images):  # containers of the pod have to share their processes
             user = user_of(containers[0], pod, config.storage_initializer)
             containers = [with_user(item, user) if item.get("name") in _SERVING else item for item in containers]
             pod["initContainers"] = [*build_modelcars(plan, user, config.storage_initializer), *own]
@@ -291,9 +288,3 @@ def _probe(container: Container) -> dict[str, Any]:
             action["httpGet"]["scheme"] = "HTTPS"
         return {**action, "timeoutSeconds": _PREDICTOR_TIMEOUT, **period}
     return {"tcpSocket": {"port": first_port(container)["containerPort"]}, "timeoutSeconds": 1, **period}
-
-
-def _with_models(container: dict[str, Any], mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    if container.get("name") not in _SERVING:
-        return container
-    return {**container, "volumeMounts": merge_items(mounts, container.get("volumeMounts", ()), "mountPath")}

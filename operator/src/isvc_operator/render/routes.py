@@ -76,19 +76,16 @@ def routes_of(resolved: Resolved) -> tuple[ServiceRoute, ...]:
     """
     if resolved.ingress_annotations.guards:
         return ()
-    return tuple(route for route in _every_route(resolved) if route.hosts)
-
-
-def _every_route(resolved: Resolved) -> Iterator[ServiceRoute]:
     name, hosts = resolved.service.metadata.name, resolved.hosts
     rules = (*_explain(resolved), *_rules(resolved, resolved.transformer or resolved.predictor))
-    yield ServiceRoute(route_name(name), hosts.service, rules)
+    routes = [ServiceRoute(route_name(name), hosts.service, rules)]
     if hosts.path:
         below = tuple(rule for rule in rules if not rule.grpc)  # a call of gRPC cannot have a prefix
-        yield ServiceRoute(route_name(name, PATH), (hosts.path.host,), below, prefix=hosts.path.path)
+        routes.append(ServiceRoute(route_name(name, PATH), (hosts.path.host,), below, prefix=hosts.path.path))
     for component in resolved.components:
         own = tuple(_rules(resolved, component))
-        yield ServiceRoute(route_name(name, component.kind), hosts.components.get(component.kind, ()), own)
+        routes.append(ServiceRoute(route_name(name, component.kind), hosts.components.get(component.kind, ()), own))
+    return tuple(route for route in routes if route.hosts)
 
 
 def _explain(resolved: Resolved) -> Iterator[PathRule]:
@@ -188,16 +185,12 @@ def _path(rule: PathRule) -> dict[str, Any]:
     return {
         "path": rule.path,
         "pathType": "ImplementationSpecific" if rule.exact else "Prefix",
-        "backend": _ingress_backend(rule),
+        "backend": {"service": {"name": rule.service, "port": {"number": rule.main_port}}},
     }
 
 
 def _path_with_prefix(rule: PathRule, own: PathIngress, values: Mapping[str, str]) -> dict[str, Any]:
-    return {"path": fill(own.path, values), "pathType": own.path_type, "backend": _ingress_backend(rule)}
-
-
-def _ingress_backend(rule: PathRule) -> dict[str, Any]:
-    return {"service": {"name": rule.service, "port": {"number": rule.main_port}}}
+    return {**_path(rule), "path": fill(own.path, values), "pathType": own.path_type}
 
 
 def build_routes(resolved: Resolved, config: IngressConfig) -> Iterator[dict[str, Any]]:

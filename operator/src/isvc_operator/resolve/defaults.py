@@ -189,7 +189,7 @@ def check_repeated_items(component: Component, context: Context) -> Component:
 
 def _check_spec(spec: ApiModel, field: str) -> None:
     """Check the lists of a component or a runtime; ``field`` is the path of ``spec``."""
-    document = spec.as_dict()
+    document = spec.model_dump(exclude_none=True)
     _check_lists(document, field)
     for name in _CONTAINER_LISTS:
         for index, container in enumerate(document.get(name) or ()):

@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.names import LABEL_VISIBILITY
@@ -112,12 +112,9 @@ def every_host(metadata: ObjectMeta, names: Mapping[str, str], config: IngressCo
 
 def has_ingress(metadata: ObjectMeta, config: IngressConfig) -> bool:
     """Whether the service can be reached from outside the cluster."""
-    return not (config.disable_ingress_creation or is_cluster_local(metadata, config))
-
-
-def is_cluster_local(metadata: ObjectMeta, config: IngressConfig) -> bool:
-    """Whether the service's label, or the domain itself, restricts it to the cluster."""
-    return metadata.labels.get(LABEL_VISIBILITY) == CLUSTER_LOCAL or config.ingress_domain == "svc.cluster.local"
+    return not config.disable_ingress_creation and (
+        metadata.labels.get(LABEL_VISIBILITY) != CLUSTER_LOCAL and config.ingress_domain != "svc.cluster.local"
+    )
 
 
 def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str, ...]:
@@ -262,20 +259,6 @@ def claimed_hosts(body: Manifest, config: IngressConfig) -> frozenset[str]:
     fields = ("name", "namespace", "labels", "annotations")
     metadata = ObjectMeta.model_validate({name: body["metadata"].get(name) for name in fields})
     try:
-        return frozenset(every_host(metadata, _component_names(metadata.name, body.get("spec")), config))
+        return frozenset(every_host(metadata, component_names(metadata.name, body.get("spec")), config))
     except InvalidSpec:
         return frozenset()
-
-
-def _component_names(service: str, spec: Any) -> dict[str, str]:
-    predictor = _field(_field(spec, "predictor"), "name")
-    return component_names(
-        service,
-        predictor=predictor if isinstance(predictor, str) else None,
-        transformer=isinstance(_field(spec, "transformer"), Mapping),
-        explainer=bool(_field(_field(spec, "explainer"), "containers")),
-    )
-
-
-def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else None

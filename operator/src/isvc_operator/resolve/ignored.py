@@ -27,7 +27,7 @@ from isvc_operator.resolve.component import is_grpc
 from isvc_operator.resolve.front import LOGGER, url_problem
 from isvc_operator.resolve.hosts import has_ingress
 from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
-from isvc_operator.resolve.pod import has_fixed_image, has_own_image, settings_of
+from isvc_operator.resolve.pod import has_fixed_image, settings_of
 from isvc_operator.resolve.requested import ComponentSpec, model_field, model_of, settings_read, specified_components
 from isvc_operator.resolve.runtime import TRITON, ChosenRuntime, server_type_of
 from isvc_operator.resolve.service import Resolved
@@ -127,7 +127,7 @@ def unserved_parts(resolved: Resolved) -> Iterator[str]:
     field, server = model_field(resolved.service.spec.predictor), resolved.predictor.server
     yield from _unused_version(model, chosen, server, field)
     yield from _other_grpc_ports(model, chosen, field)
-    if resolved.predictor.storage is None and not has_own_image(model) and _expects_a_model(server, chosen):
+    if resolved.predictor.storage is None and not model.image and _expects_a_model(server, chosen):
         yield (
             f"{field}.storageUri (missing: the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
             "where nothing puts a model; write it, or an image that contains the model)"

@@ -285,12 +285,7 @@ def server_image(component: Component, context: Context) -> Component:
 def has_fixed_image(model: ModelSpec, chosen: ChosenRuntime) -> bool:
     """Whether the server's image exists with one tag only: neither a version nor a GPU changes it."""
     fixed = chosen.runtime.metadata.annotations.get(ANNOTATION_FIXED_IMAGE, "").lower() == "true"
-    return fixed and not has_own_image(model)
-
-
-def has_own_image(model: ModelSpec) -> bool:
-    """Whether the service replaces the image of its runtime."""
-    return bool(model.image)
+    return fixed and not model.image
 
 
 def image_for(container: Container, server_type: str | None, version: str | None) -> str:

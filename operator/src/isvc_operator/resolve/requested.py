@@ -86,16 +86,12 @@ def components_of(service: InferenceService) -> tuple[RequestedComponent, ...]:
 
     An explainer without containers is one of the toolkit ``art``, which is not supported.
     """
-    specs = {
-        kind: spec for kind, spec in specified_components(service.spec) if kind != EXPLAINER or bool(spec.containers)
-    }
-    names = component_names(
-        service.metadata.name,
-        predictor=service.spec.predictor.name,
-        transformer=TRANSFORMER in specs,
-        explainer=EXPLAINER in specs,
+    name, predictor = service.metadata.name, service.spec.predictor.name
+    return tuple(
+        RequestedComponent(kind, component_name(name, kind, predictor), spec, f"spec.{kind}")
+        for kind, spec in specified_components(service.spec)
+        if kind != EXPLAINER or bool(spec.containers)
     )
-    return tuple(RequestedComponent(kind, names[kind], spec, f"spec.{kind}") for kind, spec in specs.items())
 
 
 def specified_components(spec: InferenceServiceSpec) -> Iterator[tuple[str, ComponentSpec]]:
@@ -107,24 +103,25 @@ def specified_components(spec: InferenceServiceSpec) -> Iterator[tuple[str, Comp
         yield EXPLAINER, spec.explainer
 
 
-def component_names(service: str, *, predictor: str | None, transformer: bool, explainer: bool) -> dict[str, str]:
-    """Return the names of the components' Deployments and Services by kind; ``predictor`` is ``predictor.name``."""
-    names = {PREDICTOR: predictor_name(service, predictor)}
-    if transformer:
-        names[TRANSFORMER] = wrapper_name(service, TRANSFORMER)
-    if explainer:
-        names[EXPLAINER] = wrapper_name(service, EXPLAINER)
-    return names
+def component_name(service: str, kind: str, predictor: str | None = None) -> str:
+    """Return the name of a component's Deployment and Service (docs/kserve.md); ``predictor`` is ``predictor.name``."""
+    return f"{service}-{predictor}-{kind}" if predictor and kind == PREDICTOR else f"{service}-{kind}"
 
 
-def predictor_name(service: str, predictor: str | None = None) -> str:
-    """Return the name of the predictor's Deployment and Service (docs/kserve.md)."""
-    return f"{service}-{predictor}-predictor" if predictor else f"{service}-predictor"
+def component_names(service: str, spec: Any) -> dict[str, str]:
+    """Return the names of the components' Deployments and Services by kind, of a spec that may be invalid."""
+    predictor = _field(_field(spec, "predictor"), "name")
+    kinds = [PREDICTOR]
+    if isinstance(_field(spec, "transformer"), Mapping):
+        kinds.append(TRANSFORMER)
+    if _field(_field(spec, "explainer"), "containers"):
+        kinds.append(EXPLAINER)
+    named = predictor if isinstance(predictor, str) else None
+    return {kind: component_name(service, kind, named) for kind in kinds}
 
 
-def wrapper_name(service: str, kind: str) -> str:
-    """Return the name of the Deployment and Service of a transformer or an explainer."""
-    return f"{service}-{kind}"
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else None
 
 
 def server_first(containers: Sequence[Container], field: str) -> list[dict[str, Any]]:

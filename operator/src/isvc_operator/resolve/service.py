@@ -34,7 +34,7 @@ from isvc_operator.resolve.component import (
     service_port,
 )
 from isvc_operator.resolve.defaults import check_repeated_items, termination, with_defaults
-from isvc_operator.resolve.front import payload_logger, serving_tls
+from isvc_operator.resolve.front import ServingTls, payload_logger, read_tls, serving_tls, tls_secret
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.pod import fill_placeholders, own_fields, runtime_fields, server_image, service_name
@@ -43,7 +43,6 @@ from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtim
 from isvc_operator.resolve.scaling import scaling
 from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.planning import model_storage
-from isvc_operator.resolve.tls import ServingTls, read_tls, tls_secret
 from isvc_operator.resolve.transformer import model_name_in_path, predictor_flags
 from isvc_operator.resolve.upgrades import inputs_of, upgrade_policy
 

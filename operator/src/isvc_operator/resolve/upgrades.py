@@ -86,7 +86,9 @@ def inputs_of(
 def _own(service: InferenceService) -> Mapping[str, Mapping[str, Any]]:
     own = {
         "labels": service.metadata.labels,
-        "annotations": _others(service.metadata.annotations),
+        "annotations": {
+            name: value for name, value in service.metadata.annotations.items() if name not in _NOT_OF_PODS
+        },
         PREDICTOR: _given(service.spec.predictor),
     }
     return {PREDICTOR: own, **{item.kind: {**own, "own": _given(item.spec)} for item in components_of(service)[1:]}}
@@ -94,10 +96,6 @@ def _own(service: InferenceService) -> Mapping[str, Mapping[str, Any]]:
 
 def _digest(parts: Mapping[str, Any]) -> str:
     return digest_of({name: part for name, part in parts.items() if part})
-
-
-def _others(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: value for name, value in annotations.items() if name not in _NOT_OF_PODS}
 
 
 def _runtime(runtime: ServingRuntime) -> list[Any]:

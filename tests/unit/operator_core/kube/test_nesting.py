@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isvc_operator.api.parsing import excess
-from isvc_operator.kube.nesting import shallow
+from isvc_operator.kube.requests import shallow
 from isvc_operator.limits import NESTING
 
 JSON = st.recursive(

@@ -19,7 +19,7 @@ from isvc_operator.api.names import (
 from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import plan_changes, template_digest
-from isvc_operator.plan.upgrades import RenderOrigin, Upgrade, plan_upgrade, without_records
+from isvc_operator.plan.kept_pods import RenderOrigin, Upgrade, plan_upgrade, without_records
 from tests.support.builders import SERVICE_UID, a_deployment_status, a_runtime, a_service, the_children
 
 UP = a_deployment_status()

@@ -13,7 +13,7 @@ from cryptography import x509
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidCertificate, InvalidSpec
-from isvc_operator.observe.certificate import certificate_valid
+from isvc_operator.observe.conditions import certificate_valid
 from isvc_operator.render.children import render
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.plan import StorageContext

@@ -87,7 +87,10 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
     copied = tuple(source for source in sources if source not in mounted and not (images and source.is_image))
     container = choose_container(copied, request.container, context.storage.containers) if copied else None
     writable = annotations.get(ANNOTATION_READONLY, "true").lower() == "false"
-    ignored = [*_without_effect(annotations, copied), *(_unknown_fields(container) if container else ())]
+    ignored = [*_unknown_fields(container)] if container else []
+    if not copied:
+        why = "nothing is downloaded: the server reads the model where it is"
+        ignored += [f"annotation {name} ({why})" for name in _FOR_DOWNLOADS if name in annotations]
     if images and writable:
         ignored.append(f"annotation {ANNOTATION_READONLY}: false (the files of an image cannot be changed)")
     if not copied:
@@ -106,13 +109,6 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
         writable=writable,
         ignored=tuple(ignored),
     )
-
-
-def _without_effect(annotations: Mapping[str, str], copied: Sequence[StorageSource]) -> Iterator[str]:
-    """Yield annotations for a download where there is none."""
-    for name in _FOR_DOWNLOADS if not copied else ():
-        if name in annotations:
-            yield f"annotation {name} (nothing is downloaded: the server reads the model where it is)"
 
 
 def _fields_of(container: ClusterStorageContainer) -> dict[str, Any]:
