@@ -226,7 +226,7 @@ FAILING_SERVICES: dict[str, Row] = {
     ),
     "a canary": (
         "CanaryNotSupported",
-        a_related(held_back={"predictor": "canaryTrafficPercent"}),
+        a_related(paused={"predictor": "canaryTrafficPercent"}),
         "canaryTrafficPercent requests a canary, which is not supported",
     ),
     "another client": (

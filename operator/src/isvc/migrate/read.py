@@ -133,7 +133,7 @@ def check_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: boo
         return (ok("stopped: it has no pods"),)
     of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
     ignored = (*ignored_parts(inputs.service, resolved, inputs.own_config), *of_runtime)
-    held = (warning(f"held back: {field} requests a canary. {ROLL_OUT}") for field in decision.held_back.values())
+    held = (warning(f"held back: {field} requests a canary. {ROLL_OUT}") for field in decision.paused.values())
     change = ServiceChange(inputs.body, before, decision.children, resolved, ignored, restricted)
     return (*check_children(change), *dict.fromkeys(held))
 

@@ -66,7 +66,7 @@ class Observer:
             route_problem=first_problem(decision.rendered, labelled, missing=applied.missing),
             stopped=stopped,
             held=applied.held,
-            held_back=decision.held_back,
+            paused=decision.paused,
             waiting=decision.waiting,
             contested=applied.contested,
             problem=decision.problem,

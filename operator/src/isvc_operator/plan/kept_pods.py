@@ -120,34 +120,34 @@ def canary_requests(spec: InferenceServiceSpec) -> Mapping[str, str]:
     return {kind: " and ".join(fields) for kind, fields in found.items()}
 
 
-def hold_back(
+def pause_rollouts(
     rendered: Sequence[Manifest], owned: Sequence[Manifest], canaries: Mapping[str, str]
 ) -> tuple[Sequence[Manifest], Mapping[str, str]]:
-    """Keep the pods of components with a canary, which was requested for a share of the callers.
+    """Pause the rollout of components with a canary, which was requested for a share of the callers.
 
     No canary is created, and nobody gets the change: the pods keep the template that their Deployment has, so the
     decision needs no memory. A component that has never served is rolled out as it is, like a first revision of
     KServe's. ``owned`` are the service's children, ``canaries`` of its spec. Returns the children with the pods that
     exist, and the components concerned, each with the field that asks for it.
 
-    A component that calls a predictor that is held back is held back with it, because it may be rendered for the new
+    A component that calls a predictor whose rollout is paused is paused with it, because it may be rendered for the new
     one. Raises InvalidSpec if the predictor has another name: it could only be replaced for all callers.
     """
     if not canaries:
         return rendered, {}
     serving = {name: child for name, child in deployments(owned).items() if serves(child)}
-    held: dict[str, str] = {}
+    paused: dict[str, str] = {}
     for name, child in deployments(rendered).items():  # the predictor comes first
         component = component_of(child)
-        requested = canaries.get(component) or held.get(PREDICTOR)
+        requested = canaries.get(component) or paused.get(PREDICTOR)
         if not requested:
             continue
         before = serving.get(name)
         if before and replaces_pods(before, child):
-            held[component] = requested
+            paused[component] = requested
         elif component in canaries and not before:
             _refuse_another_name(component, canaries[component], serving.values())
-    return keep_pods(rendered, owned, held, keep_notes=True), held
+    return keep_pods(rendered, owned, paused, keep_notes=True), paused
 
 
 def _refuse_another_name(component: str, requested: str, serving: Iterable[Manifest]) -> None:
@@ -199,7 +199,7 @@ def plan_upgrade(
     owned: Sequence[Manifest],
     origin: RenderOrigin,
     *,
-    held_back: Collection[str] = (),
+    paused: Collection[str] = (),
     in_turn: bool = False,
 ) -> Upgrade:
     """Keep the pods that would be replaced only because the operator is another version.
@@ -208,10 +208,10 @@ def plan_upgrade(
     record stays as it is, so that the next reconcile finds the same.
 
     A component that does not serve gets the newest template. When somebody has changed one component, all of a service
-    do: they are rendered for one another. ``held_back`` are components whose pods are kept for another reason.
+    do: they are rendered for one another. ``paused`` are components whose pods are kept for another reason.
     """
     existing = deployments(owned)
-    desired = {name: item for name, item in deployments(rendered).items() if component_of(item) not in held_back}
+    desired = {name: item for name, item in deployments(rendered).items() if component_of(item) not in paused}
     due = _due([(existing.get(name), child) for name, child in desired.items()], origin)
     waiting: dict[str, WaitingTemplate] = {}
     if due is Due.ON_CHANGE or (due is Due.IN_TURN and in_turn):

@@ -44,7 +44,7 @@ def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> di
         "image": config.image,
         "imagePullPolicy": "IfNotPresent",
         "args": [text for source in plan.copied for text in (source.uri, source.destination)],
-        "env": merge_items(env, plan.provision.env, "name"),
+        "env": merge_items(env, plan.preset.env, "name"),
         "resources": {
             "requests": {"cpu": config.cpu_request, "memory": config.memory_request},
             "limits": {"cpu": config.cpu_limit, "memory": config.memory_limit},
@@ -60,7 +60,7 @@ def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> di
         "volumeMounts": [
             {"name": VOLUME_MODELS, "mountPath": plan.folder},
             *_claim_mounts(plan),
-            *plan.provision.mounts,
+            *plan.preset.mounts,
         ],
     }
     changed = merge_container(ours, plan.container)
@@ -74,7 +74,7 @@ def build_volumes(plan: StoragePlan) -> list[Mapping[str, Any]]:
     for claim, name in _claim_volumes(plan).items():
         read_only = not (plan.writable and claim in mounted)
         volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": read_only}})
-    return [*volumes, *plan.provision.volumes]
+    return [*volumes, *plan.preset.volumes]
 
 
 def server_mounts(plan: StoragePlan) -> list[dict[str, Any]]:

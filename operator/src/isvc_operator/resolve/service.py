@@ -116,7 +116,7 @@ class Resolved:
     @property
     def mounts_ca_bundle(self) -> bool:
         """Whether a pod mounts the copy of the administrator's certificates."""
-        mounted = (item.storage.provision.value("CA_BUNDLE_CONFIGMAP_NAME") for item in self.components if item.storage)
+        mounted = (item.storage.preset.value("CA_BUNDLE_CONFIGMAP_NAME") for item in self.components if item.storage)
         return CA_BUNDLE_CONFIG_MAP in mounted
 
 

@@ -248,7 +248,7 @@ def test_a_service_whose_traffic_is_held_back_is_still_progressing() -> None:
 
 
 def test_a_service_whose_change_is_held_back_is_not_progressing() -> None:
-    progressing = status_of(held_back={"predictor": "canaryTrafficPercent: 10"})["conditions"][2]
+    progressing = status_of(paused={"predictor": "canaryTrafficPercent: 10"})["conditions"][2]
 
     assert progressing == condition(
         "Progressing", "False", "CanaryNotSupported", "the condition SpecRolledOut says more"

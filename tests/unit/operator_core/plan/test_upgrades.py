@@ -245,7 +245,7 @@ def test_their_deployment_that_has_not_changed_is_taken_over() -> None:
 def test_what_a_canary_holds_back_keeps_its_notes() -> None:
     kept = [{**rendered("--new")[0], "spec": THERE[0]["spec"]}, *rendered("--new")[1:]]
 
-    assert plan_upgrade(kept, THERE, NEW, held_back=["predictor"]) == Upgrade(kept)
+    assert plan_upgrade(kept, THERE, NEW, paused=["predictor"]) == Upgrade(kept)
 
 
 # --- what services share, where so many a minute get new pods ------------------------------------------------

@@ -17,7 +17,7 @@ from isvc_operator.api.names import ANNOTATION_IAM_ROLE, ANNOTATION_S3_PREFIX
 from isvc_operator.config import CredentialsConfig, S3Config
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.manifests import Manifest, NamedItem, annotations_of, name_of
-from isvc_operator.resolve.storage.plan import Provision, read_only, secret_variable, variable
+from isvc_operator.resolve.storage.plan import PodPreset, read_only, secret_variable, variable
 from isvc_operator.resolve.storage.sources import json_object, read_key
 
 # The suffix of the annotation, the variable (which is also the key in the secret), and the field of the configuration.
@@ -47,21 +47,21 @@ def is_for_s3(secret: Manifest, config: S3Config) -> bool:
     return config.s3_secret_access_key_name in (secret.get("data") or {}) or _is_annotated(secret)
 
 
-def s3_of_account(account: Manifest, config: S3Config) -> Provision:
+def s3_of_account(account: Manifest, config: S3Config) -> PodPreset:
     """Return the settings of an account without keys: it has a role in the cloud, or is for a public bucket."""
     if ANNOTATION_IAM_ROLE not in annotations_of(account) and not _is_annotated(account):
-        return Provision()
-    return Provision(env=tuple(_s3_variables(_s3_settings({"metadata": account["metadata"]}, config), account)))
+        return PodPreset()
+    return PodPreset(env=tuple(_s3_variables(_s3_settings({"metadata": account["metadata"]}, config), account)))
 
 
-def s3_of_secret(secret: Manifest, config: S3Config) -> Provision:
+def s3_of_secret(secret: Manifest, config: S3Config) -> PodPreset:
     """Return the keys by reference, followed by the settings."""
     settings = _s3_settings(secret, config)
     anonymous = "awsAnonymousCredential" in settings and settings["awsAnonymousCredential"].text.lower() in (
         "1",
         "true",
     )
-    return Provision(env=(*_s3_keys(secret, config, optional=anonymous), *_s3_variables(settings, secret)))
+    return PodPreset(env=(*_s3_keys(secret, config, optional=anonymous), *_s3_variables(settings, secret)))
 
 
 def _s3_keys(secret: Manifest, config: S3Config, *, optional: bool) -> Iterator[NamedItem]:
@@ -124,7 +124,7 @@ class _SecretEntry:
     content: Mapping[str, Any]
 
 
-def entry_preset(spec: StorageSpec, name: str, secret: Manifest | None) -> Provision:
+def entry_preset(spec: StorageSpec, name: str, secret: Manifest | None) -> PodPreset:
     """Return the entry by reference, and the parameters that override it."""
     entry, env = _entry(spec, name, secret), list[NamedItem]()
     if entry:
@@ -133,7 +133,7 @@ def entry_preset(spec: StorageSpec, name: str, secret: Manifest | None) -> Provi
             env.append(variable("AWS_CA_BUNDLE_CONFIGMAP", str(config_map)))
     if spec.parameters:
         env.append(variable("STORAGE_OVERRIDE_CONFIG", json.dumps(spec.parameters, sort_keys=True)))
-    return Provision(env=tuple(env))
+    return PodPreset(env=tuple(env))
 
 
 def entry_uri(spec: StorageSpec, name: str, secret: Manifest | None) -> str:
@@ -190,13 +190,13 @@ _BY_KEY: Mapping[str, Sequence[str]] = {
 }
 
 
-def credentials_of(account: Manifest | None, secrets: Sequence[Manifest], config: CredentialsConfig) -> Provision:
+def credentials_of(account: Manifest | None, secrets: Sequence[Manifest], config: CredentialsConfig) -> PodPreset:
     """Return the credentials of ``account`` for the storage-initializer; secrets win over the account's annotations."""
     kinds = dict(_classified(secret, config) for secret in secrets)
-    return sum(kinds.values(), s3_of_account(account, config.s3) if account else Provision())
+    return sum(kinds.values(), s3_of_account(account, config.s3) if account else PodPreset())
 
 
-def _classified(secret: Manifest, config: CredentialsConfig) -> tuple[str, Provision]:
+def _classified(secret: Manifest, config: CredentialsConfig) -> tuple[str, PodPreset]:
     """Return the kind of storage and what the secret provides for it: nothing if it has another use."""
     keys, name = secret.get("data") or {}, name_of(secret)
     if is_for_s3(secret, config.s3):
@@ -210,19 +210,19 @@ def _classified(secret: Manifest, config: CredentialsConfig) -> tuple[str, Provi
         return "hdfs", read_only(volume, f"{_MOUNT}/kserve-hdfscreds")
     kind = next((key for key in _BY_KEY if key in keys), "")
     variables = (key for key in _BY_KEY.get(kind, ()) if key in keys)
-    return kind, Provision(env=tuple(secret_variable(key, name, key) for key in variables))
+    return kind, PodPreset(env=tuple(secret_variable(key, name, key) for key in variables))
 
 
-def _for_gcs(secret: Manifest, file: str) -> Provision:
+def _for_gcs(secret: Manifest, file: str) -> PodPreset:
     """Mount the key of a Google service account as the file that Google's libraries look for."""
     _check_json_object(secret, file, "the JSON file of a Google service account")
     volume = {"name": "user-gcp-sa", "secret": {"secretName": name_of(secret)}}
-    return Provision(env=(variable("GOOGLE_APPLICATION_CREDENTIALS", f"{_MOUNT}/{file}"),)) + read_only(
+    return PodPreset(env=(variable("GOOGLE_APPLICATION_CREDENTIALS", f"{_MOUNT}/{file}"),)) + read_only(
         volume, f"{_MOUNT}/"
     )
 
 
-def _for_http(secret: Manifest) -> tuple[str, Provision]:
+def _for_http(secret: Manifest) -> tuple[str, PodPreset]:
     """Provide headers for one host. KServe writes their values into the pod; here the kubelet reads the secret."""
     host, name = (read_key(secret, "https-host") or "").strip(), name_of(secret)
     if not host or "/" in host:
@@ -230,7 +230,7 @@ def _for_http(secret: Manifest) -> tuple[str, Provision]:
     if "headers" not in secret["data"]:
         raise InvalidCredentials(f"secret {name} lacks the key headers; add it, a JSON object of names and values")
     _check_json_object(secret, "headers", "a JSON object of names and values")
-    return f"http {host}", Provision(env=(secret_variable(f"{host}-headers", name, "headers"),))
+    return f"http {host}", PodPreset(env=(secret_variable(f"{host}-headers", name, "headers"),))
 
 
 def _check_json_object(secret: Manifest, key: str, wanted: str) -> None:

@@ -19,16 +19,16 @@ from isvc_operator.resolve.storage.sources import IMAGE_SCHEME, Objects, Storage
 
 
 @dataclass(frozen=True)
-class Provision:
-    """Items of a container (``env``, ``mounts``) and of its pod (``volumes``)."""
+class PodPreset:
+    """What a container gets beside its own: its ``env`` and ``mounts``, and the ``volumes`` of its pod."""
 
     env: tuple[NamedItem, ...] = ()
     volumes: tuple[Volume, ...] = ()
     mounts: tuple[NamedItem, ...] = ()
 
-    def __add__(self, other: Provision) -> Provision:
+    def __add__(self, other: PodPreset) -> PodPreset:
         """Combine both; of two items with the same name or mount path, the other's wins."""
-        return Provision(
+        return PodPreset(
             tuple(merge_items(self.env, other.env, "name")),
             tuple(merge_items(self.volumes, other.volumes, "name")),
             tuple(merge_items(self.mounts, other.mounts, "mountPath")),
@@ -49,9 +49,9 @@ def secret_variable(name: str, secret: str, key: str) -> NamedItem:
     return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
 
 
-def read_only(volume: Volume, path: str) -> Provision:
+def read_only(volume: Volume, path: str) -> PodPreset:
     """Return a volume and its read-only mount."""
-    return Provision(volumes=(volume,), mounts=({"name": volume["name"], "mountPath": path, "readOnly": True},))
+    return PodPreset(volumes=(volume,), mounts=({"name": volume["name"], "mountPath": path, "readOnly": True},))
 
 
 _IMAGE_NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
@@ -122,7 +122,7 @@ class StoragePlan:
 
     The storage-initializer copies ``copied`` into a volume of the pod that is mounted at ``folder``; ``mounted`` are
     claims that the server reads directly, and ``images`` are models that the pod uses as they are. A copy has to pass
-    the check ``layout``, which depends on the server. ``provision`` is for the storage-initializer; ``container`` and
+    the check ``layout``, which depends on the server. ``preset`` is for the storage-initializer; ``container`` and
     ``resources`` are merged over its own. ``writable``: the server may write to the folder of its model. ``ignored``
     names annotations and fields of the ClusterStorageContainer that have no effect.
     """
@@ -132,7 +132,7 @@ class StoragePlan:
     images: tuple[ModelImage, ...] = ()
     folder: str = MODELS_MOUNT
     layout: str = "none"
-    provision: Provision = field(default_factory=Provision)
+    preset: PodPreset = field(default_factory=PodPreset)
     container: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
     writable: bool = False

@@ -38,7 +38,7 @@ from isvc_operator.resolve.component import Component, Context
 from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, stored_uri
 from isvc_operator.resolve.runtime import server_type_of
 from isvc_operator.resolve.storage.credentials import credentials_of, entry_preset, entry_uri
-from isvc_operator.resolve.storage.plan import Provision, StoragePlan, model_images, read_only, variable
+from isvc_operator.resolve.storage.plan import PodPreset, StoragePlan, model_images, read_only, variable
 from isvc_operator.resolve.storage.sources import ObjectReference, Objects, StorageSource, json_object, storage_source
 from isvc_operator.text import one_line
 from storage_initializer.schemes import SCHEMES, foreign_service
@@ -104,7 +104,7 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
         folder=_common_folder(copied),
         layout=_LAYOUTS.get(server_type or "", "none"),
         resources=_resources(annotations),
-        provision=_provision(request, copied, annotations, context),
+        preset=_preset(request, copied, annotations, context),
         container=_fields_of(container) if container else {},
         writable=writable,
         ignored=tuple(ignored),
@@ -131,9 +131,9 @@ def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) 
     return (storage_source(uri, MODELS_MOUNT),)
 
 
-def _provision(
+def _preset(
     request: StorageRequest, copied: Sequence[StorageSource], annotations: Mapping[str, str], context: Context
-) -> Provision:
+) -> PodPreset:
     """Return what annotations say; also credentials, certificates and the cache for downloads over the network."""
     config, annotated = context.config, _annotated(annotations)
     if not any(source.remote for source in copied):
@@ -143,7 +143,7 @@ def _provision(
     return annotated + credentials + certificates + _cache(config.storage_initializer.cache)
 
 
-def _credentials(request: StorageRequest, config: OperatorConfig, objects: Objects) -> Provision:
+def _credentials(request: StorageRequest, config: OperatorConfig, objects: Objects) -> PodPreset:
     """Return those of the storage secret if the model names one, or else those of the service account."""
     if request.spec is not None:
         name = request.spec_secret(config.credentials, objects)
@@ -159,33 +159,33 @@ def _credentials(request: StorageRequest, config: OperatorConfig, objects: Objec
     return credentials_of(objects.get(request.account), secrets, config.credentials)
 
 
-def _ca_bundle(credentials: Provision, config: StorageInitializerConfig) -> Provision:
+def _ca_bundle(credentials: PodPreset, config: StorageInitializerConfig) -> PodPreset:
     """Return the certificates to trust: of the ConfigMap that the credentials name, or else the administrator's."""
     own = credentials.value("AWS_CA_BUNDLE_CONFIGMAP")
     if not own and not config.ca_bundle_config_map_name:
-        return Provision()
+        return PodPreset()
     name = own or CA_BUNDLE_CONFIG_MAP
     folder = posixpath.dirname(credentials.value("AWS_CA_BUNDLE")) or config.ca_bundle_volume_mount_path
     env = (variable("CA_BUNDLE_CONFIGMAP_NAME", name), variable("CA_BUNDLE_VOLUME_MOUNT_POINT", folder))
-    return Provision(env=env) + read_only({"name": "cabundle-cert", "configMap": {"name": name}}, folder)
+    return PodPreset(env=env) + read_only({"name": "cabundle-cert", "configMap": {"name": name}}, folder)
 
 
-def _cache(config: CacheConfig | None) -> Provision:
+def _cache(config: CacheConfig | None) -> PodPreset:
     if config is None:
-        return Provision()
+        return PodPreset()
     place = (
         {"persistentVolumeClaim": {"claimName": config.claim_name}}
         if config.claim_name
         else {"hostPath": {"path": config.host_path, "type": "DirectoryOrCreate"}}
     )
-    return Provision(
+    return PodPreset(
         env=(variable("STORAGE_CACHE", CACHE_MOUNT), variable("STORAGE_CACHE_SIZE", str(config.max_bytes))),
         volumes=({"name": "storage-cache", **place},),
         mounts=({"name": "storage-cache", "mountPath": CACHE_MOUNT},),
     )
 
 
-def _annotated(annotations: Mapping[str, str]) -> Provision:
+def _annotated(annotations: Mapping[str, str]) -> PodPreset:
     """Return what annotations say of a download: the digests of its files, and which files it is of."""
     sums = _json_object(annotations, ANNOTATION_SHA256)
     for path, digest in sums.items():
@@ -193,7 +193,7 @@ def _annotated(annotations: Mapping[str, str]) -> Provision:
             raise InvalidSpec(f"annotation {ANNOTATION_SHA256} has {digest!r} for {path}; write 64 hexadecimal digits")
     env = [variable("STORAGE_SHA256", json.dumps(sums, sort_keys=True))] if sums else []
     env += [variable(_PATTERNS[name], annotations[name]) for name in _PATTERNS if annotations.get(name)]
-    return Provision(env=tuple(env))
+    return PodPreset(env=tuple(env))
 
 
 def _resources(annotations: Mapping[str, str]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.config import OperatorConfig, StorageInitializerConfig, parse_config
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
-from isvc_operator.resolve.storage.plan import Provision, StorageContext, StoragePlan
+from isvc_operator.resolve.storage.plan import PodPreset, StorageContext, StoragePlan
 from isvc_operator.resolve.storage.sources import storage_source
 from tests.support.builders import a_resolved, a_runtime, a_service
 from tests.support.credentials import a_context, a_secret, an_account
@@ -207,25 +207,25 @@ def test_a_way_to_mount_that_is_not_known_is_refused_with_those_that_are() -> No
 # --- what the copy needs -------------------------------------------------------------------------------
 
 
-def provision_of(plan: StoragePlan | None) -> Provision:
+def preset_of(plan: StoragePlan | None) -> PodPreset:
     assert plan is not None
-    return plan.provision
+    return plan.preset
 
 
 def test_the_account_of_the_predictor_gives_its_credentials() -> None:
     context = a_context(an_account("s3", name="loader"), a_secret("s3"))
 
-    provision = provision_of(plan_of("s3://b/m", context=context, predictor={"serviceAccountName": "loader"}))
+    preset = preset_of(plan_of("s3://b/m", context=context, predictor={"serviceAccountName": "loader"}))
 
-    assert [item["name"] for item in provision.env] == ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+    assert [item["name"] for item in preset.env] == ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
 
 
 def test_a_claim_is_copied_without_credentials() -> None:
-    assert provision_of(plan_of(context=a_context(an_account("s3"), a_secret("s3")))) == Provision()
+    assert preset_of(plan_of(context=a_context(an_account("s3"), a_secret("s3")))) == PodPreset()
 
 
 def test_an_account_that_does_not_exist_is_no_error() -> None:
-    assert provision_of(plan_of("s3://b/m")) == Provision()
+    assert preset_of(plan_of("s3://b/m")) == PodPreset()
 
 
 def test_a_missing_secret_is_reported_with_what_names_it() -> None:
@@ -248,9 +248,9 @@ def test_a_secret_may_be_named_by_an_annotation(place: str) -> None:
         "account": {},
     }[place]
 
-    provision = provision_of(plan_of("s3://b/m", context=a_context(account, a_secret("s3")), **fields))
+    preset = preset_of(plan_of("s3://b/m", context=a_context(account, a_secret("s3")), **fields))
 
-    assert provision.env[0]["valueFrom"] == {"secretKeyRef": {"name": "s3", "key": "AWS_ACCESS_KEY_ID"}}
+    assert preset.env[0]["valueFrom"] == {"secretKeyRef": {"name": "s3", "key": "AWS_ACCESS_KEY_ID"}}
 
 
 CHECKSUM = "a" * 64
@@ -259,7 +259,7 @@ CHECKSUM = "a" * 64
 def test_checksums_are_passed_on() -> None:
     annotations = {"storage.isvc-operator.io/sha256": f'{{"model-store/bert.mar": "{CHECKSUM}"}}'}
 
-    assert provision_of(plan_of(annotations=annotations)).value("STORAGE_SHA256") == (
+    assert preset_of(plan_of(annotations=annotations)).value("STORAGE_SHA256") == (
         f'{{"model-store/bert.mar": "{CHECKSUM}"}}'
     )
 
@@ -308,7 +308,7 @@ CACHES = {
 def test_a_cache_is_mounted_for_remote_sources(cache: str, volume: dict[str, Any]) -> None:
     config = parse_config({"storageInitializer": f'{{"cache": {cache}}}'})
 
-    assert provision_of(plan_of("s3://b/m", config=config)) == Provision(
+    assert preset_of(plan_of("s3://b/m", config=config)) == PodPreset(
         env=(
             {"name": "STORAGE_CACHE", "value": "/mnt/storage-cache"},
             {"name": "STORAGE_CACHE_SIZE", "value": "1073741824"},
@@ -316,7 +316,7 @@ def test_a_cache_is_mounted_for_remote_sources(cache: str, volume: dict[str, Any
         volumes=({"name": "storage-cache", **volume},),
         mounts=(CACHE,),
     )
-    assert provision_of(plan_of("pvc://leeway", config=config)) == Provision()
+    assert preset_of(plan_of("pvc://leeway", config=config)) == PodPreset()
 
 
 # --- certificates --------------------------------------------------------------------------------------
@@ -324,19 +324,19 @@ def test_a_cache_is_mounted_for_remote_sources(cache: str, volume: dict[str, Any
 ADMINISTRATORS = parse_config({"storageInitializer": '{"caBundleConfigMapName": "corporate"}'})
 
 
-def mounted_certificates(provision: Provision) -> tuple[str, str]:
-    (volume,), (mount,) = provision.volumes, provision.mounts
+def mounted_certificates(preset: PodPreset) -> tuple[str, str]:
+    (volume,), (mount,) = preset.volumes, preset.mounts
     assert volume["name"] == mount["name"] == "cabundle-cert"
-    assert volume["configMap"]["name"] == provision.value("CA_BUNDLE_CONFIGMAP_NAME")
-    assert mount["mountPath"] == provision.value("CA_BUNDLE_VOLUME_MOUNT_POINT")
+    assert volume["configMap"]["name"] == preset.value("CA_BUNDLE_CONFIGMAP_NAME")
+    assert mount["mountPath"] == preset.value("CA_BUNDLE_VOLUME_MOUNT_POINT")
     assert mount["readOnly"] is True
     return volume["configMap"]["name"], mount["mountPath"]
 
 
 def test_the_administrators_certificates_are_mounted_from_the_copy_in_the_namespace() -> None:
-    provision = provision_of(plan_of("https://models.example.com/m.mar", config=ADMINISTRATORS))
+    preset = preset_of(plan_of("https://models.example.com/m.mar", config=ADMINISTRATORS))
 
-    assert mounted_certificates(provision) == ("global-ca-bundle", "/etc/ssl/custom-certs")
+    assert mounted_certificates(preset) == ("global-ca-bundle", "/etc/ssl/custom-certs")
 
 
 def test_those_that_a_secret_names_come_before_them() -> None:
@@ -346,10 +346,10 @@ def test_those_that_a_secret_names_come_before_them() -> None:
     }
     context = a_context(an_account("s3"), a_secret("s3", annotations=annotations))
 
-    provision = provision_of(plan_of("s3://b/m", config=ADMINISTRATORS, context=context))
+    preset = preset_of(plan_of("s3://b/m", config=ADMINISTRATORS, context=context))
 
-    assert mounted_certificates(provision) == ("minios", "/certs")
+    assert mounted_certificates(preset) == ("minios", "/certs")
 
 
 def test_without_any_nothing_is_mounted() -> None:
-    assert provision_of(plan_of("https://models.example.com/m.mar")) == Provision()
+    assert preset_of(plan_of("https://models.example.com/m.mar")) == PodPreset()
