@@ -69,10 +69,7 @@ QuantityOrNone = Annotated[TextOrNumber, AfterValidator(lambda value: value and 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _null_means_absent(cls, value: Any) -> Any:
-        return fields_given(value)
+    _null_means_absent = model_validator(mode="before")(fields_given)
 
 
 class PathIngress(_Section):
@@ -367,9 +364,9 @@ class OperatorConfig(_Section):
 def parse_config(data: Mapping[str, str]) -> OperatorConfig:
     """Parse the ConfigMap's ``data``; raises ConfigError with the key and the field."""
     sections: dict[str, BaseModel] = {}
-    for name, section in _SECTIONS.items():
-        key = to_camel(name)
-        if key not in data:
+    for name, field in OperatorConfig.model_fields.items():
+        key, section = field.alias, field.annotation
+        if key not in data or section is None:
             continue
         try:
             sections[name] = section.model_validate_json(data[key])
@@ -378,17 +375,3 @@ def parse_config(data: Mapping[str, str]) -> OperatorConfig:
             where = ".".join([key, *(str(part) for part in first["loc"])])
             raise ConfigError(f"{CONFIG_MAP}: {where}: {first['msg']}") from error
     return OperatorConfig.model_validate(sections)
-
-
-_SECTIONS: dict[str, type[BaseModel]] = {
-    "ingress": IngressConfig,
-    "storage_initializer": StorageInitializerConfig,
-    "credentials": CredentialsConfig,
-    "security": SecurityConfig,
-    "inference_service": InferenceServiceConfig,
-    "service": ServiceConfig,
-    "autoscaler": AutoscalerConfig,
-    "opentelemetry_collector": OpenTelemetryConfig,
-    "logger": LoggerConfig,
-    "network_policy": NetworkPolicyConfig,
-}

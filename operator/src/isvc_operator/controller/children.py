@@ -196,10 +196,12 @@ async def _create(api: KubeApi, change: ChildChange) -> str:
     It is someone else's, or KServe's Ingress, which lacks the label by which children are watched, or the child itself:
     the response to its creation was lost, or the watch is late.
     """
-    existing = await _find(api, change.manifest) if change.adopts else None
+    existing, manifest = await _find(api, change.manifest) if change.adopts else None, change.manifest
+    if change.starts_with is not None:
+        manifest = {**manifest, "spec": {**manifest["spec"], "replicas": change.starts_with}}
     if existing is None:
         try:
-            return await api.send(requests.create(_starting(change)))
+            return await api.send(requests.create(manifest))
         except AlreadyExists:
             existing = await _find(api, change.manifest)
     if existing is not None and matches(decode(existing), change.manifest):
@@ -235,12 +237,6 @@ async def _find(api: KubeApi, manifest: Manifest) -> str | None:
         return await api.send(requests.get(*key_of(manifest)))
     except ObjectNotFound:
         return None
-
-
-def _starting(change: ChildChange) -> Manifest:
-    if change.starts_with is None:
-        return change.manifest
-    return {**change.manifest, "spec": {**change.manifest["spec"], "replicas": change.starts_with}}
 
 
 def _check_ownership(change: ChildChange, cache: Cache) -> None:

@@ -180,14 +180,12 @@ def build_service(resolved: Resolved, component: Component, config: ServiceConfi
         "selector": selector(component.name),
         "ports": _ports(component),
     }
-    annotations = _backend_annotations(component)
+    annotations = _backend_annotations(component) if component.tls else {}
     return build_component_child(resolved.service.metadata, component, "Service", spec, annotations=annotations)
 
 
 def _backend_annotations(component: Component) -> dict[str, str]:
     """Return what Contour and Traefik read to speak TLS to the pods of a Service."""
-    if not component.tls:
-        return {}
     ports = [(str(number), is_grpc(port.get("name", ""))) for number, port in service_ports(component)]
     http, grpc = (",".join(number for number, found in ports if found is kind) for kind in (False, True))
     named = {f"{_CONTOUR}.tls": http, f"{_CONTOUR}.h2": grpc, _TRAEFIK: "https"}

@@ -35,6 +35,12 @@ _INITIALIZER_USER = 1000
 
 def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> dict[str, Any]:
     """Return the init container; its arguments are KServe's pairs of source and destination."""
+    copied = {source.claim for source in plan.copied}
+    claims = [
+        {"name": name, "mountPath": f"{PVC_MOUNT_ROOT}/{claim}", "readOnly": True}
+        for claim, name in _claim_volumes(plan).items()
+        if claim in copied
+    ]
     env = [
         {"name": "STORAGE_LAYOUT", "value": plan.layout},
         {"name": "STORAGE_PVC_ROOT", "value": PVC_MOUNT_ROOT},
@@ -59,7 +65,7 @@ def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> di
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": VOLUME_MODELS, "mountPath": plan.folder},
-            *_claim_mounts(plan),
+            *claims,
             *plan.preset.mounts,
         ],
     }
@@ -85,16 +91,6 @@ def server_mounts(plan: StoragePlan) -> list[dict[str, Any]]:
         sub_path = {"subPath": source.path} if source.path else {}
         mounts.append({"name": volumes[source.claim or ""], "mountPath": source.destination, **sub_path})
     return [{**mount, "readOnly": not plan.writable} for mount in mounts]
-
-
-def _claim_mounts(plan: StoragePlan) -> list[dict[str, Any]]:
-    """Return the init container's mount of each claim that it copies from."""
-    copied = {source.claim for source in plan.copied}
-    return [
-        {"name": name, "mountPath": f"{PVC_MOUNT_ROOT}/{claim}", "readOnly": True}
-        for claim, name in _claim_volumes(plan).items()
-        if claim in copied
-    ]
 
 
 def _claim_volumes(plan: StoragePlan) -> dict[str, str]:
@@ -242,11 +238,11 @@ def _pod_spec(component: Component, config: OperatorConfig) -> dict[str, Any]:
     pod = dict(component.pod)
     containers = [_completed(item) for item in (component.server, *pod.pop("containers", ()))]
     if plan := component.storage:
-        mounts = [*server_mounts(plan), *image_mounts(plan)]
+        mounts = [*server_mounts(plan), *(image_mounts(plan) if plan.images else ())]
         for item in containers:
             if item.get("name") in _SERVING:
                 item["volumeMounts"] = merge_items(mounts, item.get("volumeMounts", ()), "mountPath")
-        volumes = [*build_volumes(plan), *build_image_volumes(plan)]
+        volumes = [*build_volumes(plan), *(build_image_volumes(plan) if plan.images else ())]
         pod["volumes"] = merge_items(volumes, pod.get("volumes", ()), "name")
         own = pod.get("initContainers", ())
         if plan.copied and all(item.get("name") != CONTAINER_INITIALIZER for item in own):

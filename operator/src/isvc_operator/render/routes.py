@@ -22,7 +22,6 @@ from isvc_operator.render.metadata import build_child
 from isvc_operator.resolve.component import SERVICE_PORT, Component, service_port
 from isvc_operator.resolve.containers import flag_value
 from isvc_operator.resolve.placeholders import fill, values_of
-from isvc_operator.resolve.requested import specified_components
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.transformer import MODEL_NAME
 
@@ -77,29 +76,30 @@ def routes_of(resolved: Resolved) -> tuple[ServiceRoute, ...]:
     if resolved.ingress_annotations.guards:
         return ()
     name, hosts = resolved.service.metadata.name, resolved.hosts
-    rules = (*_explain(resolved), *_rules(resolved, resolved.transformer or resolved.predictor))
+    rules = tuple(_rules(resolved.transformer or resolved.predictor))
+    if resolved.explainer:
+        rules = (_explain(resolved.explainer), *rules)
     routes = [ServiceRoute(route_name(name), hosts.service, rules)]
     if hosts.path:
         below = tuple(rule for rule in rules if not rule.grpc)  # a call of gRPC cannot have a prefix
         routes.append(ServiceRoute(route_name(name, PATH), (hosts.path.host,), below, prefix=hosts.path.path))
     for component in resolved.components:
-        own = tuple(_rules(resolved, component))
+        own = tuple(_rules(component))
         routes.append(ServiceRoute(route_name(name, component.kind), hosts.components.get(component.kind, ()), own))
     return tuple(route for route in routes if route.hosts)
 
 
-def _explain(resolved: Resolved) -> Iterator[PathRule]:
-    """Yield the rule for explanations, which has the name of the explainer's model: not every gateway has patterns."""
-    if explainer := resolved.explainer:
-        path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"
-        main = explainer.main_port
-        port = service_port(explainer, grpc=False) or main
-        yield PathRule(path, explainer.name, port, _timeout(resolved, explainer), exact=True, main_port=main)
+def _explain(explainer: Component) -> PathRule:
+    """Return the rule for explanations, which has the name of the explainer's model: not every gateway has patterns."""
+    path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"
+    main = explainer.main_port
+    port = service_port(explainer, grpc=False) or main
+    return PathRule(path, explainer.name, port, explainer.timeout, exact=True, main_port=main)
 
 
-def _rules(resolved: Resolved, component: Component) -> Iterator[PathRule]:
+def _rules(component: Component) -> Iterator[PathRule]:
     """Yield the rules of a component: gRPC has one of its own if the component has ports for both."""
-    timeout, main = _timeout(resolved, component), component.main_port
+    timeout, main = component.timeout, component.main_port
     rest, grpc = service_port(component, grpc=False), service_port(component, grpc=True)
     if rest is None:
         yield PathRule(_EVERY_PATH, component.name, main, timeout, grpc=True, main_port=main)
@@ -107,11 +107,6 @@ def _rules(resolved: Resolved, component: Component) -> Iterator[PathRule]:
     if grpc is not None:
         yield PathRule(GRPC_PATH, component.name, grpc, timeout, grpc=True, main_port=main)
     yield PathRule(_EVERY_PATH, component.name, rest, timeout, main_port=main)
-
-
-def _timeout(resolved: Resolved, component: Component) -> int | None:
-    spec = dict(specified_components(resolved.service.spec))[component.kind]
-    return spec.timeout if spec.timeout and spec.timeout > 0 else None
 
 
 def build_ingresses(resolved: Resolved, config: IngressConfig) -> Iterator[dict[str, Any]]:
@@ -153,9 +148,9 @@ def _ingress(
         spec["ingressClassName"] = config.ingress_class_name
     if secret:
         spec["tls"] = [{"hosts": [rule["host"] for rule in rules], "secretName": secret}]
-    service = resolved.service.metadata
+    service, entry = resolved.service.metadata, resolved.transformer or resolved.predictor
     merged = {
-        **_backend_annotations(resolved.transformer or resolved.predictor),
+        **(_backend_annotations(entry) if entry.tls else {}),
         **config.annotations,
         **resolved.ingress_annotations.allowed,
         **annotations,
@@ -165,8 +160,6 @@ def _ingress(
 
 def _backend_annotations(entry: Component) -> Mapping[str, str]:
     """Return what ingress-nginx and the two for HAProxy read to speak TLS to the pods that get the requests."""
-    if not entry.tls:
-        return {}
     only_grpc = service_port(entry, grpc=False) is None
     return {
         "nginx.ingress.kubernetes.io/backend-protocol": "GRPCS" if only_grpc else "HTTPS",

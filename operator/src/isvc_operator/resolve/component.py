@@ -72,8 +72,8 @@ class Component:
     """What a component's Deployment and Service are made of.
 
     ``server`` is the container ``kserve-container``; ``pod`` is the rest of the pod's spec, including the other
-    containers. Labels and annotations are the user's and the runtime's, without the operator's own. ``tls``: its pods
-    serve nothing but TLS.
+    containers. Labels and annotations are the user's and the runtime's, without the operator's own. ``timeout`` is
+    that of a request, in seconds, if the user has set one. ``tls``: its pods serve nothing but TLS.
     """
 
     kind: str
@@ -84,6 +84,7 @@ class Component:
     pod: Mapping[str, Any] = field(default_factory=dict)
     storage: StoragePlan | None = None
     strategy: Mapping[str, Any] | None = None
+    timeout: int | None = None
     scaling: Scaling = field(default_factory=Scaling)
     tls: bool = False
 

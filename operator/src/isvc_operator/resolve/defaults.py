@@ -41,11 +41,12 @@ def termination(component: Component, context: Context) -> Component:
     # A server behind a transformer in its pod runs longer, because the transformer's last requests need it.
     behind = any(item.get("name") == CONTAINER_TRANSFORMER for item in context.requested.spec.containers or ())
     notice = 2 * _NOTICED if behind else _NOTICED
-    pod = with_grace_period(component.pod, context.requested.spec.timeout, notice)
+    pod = with_grace_period(component.pod, component.timeout, notice)
     server = with_pre_stop(component.server, pod, notice)
     if context.served is None:
         server = with_drain_seconds(server, pod)
-    elif _is_read(server) and not _is_read({"env": context.served.model.env or ()}):
+    elif _DRAIN in _variables(server) - _variables({"env": context.served.model.env or ()}):
+        # Its runtime says that the server reads it, and the service does not set it.
         server = with_drain_seconds(server, pod, hook=_NOTICED, over=True)
     pod["containers"] = [_beside(item, pod, context) for item in pod["containers"]]
     return replace(component, server=server, pod=pod)
@@ -96,9 +97,8 @@ def within_grace_period(container: Container, pod: Mapping[str, Any]) -> dict[st
     return {**container, "lifecycle": {**others, **({"preStop": {"sleep": {"seconds": grace}}} if grace > 0 else {})}}
 
 
-def _is_read(container: Container) -> bool:
-    """Whether a server reads that time, which its own setting shows."""
-    return any(item.get("name") == _DRAIN for item in container.get("env", ()))
+def _variables(container: Container) -> set[str]:
+    return {item["name"] for item in container.get("env", ())}
 
 
 def _sleep(container: Container) -> int:

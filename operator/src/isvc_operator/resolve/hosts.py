@@ -19,7 +19,7 @@ from isvc_operator.api.names import LABEL_VISIBILITY
 from isvc_operator.config import IngressConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest, name_of
-from isvc_operator.resolve.placeholders import Values, fill, values_of
+from isvc_operator.resolve.placeholders import fill, values_of
 from isvc_operator.resolve.requested import component_names
 
 _HOST = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -123,7 +123,7 @@ def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str,
     If the host of the default template is too long for DNS, it is served as well as the shortened one, as with KServe:
     a client may send it as the header Host.
     """
-    values = _values(metadata, name, config.ingress_domain)
+    values = {**values_of(metadata), "Name": name, "IngressDomain": config.ingress_domain}
     written = fill(config.domain_template, values)
     if not (main := _within_dns(written)):
         raise InvalidSpec(
@@ -139,8 +139,9 @@ def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str,
 def _on_additional_domains(metadata: ObjectMeta, config: IngressConfig) -> Iterator[str]:
     """Yield the service's host on each additional domain, by each template."""
     for domain in config.additional_ingress_domains:
+        values = {**values_of(metadata), "IngressDomain": domain}
         for template in (config.domain_template, *config.additional_domain_templates):
-            if host := _within_dns(fill(template, _values(metadata, metadata.name, domain))):
+            if host := _within_dns(fill(template, values)):
                 yield host
 
 
@@ -148,10 +149,6 @@ def _shared_path(metadata: ObjectMeta, config: IngressConfig) -> SharedPath | No
     if not config.path_template or not (config.enable_gateway_api or config.path_ingress):
         return None
     return SharedPath(config.ingress_domain, fill(config.path_template, values_of(metadata)))
-
-
-def _values(metadata: ObjectMeta, name: str, domain: str) -> Values:
-    return {**values_of(metadata), "Name": name, "IngressDomain": domain}
 
 
 def _within_dns(host: str) -> str | None:

@@ -97,6 +97,7 @@ def own_fields(component: Component, context: Context) -> Component:
         annotations=annotations,
         server=server,
         pod={**pod, "containers": others},
+        timeout=spec.timeout if spec.timeout and spec.timeout > 0 else None,
         strategy=spec.deployment_strategy.known_fields() if spec.deployment_strategy else None,
     )
 

@@ -206,11 +206,6 @@ class StorageRequest:
     account: ObjectReference
     annotations: tuple[Mapping[str, str], ...]
 
-    @property
-    def needs_credentials(self) -> bool:
-        """Whether a source may require credentials."""
-        return self.spec is not None or any(source.remote for source in self.sources)
-
     def annotated_secret(self, config: CredentialsConfig, known: Objects) -> str | None:
         """Return the secret that an annotation of the component, the service or the account names, in this order."""
         account = known.get(self.account)
@@ -260,7 +255,7 @@ def references(requests: StorageRequests, config: CredentialsConfig, known: Obje
     """Return the objects that have to be read before storage can be planned, as far as ``known`` determines them."""
     found: set[ObjectReference] = set()
     for request in requests.values():
-        if request.needs_credentials:
+        if request.spec is not None or any(source.remote for source in request.sources):
             found.add(request.account)
             found.update(_secrets(request, config, known) if request.account in known else ())
     return frozenset(found)

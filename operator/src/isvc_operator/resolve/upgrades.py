@@ -76,22 +76,19 @@ def inputs_of(
         "containers": sorted([item.metadata.name, digest_of(_given(item.spec))] for item in storage.containers),
         "objects": _objects(storage.objects),
     }
-    own = _own(service)
-    return InputDigests(
-        {kind: _digest({**shared, **parts}) for kind, parts in own.items()},
-        {kind: _digest(parts) for kind, parts in own.items()},
-    )
-
-
-def _own(service: InferenceService) -> Mapping[str, Mapping[str, Any]]:
-    own = {
+    predictor = {
         "labels": service.metadata.labels,
         "annotations": {
             name: value for name, value in service.metadata.annotations.items() if name not in _NOT_OF_PODS
         },
         PREDICTOR: _given(service.spec.predictor),
     }
-    return {PREDICTOR: own, **{item.kind: {**own, "own": _given(item.spec)} for item in components_of(service)[1:]}}
+    callers = {item.kind: {**predictor, "own": _given(item.spec)} for item in components_of(service)[1:]}
+    own: Mapping[str, Mapping[str, Any]] = {PREDICTOR: predictor, **callers}
+    return InputDigests(
+        {kind: _digest({**shared, **parts}) for kind, parts in own.items()},
+        {kind: _digest(parts) for kind, parts in own.items()},
+    )
 
 
 def _digest(parts: Mapping[str, Any]) -> str:

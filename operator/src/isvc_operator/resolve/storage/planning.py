@@ -103,7 +103,7 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
         images=images,
         folder=_common_folder(copied),
         layout=_LAYOUTS.get(server_type or "", "none"),
-        resources=_resources(annotations),
+        resources=_resources(annotations) if ANNOTATION_STORAGE_RESOURCES in annotations else {},
         preset=_preset(request, copied, annotations, context),
         container=_fields_of(container) if container else {},
         writable=writable,
@@ -187,7 +187,7 @@ def _cache(config: CacheConfig | None) -> PodPreset:
 
 def _annotated(annotations: Mapping[str, str]) -> PodPreset:
     """Return what annotations say of a download: the digests of its files, and which files it is of."""
-    sums = _json_object(annotations, ANNOTATION_SHA256)
+    sums = _json_object(annotations, ANNOTATION_SHA256) if ANNOTATION_SHA256 in annotations else {}
     for path, digest in sums.items():
         if not _SHA256.fullmatch(str(digest)):
             raise InvalidSpec(f"annotation {ANNOTATION_SHA256} has {digest!r} for {path}; write 64 hexadecimal digits")
@@ -208,8 +208,6 @@ def _resources(annotations: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _json_object(annotations: Mapping[str, str], name: str) -> Mapping[str, Any]:
-    if name not in annotations:
-        return {}
     value = json_object(annotations[name])
     if value is None:
         raise InvalidSpec(f"annotation {name} is not a JSON object; write for example {_EXAMPLES[name]}")
