@@ -23,10 +23,10 @@ from isvc_operator.observe.component import ComponentObservation, Rollout
 from isvc_operator.observe.pods import Stage
 from isvc_operator.observe.status import Observation
 from isvc_operator.render.children import render
+from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import Resolved, resolve
-from isvc_operator.resolve.storage.plan import StorageContext
 
 Manifest = dict[str, Any]
 Fields = Mapping[str, Any]

@@ -26,11 +26,11 @@ from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import ChildChange, managed_by_kserve, plan_changes
 from isvc_operator.plan.kept_pods import RenderOrigin, canary_requests, pause_rollouts, plan_upgrade, without_records
 from isvc_operator.render.children import render
+from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.requested import is_stopped, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import Resolved, resolve
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.sources import Objects
+from isvc_operator.resolve.storage.plan import Objects
 
 T = TypeVar("T")
 

@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.parsing import excess, parse_inference_service, parse_serving_runtime, parse_storage_container
+from isvc_operator.api.parsing import (
+    InvalidObject,
+    excess,
+    parse_inference_service,
+    parse_serving_runtime,
+    parse_storage_container,
+)
 from isvc_operator.limits import NESTING, VALUES
 
 

@@ -25,7 +25,7 @@ from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, name_of
 from isvc_operator.plan.changes import ChildAction
 from isvc_operator.plan.diff import differences
-from isvc_operator.resolve.storage.sources import ObjectReference
+from isvc_operator.resolve.storage.plan import ObjectReference
 
 _DRY: Final = (("dryRun", "All"), ("fieldValidation", "Strict"), ("fieldManager", "isvc-diff"))
 _FORBIDDEN: Final = 403

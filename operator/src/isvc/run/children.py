@@ -15,7 +15,7 @@ from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.resolve.hosts import HostClaims
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import Resolved
-from isvc_operator.resolve.storage.sources import ObjectReference, Objects
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 
 
 @dataclass(frozen=True)

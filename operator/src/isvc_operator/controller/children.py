@@ -19,7 +19,7 @@ from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOur
 from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, controller_of, name_of
-from isvc_operator.observe.contested import Contested
+from isvc_operator.observe.conditions import Contested
 from isvc_operator.plan.changes import ChildAction, ChildChange, managed_by_kserve
 from isvc_operator.plan.diff import matches
 from isvc_operator.plan.traffic import TrafficPlan, plan_traffic

@@ -8,11 +8,15 @@ from typing import TypeVar
 
 from isvc_operator.api import inference_service, serving_runtime, storage_container
 from isvc_operator.api.base import ApiModel
-from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.kinds import DISRUPTION_BUDGET, SCALED_OBJECT, Role, is_a
-from isvc_operator.api.parsing import parse_inference_service, parse_serving_runtime, parse_storage_container
-from isvc_operator.api.rule_evaluation import check_rules
+from isvc_operator.api.parsing import (
+    InvalidObject,
+    parse_inference_service,
+    parse_serving_runtime,
+    parse_storage_container,
+)
+from isvc_operator.api.schema import check_rules
 from isvc_operator.config import OperatorConfig
 from isvc_operator.decide import Inputs
 from isvc_operator.errors import InvalidSpec, Problem
@@ -22,7 +26,7 @@ from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
 from isvc_operator.resolve.front import tls_secret
 from isvc_operator.resolve.requested import asks_for_keda, is_stopped, references, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.storage.sources import ObjectReference, Objects
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 
 T = TypeVar("T", bound=ApiModel)
 

@@ -20,7 +20,7 @@ from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.requests import decode
 from isvc_operator.limits import NOT_KEPT_SECONDS, RESTORE_SECONDS
 from isvc_operator.manifests import Manifest, annotations_of
-from isvc_operator.observe.contested import Cause, Contested
+from isvc_operator.observe.conditions import Cause, Contested
 from isvc_operator.plan.changes import ChildAction, ChildChange
 from isvc_operator.plan.diff import Difference, differences, managers_of
 

@@ -40,8 +40,7 @@ from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
-from isvc_operator.observe.conditions import certificate_valid
-from isvc_operator.observe.contested import Contested, spec_applied
+from isvc_operator.observe.conditions import Contested, certificate_valid, spec_applied
 from isvc_operator.observe.pods import LOADING, is_ready, storage_warning
 from isvc_operator.observe.routes import RouteProblem
 from isvc_operator.resolve.hosts import Hosts

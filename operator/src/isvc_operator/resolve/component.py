@@ -9,12 +9,12 @@ from typing import Any
 from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import CONTAINER_TRANSFORMER
+from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.requested import AutoscalerClass, RequestedComponent
+from isvc_operator.resolve.requested import AutoscalerClass, RequestedComponent, StorageRequests
 from isvc_operator.resolve.runtime import ChosenRuntime
-from isvc_operator.resolve.storage.plan import StorageContext, StoragePlan
-from isvc_operator.resolve.storage.sources import ObjectReference
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects, StoragePlan
 
 DEFAULT_PORT = 8080
 DEFAULT_GRPC_PORT = 8081  # of our runtimes and of KServe's SDK, where nothing else is asked for
@@ -153,6 +153,15 @@ class ModelOnRuntime:
 
     model: ModelSpec
     chosen: ChosenRuntime
+
+
+@dataclass(frozen=True)
+class StorageContext:
+    """What the plans of a service depend on: its requests, the cluster's storage containers, and the objects read."""
+
+    requests: StorageRequests
+    containers: tuple[ClusterStorageContainer, ...] = ()
+    objects: Objects = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

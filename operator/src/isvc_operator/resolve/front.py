@@ -33,7 +33,7 @@ from isvc_operator.resolve.component import Component, Context
 from isvc_operator.resolve.containers import merge_items, with_variable
 from isvc_operator.resolve.placeholders import fill, values_of
 from isvc_operator.resolve.requested import settings_read
-from isvc_operator.resolve.storage.sources import ObjectReference, Objects, read_key
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects, read_key
 
 _EXPIRES_SOON = 10  # a tenth of its lifetime: it should have been renewed by then
 

@@ -44,7 +44,7 @@ from isvc_operator.config import CredentialsConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.limits import SECRETS
 from isvc_operator.manifests import Container, annotations_of
-from isvc_operator.resolve.storage.sources import ObjectReference, Objects, StorageSource, storage_source
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects, StorageSource, storage_source
 
 STORAGE_URI: Final = "STORAGE_URI"
 ComponentSpec = PredictorSpec | TransformerSpec | ExplainerSpec

@@ -30,6 +30,7 @@ from isvc_operator.resolve.component import (
     ModelOnRuntime,
     Predictor,
     Step,
+    StorageContext,
     port_in_address,
     service_port,
 )
@@ -41,7 +42,6 @@ from isvc_operator.resolve.pod import fill_placeholders, own_fields, runtime_fie
 from isvc_operator.resolve.requested import components_of, model_of
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from isvc_operator.resolve.scaling import scaling
-from isvc_operator.resolve.storage.plan import StorageContext
 from isvc_operator.resolve.storage.planning import model_storage
 from isvc_operator.resolve.transformer import model_name_in_path, predictor_flags
 from isvc_operator.resolve.upgrades import inputs_of, upgrade_policy

@@ -19,10 +19,10 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import annotations_of, digest_of
+from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.requested import components_of
 from isvc_operator.resolve.runtime import ChosenRuntime
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.sources import Objects
+from isvc_operator.resolve.storage.plan import Objects
 
 # The sections of the configuration that reach pods, and those of their fields that do; None for all.
 _SETTINGS: Mapping[str, set[str] | None] = {

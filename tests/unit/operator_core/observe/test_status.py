@@ -13,10 +13,10 @@ from isvc_operator.observe.component import Rollout
 from isvc_operator.observe.pods import PodFailure, Stage
 from isvc_operator.observe.routes import RouteProblem
 from isvc_operator.observe.status import derive_status, explain
+from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
-from isvc_operator.resolve.storage.plan import StorageContext
 from tests.support.builders import (
     EARLIER,
     NAMESPACE,

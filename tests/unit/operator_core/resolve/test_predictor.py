@@ -10,8 +10,7 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.storage.sources import storage_source
+from isvc_operator.resolve.storage.plan import StoragePlan, storage_source
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 TOLERATION = {"key": "gpu", "operator": "Exists"}

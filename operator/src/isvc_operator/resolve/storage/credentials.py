@@ -17,8 +17,7 @@ from isvc_operator.api.names import ANNOTATION_IAM_ROLE, ANNOTATION_S3_PREFIX
 from isvc_operator.config import CredentialsConfig, S3Config
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.manifests import Manifest, NamedItem, annotations_of, name_of
-from isvc_operator.resolve.storage.plan import PodPreset, read_only, secret_variable, variable
-from isvc_operator.resolve.storage.sources import json_object, read_key
+from isvc_operator.resolve.storage.plan import PodPreset, json_object, read_key, read_only, secret_variable, variable
 
 # The suffix of the annotation, the variable (which is also the key in the secret), and the field of the configuration.
 _S3_SETTINGS = (

@@ -15,7 +15,6 @@ from pydantic_core import SchemaValidator, ValidationError
 from isvc_operator.api.base import field_names
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.core_shapes import RESOURCES
-from isvc_operator.api.errors import path_of
 from isvc_operator.api.names import (
     ANNOTATION_ALLOW_PATTERNS,
     ANNOTATION_IGNORE_PATTERNS,
@@ -30,6 +29,7 @@ from isvc_operator.api.names import (
     MODELS_MOUNT,
     PREDICTOR,
 )
+from isvc_operator.api.parsing import path_of
 from isvc_operator.api.storage_container import INIT_CONTAINER, ClusterStorageContainer
 from isvc_operator.config import CacheConfig, OperatorConfig, StorageInitializerConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
@@ -38,8 +38,18 @@ from isvc_operator.resolve.component import Component, Context
 from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, stored_uri
 from isvc_operator.resolve.runtime import server_type_of
 from isvc_operator.resolve.storage.credentials import credentials_of, entry_preset, entry_uri
-from isvc_operator.resolve.storage.plan import PodPreset, StoragePlan, model_images, read_only, variable
-from isvc_operator.resolve.storage.sources import ObjectReference, Objects, StorageSource, json_object, storage_source
+from isvc_operator.resolve.storage.plan import (
+    ObjectReference,
+    Objects,
+    PodPreset,
+    StoragePlan,
+    StorageSource,
+    json_object,
+    model_images,
+    read_only,
+    storage_source,
+    variable,
+)
 from isvc_operator.text import one_line
 from storage_initializer.schemes import SCHEMES, foreign_service
 

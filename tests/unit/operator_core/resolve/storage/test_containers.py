@@ -8,8 +8,8 @@ import pytest
 
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.storage.plan import storage_source
 from isvc_operator.resolve.storage.planning import choose_container
-from isvc_operator.resolve.storage.sources import storage_source
 from tests.support.builders import a_service, the_children
 from tests.support.credentials import a_context, a_storage_container
 

@@ -9,8 +9,7 @@ import pytest
 
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError, InvalidSpec
-from isvc_operator.resolve.storage.plan import ModelImage, StoragePlan
-from isvc_operator.resolve.storage.sources import storage_source
+from isvc_operator.resolve.storage.plan import ModelImage, StoragePlan, storage_source
 from tests.support.builders import a_resolved, a_runtime, a_service
 from tests.support.credentials import a_context, a_storage_container
 

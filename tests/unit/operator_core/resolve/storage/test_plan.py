@@ -8,8 +8,8 @@ import pytest
 
 from isvc_operator.config import OperatorConfig, StorageInitializerConfig, parse_config
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
-from isvc_operator.resolve.storage.plan import PodPreset, StorageContext, StoragePlan
-from isvc_operator.resolve.storage.sources import storage_source
+from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.storage.plan import PodPreset, StoragePlan, storage_source
 from tests.support.builders import a_resolved, a_runtime, a_service
 from tests.support.credentials import a_context, a_secret, an_account
 

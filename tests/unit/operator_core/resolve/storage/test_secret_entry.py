@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
-from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.storage.sources import storage_source
+from isvc_operator.resolve.storage.plan import StoragePlan, storage_source
 from tests.support.builders import a_resolved, a_service
 from tests.support.credentials import a_context, a_secret, an_account
 
