@@ -34,20 +34,17 @@ from isvc_operator.resolve.containers import (
     merge_containers,
     merge_items,
     merge_maps,
-    with_tag,
     with_variable,
 )
 from isvc_operator.resolve.ingress_annotations import may_reach_others
 from isvc_operator.resolve.placeholders import fill_all, fill_container, values_of
 from isvc_operator.resolve.requested import server_first
 from isvc_operator.resolve.runtime import (
-    HUGGING_FACE,
     MLSERVER,
-    TENSORFLOW_SERVING,
     TORCHSERVE,
     TRITON,
-    VLLM,
     ChosenRuntime,
+    image_for,
     server_type_of,
 )
 
@@ -266,14 +263,6 @@ def with_defaults_of_type(container: Container, own: Container, defaults: Server
     return completed
 
 
-# Servers whose image for GPUs has the same tag with a suffix.
-_WITH_GPU_TAG = (TENSORFLOW_SERVING, TORCHSERVE, HUGGING_FACE)
-_GPU_TAG = "-gpu"
-# vLLM's image without GPUs is another repository.
-_CPU_REPOSITORY = "-cpu"
-_GPU, _GPU_PARTITION = "nvidia.com/gpu", "nvidia.com/mig"
-
-
 def server_image(component: Component, context: Context) -> Component:
     """Return the component with the image of its server; the user's own containers have theirs."""
     served = context.served
@@ -287,30 +276,6 @@ def has_fixed_image(model: ModelSpec, chosen: ChosenRuntime) -> bool:
     """Whether the server's image exists with one tag only: neither a version nor a GPU changes it."""
     fixed = chosen.runtime.metadata.annotations.get(ANNOTATION_FIXED_IMAGE, "").lower() == "true"
     return fixed and not model.image
-
-
-def image_for(container: Container, server_type: str | None, version: str | None) -> str:
-    """Return the container's image with the tag that the service asks for, by its version or by its GPUs.
-
-    An image that is pinned by digest is returned unchanged.
-    """
-    image: str = container.get("image", "")
-    if version and image:
-        return with_tag(image, version)
-    repository, separator, tag = image.rpartition(":")
-    if "@" in image or not separator or "/" in tag:
-        return image
-    if server_type in _WITH_GPU_TAG and _has_gpu(container) and not tag.endswith(_GPU_TAG):
-        return f"{image}{_GPU_TAG}"
-    if server_type == VLLM and not _has_gpu(container) and not repository.endswith(_CPU_REPOSITORY):
-        return f"{repository}{_CPU_REPOSITORY}:{tag}"
-    return image
-
-
-def _has_gpu(container: Container) -> bool:
-    """Whether the container may use a GPU of NVIDIA, or a part of one."""
-    limits = container.get("resources", {}).get("limits", {})
-    return any(name == _GPU or name.startswith(_GPU_PARTITION) for name in limits)
 
 
 def service_name(component: Component, context: Context) -> Component:

@@ -12,33 +12,26 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
-from typing import Final, NamedTuple
+from typing import Final
 
 from isvc_operator.limits import LOG_BYTES
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import last_of, one_line, quoted, shortened, visible
 
-
-class LoggedService(NamedTuple):
-    """The namespace and the name of an InferenceService."""
-
-    namespace: str
-    name: str
-
-
-_current: ContextVar[LoggedService | None] = ContextVar("service", default=None)
+_current: ContextVar[ServiceKey | None] = ContextVar("service", default=None)
 
 
 @contextmanager
 def logged_for(namespace: str, name: str) -> Iterator[None]:
     """Name this service in what is logged in the block, also by tasks that it starts."""
-    token = _current.set(LoggedService(namespace, name))
+    token = _current.set(ServiceKey(namespace, name))
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def logged_service() -> LoggedService | None:
+def logged_service() -> ServiceKey | None:
     """Return the service that the current task works on."""
     return _current.get()
 

@@ -8,16 +8,27 @@ kind the last one is used. No secret value is written into a Deployment: variabl
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from isvc_operator.api.components import StorageSpec
-from isvc_operator.api.names import ANNOTATION_IAM_ROLE, ANNOTATION_S3_PREFIX
-from isvc_operator.config import CredentialsConfig, S3Config
+from isvc_operator.api.names import ANNOTATION_IAM_ROLE, ANNOTATION_S3_PREFIX, CA_BUNDLE_CONFIG_MAP, CACHE_MOUNT
+from isvc_operator.config import CacheConfig, CredentialsConfig, OperatorConfig, S3Config, StorageInitializerConfig
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.manifests import Manifest, NamedItem, annotations_of, name_of
-from isvc_operator.resolve.storage.plan import PodPreset, json_object, read_key, read_only, secret_variable, variable
+from isvc_operator.resolve.requested import StorageRequest
+from isvc_operator.resolve.storage.plan import (
+    ObjectReference,
+    Objects,
+    PodPreset,
+    json_object,
+    read_key,
+    read_only,
+    secret_variable,
+    variable,
+)
 
 # The suffix of the annotation, the variable (which is also the key in the secret), and the field of the configuration.
 _S3_SETTINGS = (
@@ -236,3 +247,51 @@ def _check_json_object(secret: Manifest, key: str, wanted: str) -> None:
     """Check the value without quoting it: it is secret."""
     if json_object(read_key(secret, key) or "") is None:
         raise InvalidCredentials(f"key {key} of secret {name_of(secret)} is not {wanted}; store that there")
+
+
+def download_preset(request: StorageRequest, config: OperatorConfig, objects: Objects) -> PodPreset:
+    """Return the credentials, the certificates to trust, and the cache for a download over the network."""
+    credentials, initializer = _credentials(request, config, objects), config.storage_initializer
+    return credentials + _ca_bundle(credentials, initializer) + _cache(initializer.cache)
+
+
+def _credentials(request: StorageRequest, config: OperatorConfig, objects: Objects) -> PodPreset:
+    """Return those of the storage secret if the model names one, or else those of the service account."""
+    if request.spec is not None:
+        name = request.spec_secret(config.credentials, objects)
+        return entry_preset(request.spec, name, objects.get(ObjectReference("Secret", name)))
+    secrets = []
+    for name in request.account_secrets(config.credentials, objects):
+        if (secret := objects.get(ObjectReference("Secret", name))) is None:
+            raise InvalidCredentials(
+                f"secret {name}, which service account {request.account.name} or an annotation names, does not exist; "
+                "create it, or remove its name there"
+            )
+        secrets.append(secret)
+    return credentials_of(objects.get(request.account), secrets, config.credentials)
+
+
+def _ca_bundle(credentials: PodPreset, config: StorageInitializerConfig) -> PodPreset:
+    """Return the certificates to trust: of the ConfigMap that the credentials name, or else the administrator's."""
+    own = credentials.value("AWS_CA_BUNDLE_CONFIGMAP")
+    if not own and not config.ca_bundle_config_map_name:
+        return PodPreset()
+    name = own or CA_BUNDLE_CONFIG_MAP
+    folder = posixpath.dirname(credentials.value("AWS_CA_BUNDLE")) or config.ca_bundle_volume_mount_path
+    env = (variable("CA_BUNDLE_CONFIGMAP_NAME", name), variable("CA_BUNDLE_VOLUME_MOUNT_POINT", folder))
+    return PodPreset(env=env) + read_only({"name": "cabundle-cert", "configMap": {"name": name}}, folder)
+
+
+def _cache(config: CacheConfig | None) -> PodPreset:
+    if config is None:
+        return PodPreset()
+    place = (
+        {"persistentVolumeClaim": {"claimName": config.claim_name}}
+        if config.claim_name
+        else {"hostPath": {"path": config.host_path, "type": "DirectoryOrCreate"}}
+    )
+    return PodPreset(
+        env=(variable("STORAGE_CACHE", CACHE_MOUNT), variable("STORAGE_CACHE_SIZE", str(config.max_bytes))),
+        volumes=({"name": "storage-cache", **place},),
+        mounts=({"name": "storage-cache", "mountPath": CACHE_MOUNT},),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,8 +21,6 @@ from isvc_operator.api.names import (
     ANNOTATION_READONLY,
     ANNOTATION_SHA256,
     ANNOTATION_STORAGE_RESOURCES,
-    CA_BUNDLE_CONFIG_MAP,
-    CACHE_MOUNT,
     CONFIG_MAP,
     CONTAINER_TRANSFORMER,
     MODELS_MOUNT,
@@ -31,13 +28,13 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.api.parsing import path_of
 from isvc_operator.api.storage_container import INIT_CONTAINER, ClusterStorageContainer
-from isvc_operator.config import CacheConfig, OperatorConfig, StorageInitializerConfig
-from isvc_operator.errors import InvalidCredentials, InvalidSpec
+from isvc_operator.config import OperatorConfig, StorageInitializerConfig
+from isvc_operator.errors import InvalidSpec
 from isvc_operator.ignored.walker import unknown_fields
 from isvc_operator.resolve.component import Component, Context
 from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, stored_uri
 from isvc_operator.resolve.runtime import server_type_of
-from isvc_operator.resolve.storage.credentials import credentials_of, entry_preset, entry_uri
+from isvc_operator.resolve.storage.credentials import download_preset, entry_uri
 from isvc_operator.resolve.storage.plan import (
     ObjectReference,
     Objects,
@@ -46,7 +43,6 @@ from isvc_operator.resolve.storage.plan import (
     StorageSource,
     json_object,
     model_images,
-    read_only,
     storage_source,
     variable,
 )
@@ -148,51 +144,7 @@ def _preset(
     config, annotated = context.config, _annotated(annotations)
     if not any(source.remote for source in copied):
         return annotated
-    credentials = _credentials(request, config, context.storage.objects)
-    certificates = _ca_bundle(credentials, config.storage_initializer)
-    return annotated + credentials + certificates + _cache(config.storage_initializer.cache)
-
-
-def _credentials(request: StorageRequest, config: OperatorConfig, objects: Objects) -> PodPreset:
-    """Return those of the storage secret if the model names one, or else those of the service account."""
-    if request.spec is not None:
-        name = request.spec_secret(config.credentials, objects)
-        return entry_preset(request.spec, name, objects.get(ObjectReference("Secret", name)))
-    secrets = []
-    for name in request.account_secrets(config.credentials, objects):
-        if (secret := objects.get(ObjectReference("Secret", name))) is None:
-            raise InvalidCredentials(
-                f"secret {name}, which service account {request.account.name} or an annotation names, does not exist; "
-                "create it, or remove its name there"
-            )
-        secrets.append(secret)
-    return credentials_of(objects.get(request.account), secrets, config.credentials)
-
-
-def _ca_bundle(credentials: PodPreset, config: StorageInitializerConfig) -> PodPreset:
-    """Return the certificates to trust: of the ConfigMap that the credentials name, or else the administrator's."""
-    own = credentials.value("AWS_CA_BUNDLE_CONFIGMAP")
-    if not own and not config.ca_bundle_config_map_name:
-        return PodPreset()
-    name = own or CA_BUNDLE_CONFIG_MAP
-    folder = posixpath.dirname(credentials.value("AWS_CA_BUNDLE")) or config.ca_bundle_volume_mount_path
-    env = (variable("CA_BUNDLE_CONFIGMAP_NAME", name), variable("CA_BUNDLE_VOLUME_MOUNT_POINT", folder))
-    return PodPreset(env=env) + read_only({"name": "cabundle-cert", "configMap": {"name": name}}, folder)
-
-
-def _cache(config: CacheConfig | None) -> PodPreset:
-    if config is None:
-        return PodPreset()
-    place = (
-        {"persistentVolumeClaim": {"claimName": config.claim_name}}
-        if config.claim_name
-        else {"hostPath": {"path": config.host_path, "type": "DirectoryOrCreate"}}
-    )
-    return PodPreset(
-        env=(variable("STORAGE_CACHE", CACHE_MOUNT), variable("STORAGE_CACHE_SIZE", str(config.max_bytes))),
-        volumes=({"name": "storage-cache", **place},),
-        mounts=({"name": "storage-cache", "mountPath": CACHE_MOUNT},),
-    )
+    return annotated + download_preset(request, config, context.storage.objects)
 
 
 def _annotated(annotations: Mapping[str, str]) -> PodPreset:
