@@ -365,7 +365,7 @@ def parse_config(data: Mapping[str, str]) -> OperatorConfig:
     """Parse the ConfigMap's ``data``; raises ConfigError with the key and the field."""
     sections: dict[str, BaseModel] = {}
     for name, field in OperatorConfig.model_fields.items():
-        key, section = field.alias, field.annotation
+        key, section = field.alias or name, field.annotation
         if key not in data or section is None:
             continue
         try:
