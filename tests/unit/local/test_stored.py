@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from isvc.limits import LOCAL_REPLICAS
 from isvc.run.stored import deployment_status, new_pod, replicas_of, requested_replicas, restarted, stored
-from isvc_operator.limits import LOCAL_REPLICAS
 from isvc_operator.manifests import Manifest
 from isvc_operator.observe.component import rollout_of
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import aiohttp
 
 from isvc.extras import advice, missing_for
+from isvc.limits import KEPT_EVENTS
 from isvc.run.children import Rendered
 from isvc.run.clock import now
 from isvc.run.container import LOOPBACK, Machine, program_of_ours
@@ -33,7 +34,7 @@ from isvc.view.source import Related
 from isvc_operator.api.inference_service import InferenceServiceStatus
 from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR
 from isvc_operator.api.parsing import parse_inference_service
-from isvc_operator.limits import KEPT_EVENTS, LOG_BYTES
+from isvc_operator.limits import LOG_BYTES
 from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of, name_of
 from isvc_operator.observe.component import ComponentObservation, observe_component
 from isvc_operator.observe.events import events_for

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from isvc.limits import DASHBOARD_ANSWER_SECONDS
 from isvc_operator.api.names import LABEL_APP, app_label
-from isvc_operator.limits import API_RESPONSE_SECONDS, DASHBOARD_ANSWER_SECONDS
+from isvc_operator.limits import API_RESPONSE_SECONDS
 from isvc_operator.manifests import Manifest, labels_of, name_of
 from isvc_operator.resolve.component import is_grpc
 

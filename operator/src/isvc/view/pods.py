@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from isvc.limits import SEEN_PODS
 from isvc.view.containers import containers_of
 from isvc.view.fixes import fix_for
 from isvc.view.progress import progress_in
 from isvc.view.source import Related
 from isvc.view.values import DownloadProgress, Failure, HealthStatus, PodView, Purpose
 from isvc_operator.api.names import CONTAINER_INITIALIZER
-from isvc_operator.limits import SEEN_PODS
 from isvc_operator.manifests import Event, Pod, name_of
 from isvc_operator.observe.pod_events import mount_failure, with_probe
 from isvc_operator.observe.pods import (
