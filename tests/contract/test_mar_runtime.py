@@ -13,7 +13,8 @@ from data_plane.model import Models
 from data_plane.server.endpoints.health import HealthEndpoints
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Router
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.parsing import parse_serving_runtime
+from isvc_operator.api.serving_runtime import ServingRuntime
 from mar_runtime.cli import build_parser
 from tests.support.builders import SHIPPED_RUNTIME, a_service, the_children
 from torchserve_compat.store.flags import settings_of

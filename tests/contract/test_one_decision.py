@@ -174,7 +174,7 @@ def test_the_services_show_what_they_are_there_for(decided: Decided) -> None:
     of, inputs = decided.decisions["operator"], decided.inputs["operator"]
 
     assert [child["kind"] for child in of["plain"].children] == ["Deployment", "Service", "Ingress"]
-    assert list(of["torchserve"].held_back) == ["predictor"]
+    assert list(of["torchserve"].paused) == ["predictor"]
     assert of["torchserve"].children[0] != of["torchserve"].rendered[0]
     assert ("ScaledObject" in [child["kind"] for child in of["scaled"].children]) is inputs["scaled"].keda
     assert "PodDisruptionBudget" not in [child["kind"] for child in of["guarded"].children]

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from release.version import current_version
 
-from isvc_operator.api.serving_runtime import parse_serving_runtime
+from isvc_operator.api.parsing import parse_serving_runtime
 from tests.golden.templates import changed_paths
 from tests.support.last_release import OPERATOR, ROOT, Manifest, Release, ReleasedCase, last_release, write
 from tests.support.outcomes import outcome_of

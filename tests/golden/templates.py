@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from isvc_operator.api.serving_runtime import parse_serving_runtime
+from isvc_operator.api.parsing import parse_serving_runtime
 from isvc_operator.plan.diff import mismatches
 from tests.support.last_release import ROOT, Manifest, ReleasedCase, last_release
 from tests.support.outcomes import Outcome, outcome_of

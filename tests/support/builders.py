@@ -14,19 +14,19 @@ from typing import Any
 import yaml
 
 from isvc_operator.api.components import ModelSpec
-from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.kinds import kind_named
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.parsing import parse_inference_service, parse_serving_runtime
+from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig
-from isvc_operator.observe.component import ComponentObservation
+from isvc_operator.observe.component import ComponentObservation, Rollout
 from isvc_operator.observe.pods import Stage
-from isvc_operator.observe.rollout import Rollout
 from isvc_operator.observe.status import Observation
 from isvc_operator.render.children import render
+from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import Resolved, resolve
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import storage_requests
 
 Manifest = dict[str, Any]
 Fields = Mapping[str, Any]

@@ -6,9 +6,10 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
-from isvc_operator.resolve.storage.objects import ObjectReference
-from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.api.parsing import parse_storage_container
+from isvc_operator.api.storage_container import ClusterStorageContainer
+from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.storage.plan import ObjectReference
 from tests.support.builders import NAMESPACE, Manifest
 
 S3_KEYS = {"AWS_ACCESS_KEY_ID": "the-id", "AWS_SECRET_ACCESS_KEY": "the-secret"}

@@ -10,12 +10,11 @@ from typing import Any
 from isvc.view.source import Related
 from isvc_operator.errors import OperatorError, Problem
 from isvc_operator.kube.errors import KubeError
-from isvc_operator.observe.contested import Cause, Contested
+from isvc_operator.observe.conditions import Cause, Contested
 from isvc_operator.observe.routes import first_problem
-from isvc_operator.resolve.certificate import ServerCertificate
-from isvc_operator.resolve.storage.objects import read_key
-from isvc_operator.resolve.storage.requests import ObjectReference
-from isvc_operator.resolve.tls import ServingTls, read_tls
+from isvc_operator.resolve.front import ServerCertificate, ServingTls, read_tls
+from isvc_operator.resolve.requested import ObjectReference
+from isvc_operator.resolve.storage.plan import read_key
 from tests.support.builders import (
     a_child,
     a_container,
@@ -227,7 +226,7 @@ FAILING_SERVICES: dict[str, Row] = {
     ),
     "a canary": (
         "CanaryNotSupported",
-        a_related(held_back={"predictor": "canaryTrafficPercent"}),
+        a_related(paused={"predictor": "canaryTrafficPercent"}),
         "canaryTrafficPercent requests a canary, which is not supported",
     ),
     "another client": (

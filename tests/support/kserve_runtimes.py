@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.parsing import parse_serving_runtime
+from isvc_operator.api.serving_runtime import ServingRuntime
 
 FILE = Path(__file__).parents[1] / "contract" / "samples" / "runtimes.yaml"
 # The type of a server is its runtime's name without the prefix, but for these.

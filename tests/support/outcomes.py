@@ -8,21 +8,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isvc.run.objects import as_stored
-from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import InferenceService, parse_inference_service
-from isvc_operator.api.rule_evaluation import check_rules
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
-from isvc_operator.api.storage_container import parse_storage_container
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.parsing import (
+    InvalidObject,
+    parse_inference_service,
+    parse_serving_runtime,
+    parse_storage_container,
+)
+from isvc_operator.api.schema import check_rules
+from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import parse_config
 from isvc_operator.errors import OperatorError
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.render.children import render
+from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
+from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
-from isvc_operator.resolve.storage.objects import ObjectReference
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import storage_requests
+from isvc_operator.resolve.storage.plan import ObjectReference
 
 Manifest = dict[str, Any]
 # The names and indices that lead to a value inside a document.

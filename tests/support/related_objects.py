@@ -9,11 +9,10 @@ from isvc.view.source import Related
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.errors import Problem
 from isvc_operator.manifests import name_of
+from isvc_operator.observe.component import rollout_of
+from isvc_operator.observe.pod_events import mount_failure, with_probe
 from isvc_operator.observe.pods import PREPARING, first_failure, newest_revision, stage
-from isvc_operator.observe.probes import with_probe
-from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import derive_status
-from isvc_operator.observe.volumes import mount_failure
 from tests.support.builders import (
     EARLIER,
     NOW,

@@ -154,7 +154,7 @@ def command(
     from isvc_operator.handlers.operator import run, utc_now
     from isvc_operator.handlers.running import OperatorOptions
     from isvc_operator.kube.informer.kopf_settings import is_news
-    from isvc_operator.telemetry.log_format import FORMATTERS
+    from isvc_operator.telemetry.logs import FORMATTERS
     from isvc_operator.telemetry.tracing import NoTracer, otlp_tracer
 
     handler = logging.StreamHandler()

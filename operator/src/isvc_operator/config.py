@@ -27,8 +27,8 @@ from pydantic_core import PydanticCustomError
 
 from isvc_operator import __version__
 from isvc_operator.api.base import fields_given
+from isvc_operator.api.core_shapes import quantity
 from isvc_operator.api.names import CONFIG_MAP
-from isvc_operator.api.quantity import quantity
 from isvc_operator.errors import ConfigError
 from isvc_operator.limits import ROUTE_HOSTS
 
@@ -69,10 +69,7 @@ QuantityOrNone = Annotated[TextOrNumber, AfterValidator(lambda value: value and 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _null_means_absent(cls, value: Any) -> Any:
-        return fields_given(value)
+    _null_means_absent = model_validator(mode="before")(fields_given)
 
 
 class PathIngress(_Section):
@@ -145,11 +142,6 @@ class IngressConfig(_Section):
                 {"hosts": hosts, "most": ROUTE_HOSTS},
             )
         return self
-
-    @property
-    def rewrites_paths(self) -> bool:
-        """Whether services can get a path on the host of all services."""
-        return bool(self.path_template) and (self.enable_gateway_api or self.path_ingress is not None)
 
     @property
     def gateway(self) -> tuple[str, str]:
@@ -372,9 +364,9 @@ class OperatorConfig(_Section):
 def parse_config(data: Mapping[str, str]) -> OperatorConfig:
     """Parse the ConfigMap's ``data``; raises ConfigError with the key and the field."""
     sections: dict[str, BaseModel] = {}
-    for name, section in _SECTIONS.items():
-        key = to_camel(name)
-        if key not in data:
+    for name, field in OperatorConfig.model_fields.items():
+        key, section = field.alias or name, field.annotation
+        if key not in data or section is None:
             continue
         try:
             sections[name] = section.model_validate_json(data[key])
@@ -383,17 +375,3 @@ def parse_config(data: Mapping[str, str]) -> OperatorConfig:
             where = ".".join([key, *(str(part) for part in first["loc"])])
             raise ConfigError(f"{CONFIG_MAP}: {where}: {first['msg']}") from error
     return OperatorConfig.model_validate(sections)
-
-
-_SECTIONS: dict[str, type[BaseModel]] = {
-    "ingress": IngressConfig,
-    "storage_initializer": StorageInitializerConfig,
-    "credentials": CredentialsConfig,
-    "security": SecurityConfig,
-    "inference_service": InferenceServiceConfig,
-    "service": ServiceConfig,
-    "autoscaler": AutoscalerConfig,
-    "opentelemetry_collector": OpenTelemetryConfig,
-    "logger": LoggerConfig,
-    "network_policy": NetworkPolicyConfig,
-}

@@ -5,7 +5,7 @@ how they come by the ``Inputs``.
 
 1. resolve    runtime, merged pod, storage, hosts
 2. render     every child
-3. hold back  pods for which the service requests a canary
+3. pause      rollouts for which the service requests a canary
 4. upgrade    keep the pods that would be replaced only because of the operator, or whose turn it is not
 5. compare    with the children that exist
 """
@@ -24,15 +24,13 @@ from isvc_operator.errors import InvalidSpec, Problem
 from isvc_operator.manifests import Manifest, controller_of
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import ChildChange, managed_by_kserve, plan_changes
-from isvc_operator.plan.kept_pods import hold_back
-from isvc_operator.plan.upgrades import RenderOrigin, plan_upgrade, without_records
+from isvc_operator.plan.kept_pods import RenderOrigin, canary_requests, pause_rollouts, plan_upgrade, without_records
 from isvc_operator.render.children import render
-from isvc_operator.resolve.canaries import canary_requests
+from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.requested import is_stopped, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.service import Resolved, is_stopped, resolve
-from isvc_operator.resolve.storage.objects import Objects
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import storage_requests
+from isvc_operator.resolve.service import Resolved, resolve
+from isvc_operator.resolve.storage.plan import Objects
 
 T = TypeVar("T")
 
@@ -109,9 +107,9 @@ class Inputs:
 class Decision:
     """What becomes of a service; as much as was decided before a ``problem``, because of which it is left as it is.
 
-    ``rendered`` are its children as its spec requests them, ``children`` those that it should have now: pods that are
-    held back, or wait, are as they exist. ``changes`` turn those that exist into these. ``held_back`` has the
-    components whose pods are not changed, each with the field that requests a canary, ``waiting`` those whose pods do
+    ``rendered`` are its children as its spec requests them, ``children`` those that it should have now: pods of a
+    paused rollout, or that wait, are as they exist. ``changes`` turn those that exist into these. ``paused`` has the
+    components whose rollout is paused, each with the field that requests a canary, ``waiting`` those whose pods do
     not get the template that is rendered now yet. ``queued``: they wait for the service's turn.
     """
 
@@ -119,7 +117,7 @@ class Decision:
     rendered: Sequence[Manifest] = ()
     children: Sequence[Manifest] = ()
     changes: Sequence[ChildChange] = ()
-    held_back: Mapping[str, str] = field(default_factory=dict)
+    paused: Mapping[str, str] = field(default_factory=dict)
     waiting: Mapping[str, WaitingTemplate] = field(default_factory=dict)
     queued: bool = False
     problem: Problem | None = None
@@ -171,16 +169,16 @@ def _resolved(inputs: Inputs, config: OperatorConfig) -> Resolved:
 def _compared(inputs: Inputs, decision: Decision) -> Decision:
     """Return the decision with what follows from the children that exist."""
     owned = inputs.own_children
-    children, held_back = hold_back(decision.rendered, owned, canary_requests(inputs.service.spec))
+    children, paused = pause_rollouts(decision.rendered, owned, canary_requests(inputs.service.spec))
     origin = _origin_of(inputs.service, decision.resolved)
-    upgrade = plan_upgrade(children, owned, origin, held_back=held_back, in_turn=not inputs.has_turn)
+    upgrade = plan_upgrade(children, owned, origin, paused=paused, in_turn=not inputs.has_turn)
     kserves = managed_by_kserve(inputs.body)
     changes = plan_changes(upgrade.children, inputs.children, inputs.uid, managed_by_kserve=kserves)
     return replace(
         decision,
         children=upgrade.children,
         changes=without_records(changes, owned) if upgrade.queued else changes,
-        held_back=held_back,
+        paused=paused,
         waiting=upgrade.waiting,
         queued=upgrade.queued,
     )

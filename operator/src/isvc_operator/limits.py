@@ -1,4 +1,4 @@
-"""Every limit of the operator and of ``isvc run``: sizes, counts and times of external input."""
+"""Every limit of the operator: sizes, counts and times of external input."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ROUTE_HOSTS: Final = 16  # of a service with enableGatewayApi; the schema of an 
 
 # --- the API server -------------------------------------------------------------------------------------
 API_RESPONSE_SECONDS: Final = 30.0  # for the response to a request of the operator
-FIRST_RESPONSE_SECONDS: Final = 10.0  # for the first response to a command
 KUBECONFIG_BYTES: Final = 4 * 1024 * 1024  # of one file, with its certificates
 RETRY_AFTER_SECONDS: Final = 30.0  # that an API server may ask requests to wait, at a time
 RETRIES_PER_SECOND: Final = 20  # of services whose last reconcile failed, all together
 LONGEST_BACKOFF_SECONDS: Final = 60.0  # between two attempts of a service that keeps failing
 API_RESPONSE_BYTES: Final = 64 * 1024 * 1024  # of one response; a list that has more is asked for in smaller pages
+PROXIED_BYTES: Final = 16 * 1024 * 1024  # of a pod's response through the API server
 WATCH_LINE_BYTES: Final = 16 * 1024 * 1024  # of one event
 WATCH_IDLE_SECONDS: Final = 100.0  # without a word on a watch; the API server sends bookmarks, most often one a minute
 WATCH_SILENT_SECONDS: Final = 180.0  # without a word on a watch, although it was opened again
@@ -38,61 +38,3 @@ LOG_READ_BYTES: Final = 64 * 1024  # of a container's log that are requested
 LOG_BYTES: Final = 4096  # of a container's log or termination message in a status
 PROGRESS_BYTES: Final = 200  # of a storage-initializer's line of progress
 LINE_BYTES: Final = 1024  # of an external text that is quoted in one line
-
-# --- what people see of services (`isvc status`, the dashboard) ------------------------------------------
-SEEN_ITEMS: Final = 1000  # of each list in an object: conditions, containers, rules
-SEEN_PODS: Final = 200  # of a component, the newest first
-SEEN_EVENTS: Final = 50  # of a pod or a service, the last ones
-UNPLACED_EVENTS: Final = 2000  # of pods that are not known (yet)
-SEEN_LOG_SECONDS: Final = 5.0  # for the end of a container's log, which a node that is gone does not send
-LOG_LINE_CHARACTERS: Final = 16 * 1024  # of a line of a container's log
-PROXIED_BYTES: Final = 16 * 1024 * 1024  # of a pod's response through the API server
-SEEN_MOMENTS: Final = 500  # of a service's history, the last ones
-
-# --- `isvc bench` ---------------------------------------------------------------------------------------
-BENCH_CONNECTIONS: Final = 1000
-BENCH_SECONDS: Final = 3600
-BENCH_REQUESTS: Final = 10_000_000  # of one run; at most 16 bytes are kept of each
-BENCH_RATE: Final = 100_000  # requests a second
-BENCH_BODY_BYTES: Final = 64 * 1024 * 1024  # of a request
-SAMPLE_VALUES: Final = 1_000_000  # of a request that is made from what a model says of its inputs
-SAMPLE_DIMENSIONS: Final = 16  # of an input in such a request
-
-# --- what `isvc predict` receives --------------------------------------------------------------------------
-PREDICT_SECONDS: Final = 3600  # for an answer, at most
-PREDICT_BODY_BYTES: Final = 256 * 1024 * 1024  # of one request, with all its files
-ANSWER_BYTES: Final = 256 * 1024 * 1024  # of one answer
-SAMPLED_MODELS: Final = 20  # of a service on a laptop, for which a command is printed
-MODELS_LISTED: Final = 1000  # of a server
-
-# --- files of commands ------------------------------------------------------------------------------------
-FILE_BYTES: Final = 16 * 1024 * 1024  # of one file of Kubernetes objects
-
-# --- processes of `isvc run` ----------------------------------------------------------------------------
-OUTPUT_LINE_BYTES: Final = 64 * 1024  # of a process' output that are passed on as one line
-UNREAD_OUTPUT_BYTES: Final = 4 * 1024 * 1024  # of memory for lines of containers that nobody has read yet
-KEPT_LOG_BYTES: Final = 4 * 1024 * 1024  # of memory for the last lines of one instance of a container
-KEPT_EVENTS: Final = 200  # of one service
-LOCAL_REPLICAS: Final = 8  # pods of one component
-PROBE_RESPONSE_BYTES: Final = 10 * 1024  # that are read of the response to a probe, as the kubelet does
-SCRAPED_BYTES: Final = 16 * 1024 * 1024  # of a server's metrics
-SENT_RESPONSE_BYTES: Final = 64 * 1024 * 1024  # of the response to a request that a page or a command sends
-
-# --- the dashboard --------------------------------------------------------------------------------------
-DASHBOARD_STREAMS: Final = 128  # of events that are open at a time, those of logs included
-DASHBOARD_PERSON_STREAMS: Final = 32  # of one person
-DASHBOARD_IDLE_SECONDS: Final = 15.0  # between two requests of a connection
-DASHBOARD_REQUEST_BYTES: Final = 16 * 1024 * 1024  # of a request that a form sends, with its file
-DASHBOARD_RESPONSE_BYTES: Final = 256 * 1024  # of a service's response that are shown, and of a model's metadata
-DASHBOARD_SAMPLE_VALUES: Final = 1000  # of a sample that is made from a model's metadata, in all its inputs
-DASHBOARD_ANSWER_SECONDS: Final = 120.0  # for a response to the form, if the service's own timeout is longer
-DASHBOARD_LOG_LINES: Final = 10_000  # that a log begins with, and that the page keeps to search in
-DASHBOARD_LOG_LINE_BYTES: Final = 4096  # of one line of a log
-DASHBOARD_SCRAPES: Final = 8  # of pods' metrics at a time, of services that somebody looks at
-DASHBOARD_METRICS_BYTES: Final = 2 * 1024 * 1024  # of a pod's metrics
-DASHBOARD_POINTS: Final = 360  # of a chart: half an hour
-DASHBOARD_PEOPLE: Final = 1000  # that are signed in at a time; beyond it, who came first has to sign in again
-DASHBOARD_SESSION_SECONDS: Final = 12 * 3600.0  # after which a person has to sign in again
-DASHBOARD_REVIEW_SECONDS: Final = 30.0  # after which the API server is asked again what a person may see
-DASHBOARD_TOKEN_BYTES: Final = 16 * 1024  # of the token that somebody signs in with
-DASHBOARD_KEPT_SECONDS: Final = 60.0  # for which the points of a service are kept that nobody looks at any more

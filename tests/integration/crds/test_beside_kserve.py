@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from isvc.crds import RESOURCES, build_crd
-from isvc_operator.api.inference_service import API_VERSION, KIND, parse_inference_service
-from isvc_operator.api.serving_runtime import parse_serving_runtime
-from isvc_operator.api.storage_container import parse_storage_container
+from isvc_operator.api.inference_service import API_VERSION, KIND
+from isvc_operator.api.parsing import parse_inference_service, parse_serving_runtime, parse_storage_container
 from isvc_operator.controller.gather import read_service
 from isvc_operator.ignored.walker import unknown_fields
 from tests.support.apiserver import ApiServer, install_crds, running

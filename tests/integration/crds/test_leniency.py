@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.inference_service import KIND
-from isvc_operator.api.serving_runtime import parse_serving_runtime
-from isvc_operator.api.storage_container import parse_storage_container
+from isvc_operator.api.parsing import InvalidObject, parse_serving_runtime, parse_storage_container
 from isvc_operator.controller.gather import read_service
 from isvc_operator.plan.diff import mismatches
 from tests.support.apiserver import ApiServer, Refused

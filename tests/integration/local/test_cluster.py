@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from isvc.limits import KEPT_EVENTS, OUTPUT_LINE_BYTES
 from isvc.run import cluster as cluster_module
 from isvc.run.cluster import LocalCluster
 from isvc.view.diagnosis import diagnose
@@ -17,7 +18,6 @@ from isvc.view.service import view_of
 from isvc.view.source import ContainerKey, ServiceRequest
 from isvc.view.values import ContainerState, DownloadProgress, HealthStatus
 from isvc_operator.errors import OperatorError
-from isvc_operator.limits import KEPT_EVENTS, OUTPUT_LINE_BYTES
 from tests.support.isvc_process import is_running
 from tests.support.local_clusters import conditions, key, running, until_settled
 from tests.support.local_services import runtime, service

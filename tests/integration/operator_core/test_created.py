@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.controller.apply import apply_changes
+from isvc_operator.controller.children import apply_changes
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi, connect
 from isvc_operator.kube.errors import NotOurs, RequestRefused
 from isvc_operator.kube.informer.cache import Cache
-from isvc_operator.kube.nesting import decode
-from isvc_operator.kube.requests import ApiRequest, path_of
+from isvc_operator.kube.requests import ApiRequest, decode, path_of
 from isvc_operator.manifests import Manifest, controller_of, updated_by
 from isvc_operator.plan.changes import plan_changes
 from tests.support.apiserver import ApiServer

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from kopf.testing import KopfRunner
 
-from isvc_operator.telemetry import health
+from isvc_operator.telemetry import snapshot as snapshot_module
 from tests.integration.operator_core.conftest import RUNTIME
 from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace
@@ -70,7 +70,7 @@ def test_kopf_run_serves_services_and_probes(probe: Probe, namespace: Namespace)
 def test_a_problem_of_the_operator_fails_kopfs_probe(
     probe: Probe, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "WATCH_SILENT_SECONDS", -1.0)
+    monkeypatch.setattr(snapshot_module, "WATCH_SILENT_SECONDS", -1.0)
     namespace.apply_story()
     namespace.wait_for("deployment", "torchserve-predictor")
 

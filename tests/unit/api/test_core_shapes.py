@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import parse_inference_service
+from isvc_operator.api.parsing import InvalidObject, parse_inference_service
 
 
 def in_predictor(**fields: Any) -> dict[str, Any]:

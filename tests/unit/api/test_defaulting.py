@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.components import FRAMEWORKS, PredictorSpec
-from isvc_operator.api.defaulting import model_of
+from isvc_operator.resolve.requested import model_of
 
 
 def predictor(**fields: Any) -> PredictorSpec:

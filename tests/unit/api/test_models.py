@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import InferenceService, parse_inference_service
-from isvc_operator.api.serving_runtime import ClusterServingRuntime, ServingRuntime, parse_serving_runtime
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.parsing import InvalidObject, parse_inference_service, parse_serving_runtime
+from isvc_operator.api.serving_runtime import ClusterServingRuntime, ServingRuntime
 
 
 def service(predictor: Mapping[str, Any], **fields: Any) -> InferenceService:

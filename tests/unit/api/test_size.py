@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import parse_inference_service
-from isvc_operator.api.serving_runtime import parse_serving_runtime
-from isvc_operator.api.size import excess
-from isvc_operator.api.storage_container import parse_storage_container
+from isvc_operator.api.parsing import (
+    InvalidObject,
+    excess,
+    parse_inference_service,
+    parse_serving_runtime,
+    parse_storage_container,
+)
 from isvc_operator.limits import NESTING, VALUES
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from isvc import limits
 from isvc.bench.load import Responses
 from isvc.commands import main
-from isvc_operator import limits
 from tests.support.object_stores import tls
 from tests.support.ports import free_port
 from tests.support.scripted_server import OK, ScriptedServer, Visitor, scripted

@@ -24,7 +24,7 @@ code = main(sys.argv[1:])
 print("\\n" + json.dumps([code, sorted(set(sys.modules) - before)]))
 """
 _LIGHT = re.compile(
-    r"isvc(\.(commands(\..+)?|\w+\.errors))?|isvc_operator(\.(command|limits|text|(\w+\.)?errors))?|click(\..+)?"
+    r"isvc(\.(commands(\..+)?|limits|\w+\.errors))?|isvc_operator(\.(command|limits|text|(\w+\.)?errors))?|click(\..+)?"
 )
 _ROOM = re.compile(r"isvc(_operator)?\.\w+")  # its __init__, which has a docstring alone
 _SLOW = {

@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from isvc import limits
 from isvc.dashboard.errors import DashboardFailed
 from isvc.dashboard.guard import HEADERS
 from isvc.dashboard.server import dashboard
-from isvc_operator import limits
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
 

@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from isvc import limits
 from isvc.dashboard.request import Split, split_of
 from isvc.view.source import ServiceRequest, ServiceResponse
-from isvc_operator import limits
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
 

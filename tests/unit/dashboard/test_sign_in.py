@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from isvc import limits
 from isvc.dashboard.server import shared_dashboard
-from isvc_operator import limits
 from tests.support.fake_people import FakePeople, FakePerson
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource

@@ -12,13 +12,13 @@ import aiohttp
 import pytest
 
 from data_plane.server.metrics import ServerMetrics
+from isvc import limits
 from isvc.dashboard import pages, scraping, stream
 from isvc.dashboard.errors import DashboardFailed
 from isvc.dashboard.feed import Feed
 from isvc.dashboard.scraping import Scraping
 from isvc.dashboard.server import dashboard
 from isvc.dashboard.traffic import Point
-from isvc_operator import limits
 from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource

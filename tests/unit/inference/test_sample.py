@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isvc.inference.sample import TooLarge, sample_of, tensors_of
-from isvc_operator.limits import SAMPLE_DIMENSIONS, SAMPLE_VALUES
+from isvc.limits import SAMPLE_DIMENSIONS, SAMPLE_VALUES
 
 
 def tensor(datatype: str = "FP32", shape: Any = (-1, 2), name: Any = "x") -> dict[str, Any]:

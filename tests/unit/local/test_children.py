@@ -11,10 +11,10 @@ from isvc.run.documents import parse_documents
 from isvc.run.files import read_files, read_runtimes
 from isvc_operator.config import OperatorConfig
 from isvc_operator.render.children import render
+from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import storage_requests
 from tests.support.local_services import parsed, runtime, service
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert/inferenceservice.yaml"

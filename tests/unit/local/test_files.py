@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from isvc.commands import main
-from isvc_operator.limits import FILE_BYTES
+from isvc.limits import FILE_BYTES
 
 Captured = pytest.CaptureFixture[str]
 LINE = f"has more than {FILE_BYTES} bytes; use a smaller one\n"

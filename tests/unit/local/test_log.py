@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from isvc.limits import KEPT_LOG_BYTES
 from isvc.run.log import Log
-from isvc_operator.limits import KEPT_LOG_BYTES
 
 NOW = "2026-01-01T00:00:00Z"
 

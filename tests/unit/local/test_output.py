@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from isvc.limits import OUTPUT_LINE_BYTES
 from isvc.run.container import Process
 from isvc.run.processes import lines_of, process_group
-from isvc_operator.limits import LINE_BYTES, LOG_BYTES, OUTPUT_LINE_BYTES
+from isvc_operator.limits import LINE_BYTES, LOG_BYTES
 from tests.support.local_services import Silent
 
 

@@ -16,7 +16,7 @@ from isvc.run.files import read_files, read_runtimes
 from isvc.run.pod import Pod, plan_pod
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.storage.objects import Objects
+from isvc_operator.resolve.storage.plan import Objects
 from tests.support.local_services import FAKE_RUNTIME, parsed, runtime, service
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert/inferenceservice.yaml"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from isvc.run.container import Exec, HttpGet, Machine, Probe
 from isvc.run.errors import UnusableInput
 from isvc.run.pod import Pod, plan_pod
-from isvc_operator.resolve.storage.objects import ObjectReference
+from isvc_operator.resolve.storage.plan import ObjectReference
 
 SECRET = {"kind": "Secret", "metadata": {"name": "keys"}, "data": {"token": "eA=="}}
 CONFIG = {"kind": "ConfigMap", "metadata": {"name": "words"}, "data": {"a": "b"}}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from isvc.limits import LOCAL_REPLICAS
 from isvc.run.stored import deployment_status, new_pod, replicas_of, requested_replicas, restarted, stored
-from isvc_operator.limits import LOCAL_REPLICAS
 from isvc_operator.manifests import Manifest
-from isvc_operator.observe.rollout import rollout_of
+from isvc_operator.observe.component import rollout_of
 
 START, LATER, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T01:00:00Z"
 

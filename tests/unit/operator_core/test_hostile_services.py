@@ -14,23 +14,23 @@ from hypothesis import strategies as st
 from isvc_operator.api.base import ApiModel, field_names
 from isvc_operator.api.components import PredictorSpec, TransformerSpec
 from isvc_operator.api.core_fields import ContainerFields, PodSpecFields
-from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import InferenceServiceSpec, parse_inference_service
+from isvc_operator.api.inference_service import InferenceServiceSpec
+from isvc_operator.api.parsing import InvalidObject, parse_inference_service
 from isvc_operator.config import CredentialsConfig, OperatorConfig
 from isvc_operator.errors import InvalidSpec, Problem, Unexpected
 from isvc_operator.ignored.walker import unknown_fields, unused_parts
 from isvc_operator.limits import EVENT_BYTES, FILLED_CHARACTERS, MESSAGE_BYTES, NAMED, URI_CHARACTERS, VALUES
+from isvc_operator.observe.component import rollout_of
 from isvc_operator.observe.events import events_for
 from isvc_operator.observe.pods import first_failure
-from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.diff import matches
 from isvc_operator.render.children import render
+from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import storage_requests
 from tests.support.builders import (
     NOW,
     a_crashed_pod,

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from isvc_operator.limits import LOG_BYTES
-from isvc_operator.telemetry.log_context import logged_for
-from isvc_operator.telemetry.log_format import FORMATTERS
+from isvc_operator.telemetry.logs import FORMATTERS, logged_for
 
 FORGED = "a\n2026-01-01 00:00:00,000 ERROR   isvc_operator: all is lost\r\x1b[2Kb\u202e"
 

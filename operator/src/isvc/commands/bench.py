@@ -16,8 +16,8 @@ from isvc.commands.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line, write_table
 from isvc.commands.values import PositiveNumber, Text, WholeNumber, refuse
+from isvc.limits import BENCH_BODY_BYTES, BENCH_CONNECTIONS, BENCH_RATE, BENCH_REQUESTS, BENCH_SECONDS
 from isvc.run.errors import UnusableInput
-from isvc_operator.limits import BENCH_BODY_BYTES, BENCH_CONNECTIONS, BENCH_RATE, BENCH_REQUESTS, BENCH_SECONDS
 
 if TYPE_CHECKING:
     import ssl

@@ -17,8 +17,8 @@ from isvc.commands.exit_codes import EXIT_FAILED
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, stderr_note, write_data, write_line
 from isvc.commands.values import Text, WholeNumber, refuse
+from isvc.limits import PREDICT_BODY_BYTES, PREDICT_SECONDS
 from isvc.predict.errors import UnusableRequest
-from isvc_operator.limits import PREDICT_BODY_BYTES, PREDICT_SECONDS
 
 if TYPE_CHECKING:
     from isvc.predict.answer import Answer

@@ -114,9 +114,9 @@ def _one_request(
 ) -> None:
     import asyncio
 
+    from isvc.limits import BENCH_BODY_BYTES
     from isvc.run.files import read_bytes
     from isvc.run.run import request_once, until_signal
-    from isvc_operator.limits import BENCH_BODY_BYTES
 
     body, expected = read_bytes(request, BENCH_BODY_BYTES), _expected(expect)
     response = asyncio.run(until_signal(request_once(services, settings, body=body, output=output), output))

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import web
 from jinja2 import Environment
 
+from isvc import limits
 from isvc.dashboard.access import VIEWER, Authenticator
 from isvc.dashboard.errors import HttpRefusal, NotSignedIn
 from isvc.dashboard.sign_in import SIGN_IN
-from isvc_operator import limits
 from isvc_operator.errors import OperatorError
 from isvc_operator.text import one_line
 

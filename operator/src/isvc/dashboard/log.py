@@ -10,13 +10,13 @@ from contextlib import aclosing, suppress
 
 from aiohttp import web
 
+from isvc import limits
 from isvc.dashboard.access import VIEWER
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.pages import Pages
 from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
 from isvc.view.source import ContainerKey
 from isvc.view.values import ServiceView
-from isvc_operator import limits
 from isvc_operator.errors import OperatorError
 from isvc_operator.text import shortened, visible
 

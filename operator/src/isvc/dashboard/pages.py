@@ -14,6 +14,7 @@ from aiohttp import web
 from jinja2 import Environment
 from markupsafe import Markup
 
+from isvc import limits
 from isvc.dashboard.access import VIEWER, Viewer
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.feed import Feed
@@ -23,7 +24,6 @@ from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
 from isvc.dashboard.timeline import line_of
 from isvc.view.source import ServiceSource
 from isvc.view.values import HealthStatus, ServiceView
-from isvc_operator import limits
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
 
 Parts = dict[str, Markup]  # HTML by the id of the element that it is in

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from aiohttp import web
 from jinja2 import Environment
 
+from isvc import limits
 from isvc.dashboard.access import VIEWER
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.fields import fields_of, text_of
@@ -19,7 +20,6 @@ from isvc.dashboard.pages import Pages
 from isvc.dashboard.samples import FormProtocol, sample, target, with_file
 from isvc.inference.timing import HEADER, REST, parts_of, stages_of
 from isvc.view.source import Reachable, ServiceRequest, ServiceResponse
-from isvc_operator import limits
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from isvc import limits
 from isvc.inference.sample import Tensor, TooLarge, tensors_of
-from isvc_operator import limits
 
 
 class FormProtocol(Enum):

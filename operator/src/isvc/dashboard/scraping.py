@@ -9,11 +9,11 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from isvc import limits
 from isvc.dashboard.feed import Feed
 from isvc.dashboard.traffic import Point, Reading, point, reading_of
 from isvc.view.source import ServiceSource
 from isvc.view.values import HealthStatus
-from isvc_operator import limits
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 

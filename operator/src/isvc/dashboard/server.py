@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from jinja2 import Environment
 
+from isvc import limits
 from isvc.dashboard.access import Authenticator, RunToken
 from isvc.dashboard.errors import DashboardFailed
 from isvc.dashboard.feed import Feed
@@ -25,7 +26,6 @@ from isvc.dashboard.scraping import Scraping
 from isvc.dashboard.sign_in import People, SignIn
 from isvc.dashboard.stream import Streams
 from isvc.view.source import ServiceSource
-from isvc_operator import limits
 
 LOOPBACK = "127.0.0.1"
 _LOCAL = (LOOPBACK, "localhost", "[::1]")

@@ -16,10 +16,10 @@ from typing import Final, Protocol
 from aiohttp import web
 from jinja2 import Environment
 
+from isvc import limits
 from isvc.dashboard.access import Viewer
 from isvc.dashboard.errors import HttpRefusal, NotSignedIn
 from isvc.dashboard.fields import fields_of, text_of
-from isvc_operator import limits
 
 SIGN_IN: Final = "/sign-in"
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # RFC 6750

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
+from isvc import limits
 from isvc.dashboard.access import VIEWER, Authenticator, Viewer
 from isvc.dashboard.errors import HttpRefusal, NotSignedIn
 from isvc.view.source import ServiceSource
-from isvc_operator import limits
 from isvc_operator.errors import OperatorError
 
 HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there

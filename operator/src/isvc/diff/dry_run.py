@@ -20,12 +20,12 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
-from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, name_of
 from isvc_operator.plan.changes import ChildAction
 from isvc_operator.plan.diff import differences
-from isvc_operator.resolve.storage.objects import ObjectReference
+from isvc_operator.resolve.storage.plan import ObjectReference
 
 _DRY: Final = (("dryRun", "All"), ("fieldValidation", "Strict"), ("fieldManager", "isvc-diff"))
 _FORBIDDEN: Final = 403

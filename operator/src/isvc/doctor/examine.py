@@ -36,10 +36,10 @@ from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubernetesApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
-from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, ServiceKey
-from isvc_operator.resolve.storage.requests import storage_requests
+from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.text import one_line
 
 _DEFAULT: Final = "default"  # every namespace gets this service account

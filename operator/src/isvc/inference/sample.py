@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from isvc_operator.limits import SAMPLE_DIMENSIONS, SAMPLE_VALUES
+from isvc.limits import SAMPLE_DIMENSIONS, SAMPLE_VALUES
 
 _NUMBERS = {
     **dict.fromkeys(("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"), 0),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from isvc.limits import FILE_BYTES
 from isvc.migrate.checks import ServiceChange, check_children, mode_refused
 from isvc.migrate.errors import MigrationRefused
 from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESPACE
@@ -21,9 +22,8 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.decide import Inputs, decide
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.objects import Discovery, ObjectReader
-from isvc_operator.limits import FILE_BYTES
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, labels_of, name_of
-from isvc_operator.resolve.canaries import ROLL_OUT
+from isvc_operator.observe.status import ROLL_OUT
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 
 SERVING = "serving.kserve.io"
@@ -133,7 +133,7 @@ def check_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: boo
         return (ok("stopped: it has no pods"),)
     of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
     ignored = (*ignored_parts(inputs.service, resolved, inputs.own_config), *of_runtime)
-    held = (warning(f"held back: {field} requests a canary. {ROLL_OUT}") for field in decision.held_back.values())
+    held = (warning(f"held back: {field} requests a canary. {ROLL_OUT}") for field in decision.paused.values())
     change = ServiceChange(inputs.body, before, decision.children, resolved, ignored, restricted)
     return (*check_children(change), *dict.fromkeys(held))
 

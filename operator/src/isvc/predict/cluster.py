@@ -22,11 +22,12 @@ from isvc.predict.target import (
     target_port,
     what_is_missing,
 )
-from isvc_operator.api.names import LABEL_COMPONENT, LABEL_SERVICE, TRANSFORMER, predictor_name, wrapper_name
+from isvc_operator.api.names import LABEL_COMPONENT, LABEL_SERVICE
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi, KubernetesApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound
 from isvc_operator.manifests import Manifest
+from isvc_operator.resolve.requested import component_name
 
 _GATEWAYS = "/apis/gateway.networking.k8s.io/v1/namespaces/{}/gateways/{}"
 
@@ -91,9 +92,7 @@ async def forwarded_target(api: KubernetesApi, service: Manifest) -> AsyncIterat
 
 def _service_of(service: Manifest, entry: str) -> str:
     """Return the name of the Kubernetes Service of the component that gets the requests."""
-    if entry == TRANSFORMER:
-        return wrapper_name(_name(service), entry)
-    return predictor_name(_name(service), service["spec"].get("predictor", {}).get("name"))
+    return component_name(_name(service), entry, service["spec"].get("predictor", {}).get("name"))
 
 
 def _name(manifest: Manifest) -> str:

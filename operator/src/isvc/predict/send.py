@@ -15,12 +15,12 @@ import aiohttp
 
 from isvc.inference.sample import sample_of
 from isvc.inference.timing import HEADER, stages_of
+from isvc.limits import ANSWER_BYTES, MODELS_LISTED
 from isvc.predict.answer import Answer
 from isvc.predict.errors import PredictFailed, UnusableRequest
 from isvc.predict.payload import InferenceProtocol, PredictPayload
 from isvc.predict.target import Target
 from isvc.tls import trusting
-from isvc_operator.limits import ANSWER_BYTES, MODELS_LISTED
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
 

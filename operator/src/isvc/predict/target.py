@@ -12,7 +12,7 @@ from isvc.predict.fields import is_field, without_user
 from isvc.predict.payload import InferenceProtocol
 from isvc_operator.api.names import PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest
-from isvc_operator.resolve.containers import is_grpc
+from isvc_operator.resolve.component import is_grpc
 
 _PORTS = {"http": 80, "https": 443}
 _DEFAULT_DOMAIN = "example.com"  # of hosts, where the configuration names no other

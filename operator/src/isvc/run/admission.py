@@ -13,9 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from isvc.crds import RESOURCES, schema_of
-from isvc_operator.api.errors import path_of
-from isvc_operator.api.rule_evaluation import broken_rules, declared
-from isvc_operator.api.schema import Schema
+from isvc_operator.api.parsing import path_of
+from isvc_operator.api.schema import Schema, broken_rules, declared
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator

@@ -13,10 +13,10 @@ from urllib.parse import quote
 import aiohttp
 
 from isvc.inference.sample import sample_of
+from isvc.limits import SAMPLED_MODELS, SENT_RESPONSE_BYTES
 from isvc.run.container import LOOPBACK
 from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.files import read_bytes
-from isvc_operator.limits import SAMPLED_MODELS, SENT_RESPONSE_BYTES
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
 

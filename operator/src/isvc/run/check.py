@@ -21,7 +21,7 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
-from isvc_operator.resolve.service import is_stopped
+from isvc_operator.resolve.requested import is_stopped
 from isvc_operator.text import one_line
 
 # What is left out of a line about a setting: its value, and what happens instead.

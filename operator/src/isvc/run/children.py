@@ -12,10 +12,10 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig
 from isvc_operator.decide import Inputs, decide
 from isvc_operator.manifests import Manifest, ServiceKey
-from isvc_operator.resolve.host_claims import HostClaims
+from isvc_operator.resolve.hosts import HostClaims
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import Resolved
-from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 from yarl import URL
 
+from isvc.limits import SCRAPED_BYTES, SENT_RESPONSE_BYTES
 from isvc.run.caller import Endpoint
 from isvc.run.children import Rendered
 from isvc.run.clock import now
@@ -24,7 +25,6 @@ from isvc.run.service import Host, LocalService, Settings
 from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse, ServiceSource
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.names import READY
-from isvc_operator.limits import SCRAPED_BYTES, SENT_RESPONSE_BYTES
 from isvc_operator.manifests import ServiceKey, annotations_of
 from isvc_operator.observe.component import LAST_LOG_LINES
 from isvc_operator.responses import read_up_to

@@ -20,7 +20,7 @@ from isvc.run.objects import text_of
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import DEFAULT_GRPC_PORT
-from isvc_operator.resolve.storage.objects import Objects
+from isvc_operator.resolve.storage.plan import Objects
 
 LOOPBACK: Final = "127.0.0.1"
 

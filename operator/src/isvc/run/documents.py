@@ -16,12 +16,17 @@ from isvc.run import objects
 from isvc.run.errors import UnusableInput
 from isvc.run.place import Located, Place, located
 from isvc_operator.api import inference_service, storage_container
-from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.kinds import ResourceKind, Role, with_role
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
-from isvc_operator.api.size import excess
-from isvc_operator.api.storage_container import ClusterStorageContainer, parse_storage_container
+from isvc_operator.api.parsing import (
+    InvalidObject,
+    excess,
+    parse_inference_service,
+    parse_serving_runtime,
+    parse_storage_container,
+)
+from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.ignored.walker import unknown_names
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest

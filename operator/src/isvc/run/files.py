@@ -8,9 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import BinaryIO
 
+from isvc.limits import FILE_BYTES
 from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
-from isvc_operator.limits import FILE_BYTES
 
 _CHECKOUT = Path(__file__).parents[4]
 _STANDARD_INPUT = Path("-")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from isvc_operator.limits import KEPT_LOG_BYTES
+from isvc.limits import KEPT_LOG_BYTES
 
 _LINE_COST = 100  # bytes of memory of a short line, beside its text
 

@@ -11,7 +11,7 @@ from isvc.run.shape import is_key
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.errors import ConfigError
 from isvc_operator.manifests import Manifest, Volume
-from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 from isvc_operator.text import shortened
 
 

@@ -21,10 +21,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 from zlib import crc32
 
+from isvc.limits import UNREAD_OUTPUT_BYTES
 from isvc.view.progress import progress_in
 from isvc.view.values import DownloadProgress
 from isvc_operator.api.names import CONTAINER_INITIALIZER
-from isvc_operator.limits import UNREAD_OUTPUT_BYTES
 
 if TYPE_CHECKING:
     import rich.progress

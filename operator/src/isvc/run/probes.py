@@ -9,10 +9,10 @@ from typing import Any
 
 import aiohttp
 
+from isvc.limits import PROBE_RESPONSE_BYTES
 from isvc.run.container import LOOPBACK, Exec, Grpc, HttpGet, Probe, Process, TcpSocket
 from isvc.run.errors import RunFailed
 from isvc.run.processes import Group
-from isvc_operator.limits import PROBE_RESPONSE_BYTES
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from isvc.limits import OUTPUT_LINE_BYTES
 from isvc.run.clock import now
 from isvc.run.container import Process
 from isvc.run.errors import RunFailed
 from isvc.run.guard import GRACE
 from isvc.run.log import Log
 from isvc.run.output import Output
-from isvc_operator.limits import LINE_BYTES, LOG_BYTES, OUTPUT_LINE_BYTES
+from isvc_operator.limits import LINE_BYTES, LOG_BYTES
 from isvc_operator.text import quoted, shortened, visible
 
 _LAST_LINES = 10

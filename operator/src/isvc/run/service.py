@@ -17,6 +17,7 @@ from pathlib import Path
 import aiohttp
 
 from isvc.extras import advice, missing_for
+from isvc.limits import KEPT_EVENTS
 from isvc.run.children import Rendered
 from isvc.run.clock import now
 from isvc.run.container import LOOPBACK, Machine, program_of_ours
@@ -30,18 +31,19 @@ from isvc.run.processes import Group
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
 from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
 from isvc.view.source import Related
-from isvc_operator.api.inference_service import InferenceServiceStatus, parse_inference_service
+from isvc_operator.api.inference_service import InferenceServiceStatus
 from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR
-from isvc_operator.limits import KEPT_EVENTS, LOG_BYTES
+from isvc_operator.api.parsing import parse_inference_service
+from isvc_operator.limits import LOG_BYTES
 from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of, name_of
 from isvc_operator.observe.component import ComponentObservation, observe_component
 from isvc_operator.observe.events import events_for
+from isvc_operator.observe.pod_events import with_probe
 from isvc_operator.observe.pods import LOADING, STARTING, furthest, stage_of, waiting_container
-from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
-from isvc_operator.resolve.components import components_of
 from isvc_operator.resolve.ignored import all_ignored_parts
+from isvc_operator.resolve.requested import components_of
 from isvc_operator.text import last_of
 
 # As on a cluster (isvc_operator.controller.pod_details).

@@ -14,7 +14,7 @@ from pydantic_core import core_schema as cs
 
 from isvc.run.errors import UnusableInput
 from isvc_operator.api.core_shapes import without_nulls
-from isvc_operator.api.errors import path_of
+from isvc_operator.api.parsing import path_of
 from isvc_operator.text import shortened
 
 _KEY: Final = r"(?!\.\.)(?!\.\Z)[-._a-zA-Z0-9]{1,253}"

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from isvc_operator.limits import EVENT_BYTES, LOCAL_REPLICAS
+from isvc.limits import LOCAL_REPLICAS
+from isvc_operator.limits import EVENT_BYTES
 from isvc_operator.manifests import Manifest, digest_of, labels_of
 from isvc_operator.observe.pods import is_ready
 from isvc_operator.text import shortened

@@ -15,8 +15,8 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
 from isvc_operator.kube.informer.cache import Cache, key_of
-from isvc_operator.kube.nesting import decode
 from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, ServiceKey
 
 _PAGE = 500

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from isvc.limits import SEEN_LOG_SECONDS
 from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_APP
 from isvc_operator.controller.pod_details import end_of_failed, end_of_log
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.limits import SEEN_LOG_SECONDS
 from isvc_operator.manifests import Manifest, Pod, ServiceKey, labels_of, name_of
 from isvc_operator.observe.pods import (
     LOADING,

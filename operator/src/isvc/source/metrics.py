@@ -9,11 +9,11 @@ from typing import Final
 
 import aiohttp
 
+from isvc.limits import DASHBOARD_METRICS_BYTES
 from isvc.source.errors import NotReachable
 from isvc.source.ways_in import ProxyTarget
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
-from isvc_operator.limits import DASHBOARD_METRICS_BYTES
 from isvc_operator.manifests import Manifest
 from isvc_operator.responses import read_up_to
 

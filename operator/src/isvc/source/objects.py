@@ -6,13 +6,13 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from isvc.limits import SEEN_EVENTS, UNPLACED_EVENTS
 from isvc_operator.api import serving_runtime
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.informer.cache import ObjectKey, key_of, version_of
 from isvc_operator.kube.informer.watching import Collection
-from isvc_operator.limits import SEEN_EVENTS, UNPLACED_EVENTS
 from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of
 
 _EVENT: Final = "Event"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from isvc.dashboard.errors import NotSignedIn
+from isvc.limits import DASHBOARD_PEOPLE, DASHBOARD_REVIEW_SECONDS
 from isvc.source.reach import Reach
 from isvc.source.rights import NOTES, SHOWN, may_list
 from isvc.source.source import ClusterSource
@@ -25,8 +26,7 @@ from isvc_operator.errors import OperatorError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound
-from isvc_operator.kube.nesting import decode
-from isvc_operator.limits import DASHBOARD_PEOPLE, DASHBOARD_REVIEW_SECONDS
+from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from isvc.limits import LOG_LINE_CHARACTERS
 from isvc.view.source import ContainerKey
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import LogOptions
-from isvc_operator.limits import LOG_LINE_CHARACTERS
 
 Line = tuple[str | None, str]  # its time, None if it has none, and its text
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from isvc.limits import FIRST_RESPONSE_SECONDS
 from isvc_operator.kube.client import KubernetesApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
-from isvc_operator.kube.nesting import decode
-from isvc_operator.kube.requests import VERSION, ApiRequest
-from isvc_operator.limits import FIRST_RESPONSE_SECONDS
+from isvc_operator.kube.requests import VERSION, ApiRequest, decode
 from isvc_operator.manifests import Manifest
 from isvc_operator.text import one_line
 

@@ -13,10 +13,9 @@ from isvc.view.values import ComponentView, Failure, HealthStatus
 from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest, find, labels_of, name_of
-from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready
+from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, rollout_of
 from isvc_operator.observe.pods import furthest, newest_revision, pods_of, stage, waiting_container
-from isvc_operator.observe.rollout import rollout_of
-from isvc_operator.resolve.components import component_names
+from isvc_operator.resolve.requested import component_names
 
 _KINDS = (PREDICTOR, TRANSFORMER, EXPLAINER)
 _ROLLED_OUT = "NewReplicaSetAvailable"
@@ -33,17 +32,7 @@ def components_seen(related: Related, *, idle: HealthStatus | None) -> list[Comp
 
 
 def _names(related: Related) -> Iterator[tuple[str, str]]:
-    spec = related.service.get("spec")
-    parts = spec if isinstance(spec, Mapping) else {}
-    predictor = parts.get(PREDICTOR)
-    named = predictor.get("name") if isinstance(predictor, Mapping) else None
-    explainer = parts.get(EXPLAINER)
-    names = component_names(
-        name_of(related.service),
-        predictor=named if isinstance(named, str) else None,
-        transformer=bool(parts.get(TRANSFORMER)),
-        explainer=isinstance(explainer, Mapping) and bool(explainer.get("containers")),
-    )
+    names = component_names(name_of(related.service), related.service.get("spec"))
     yield from names.items()
     for child in related.children:
         kind = labels_of(child).get(LABEL_COMPONENT, "")

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from isvc.limits import SEEN_MOMENTS
 from isvc.view.source import Related
 from isvc.view.values import HistorySource, Moment
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.names import FIELD_MANAGER, PROGRESSING, READY, STOPPED
-from isvc_operator.limits import SEEN_MOMENTS
 from isvc_operator.manifests import Event, Manifest, Pod, name_of
 
 # In this order where several occur in the same second, which is as exact as most of these times are.

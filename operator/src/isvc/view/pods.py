@@ -7,14 +7,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from isvc.limits import SEEN_PODS
 from isvc.view.containers import containers_of
 from isvc.view.fixes import fix_for
 from isvc.view.progress import progress_in
 from isvc.view.source import Related
 from isvc.view.values import DownloadProgress, Failure, HealthStatus, PodView, Purpose
 from isvc_operator.api.names import CONTAINER_INITIALIZER
-from isvc_operator.limits import SEEN_PODS
 from isvc_operator.manifests import Event, Pod, name_of
+from isvc_operator.observe.pod_events import mount_failure, with_probe
 from isvc_operator.observe.pods import (
     LOADING,
     PREPARING,
@@ -24,8 +25,6 @@ from isvc_operator.observe.pods import (
     newest_revision,
     stage_of,
 )
-from isvc_operator.observe.probes import with_probe
-from isvc_operator.observe.volumes import mount_failure
 
 
 def pods_seen(pods: Iterable[Pod], related: Related, *, rolled_out_at: str | None = None) -> list[PodView]:

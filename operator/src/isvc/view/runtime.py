@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from isvc.view.source import Related
 from isvc.view.values import RuntimeView
-from isvc_operator.api.defaulting import model_of
-from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_RUNTIME
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.parsing import InvalidObject, parse_inference_service, parse_serving_runtime
+from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
+from isvc_operator.resolve.requested import model_of
 from isvc_operator.resolve.runtime import Runtimes, choose_runtime, why_preferred
 
 

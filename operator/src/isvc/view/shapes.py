@@ -11,8 +11,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
+from isvc.limits import SEEN_ITEMS
 from isvc.view.source import Related
-from isvc_operator.limits import MESSAGE_BYTES, SEEN_ITEMS
+from isvc_operator.limits import MESSAGE_BYTES
 from isvc_operator.manifests import Manifest
 from isvc_operator.text import shortened
 

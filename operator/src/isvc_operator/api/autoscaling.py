@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from isvc_operator.api.base import ApiModel, Int32, IntOrString, Texts, one_of
-from isvc_operator.api.quantity import Quantity
+from isvc_operator.api.core_shapes import Quantity
 
 
 class MetricTarget(ApiModel):

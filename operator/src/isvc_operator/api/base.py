@@ -57,10 +57,7 @@ class ApiModel(BaseModel):
         strict=True,  # like the API server: "3" is not an integer
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _null_means_absent(cls, value: Any) -> Any:
-        return fields_given(value)
+    _null_means_absent = model_validator(mode="before")(fields_given)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the part as in YAML: camelCase names, absent fields left out."""

@@ -12,8 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from isvc_operator.api import core_shapes as shapes
 from isvc_operator.api.base import ApiModel, Texts
-from isvc_operator.api.core_shapes import Shaped
-from isvc_operator.api.quantity import QUANTITY_SCHEMA
+from isvc_operator.api.core_shapes import QUANTITY_SCHEMA, Shaped
 from isvc_operator.api.rule import Rule, has_variable
 
 MAX_VARIABLES: Final = 250  # of a container

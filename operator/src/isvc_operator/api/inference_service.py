@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from isvc_operator.api.base import ApiModel, Int32, Int64, ObjectMeta, one_of
 from isvc_operator.api.components import ExplainerSpec, PredictorSpec, TransformerSpec
 from isvc_operator.api.names import GROUP
-from isvc_operator.api.parsing import parse
 
 VERSION: Final = "v1beta1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
@@ -173,8 +171,3 @@ class InferenceService(ApiModel):
     metadata: ObjectMeta = ObjectMeta()
     spec: InferenceServiceSpec
     status: InferenceServiceStatus = InferenceServiceStatus()
-
-
-def parse_inference_service(body: Mapping[str, Any]) -> InferenceService:
-    """Parse a service; raises InvalidObject with the invalid fields."""
-    return parse(InferenceService, body)

@@ -1,7 +1,7 @@
 """Every kind of object that the operator watches, reads or writes, and what it does with it.
 
 Watches, request paths, adoption, pruning and the check of the shipped ClusterRole are derived from ``KINDS``. A new
-child kind is a row here, a builder in ``render``, and its permissions in ``manifests/base/rbac.yaml``;
+child kind is a row here, a builder in ``render.children``, and its permissions in ``manifests/base/rbac.yaml``;
 ``tests/contract/test_permissions.py`` names the permissions that are missing.
 """
 

@@ -123,16 +123,6 @@ ROLLOUT_QUEUED: Final = "RolloutQueued"
 SETTINGS_IGNORED: Final = "SettingsIgnored"
 
 
-def predictor_name(service: str, predictor: str | None = None) -> str:
-    """Return the name of the predictor's Deployment and Service (docs/kserve.md)."""
-    return f"{service}-{predictor}-predictor" if predictor else f"{service}-predictor"
-
-
-def wrapper_name(service: str, kind: str) -> str:
-    """Return the name of the Deployment and Service of a transformer or an explainer."""
-    return f"{service}-{kind}"
-
-
 def route_name(service: str, kind: str = "") -> str:
     """Return the name of the HTTPRoute for the hosts of the service, or of a component (docs/kserve.md).
 

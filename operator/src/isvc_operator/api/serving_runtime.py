@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from isvc_operator.api.base import ApiModel, Int32, ObjectMeta
 from isvc_operator.api.core_fields import Containers, Core, Named
 from isvc_operator.api.names import GROUP
-from isvc_operator.api.parsing import parse
 
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
@@ -18,6 +16,7 @@ KIND: Final = "ServingRuntime"
 PLURAL: Final = "servingruntimes"
 CLUSTER_KIND: Final = "ClusterServingRuntime"
 CLUSTER_PLURAL: Final = "clusterservingruntimes"
+_MODEL_MESH: Final = "Accepted for compatibility with ModelMesh; not used."
 
 
 class SupportedModelFormat(ApiModel):
@@ -59,23 +58,17 @@ class RuntimeWorkerSpec(RuntimePodSpec):
 class StorageHelper(ApiModel):
     """Accepted for compatibility with ModelMesh; not used."""
 
-    disabled: bool | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
+    disabled: bool | None = Field(default=None, description=_MODEL_MESH)
 
 
 class BuiltInAdapter(ApiModel):
     """Accepted for compatibility with ModelMesh; not used."""
 
-    server_type: str | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
-    runtime_management_port: int | None = Field(
-        default=None, description="Accepted for compatibility with ModelMesh; not used."
-    )
-    mem_buffer_bytes: int | None = Field(
-        default=None, description="Accepted for compatibility with ModelMesh; not used."
-    )
-    model_loading_timeout_millis: int | None = Field(
-        default=None, description="Accepted for compatibility with ModelMesh; not used."
-    )
-    env: list[Core] | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
+    server_type: str | None = Field(default=None, description=_MODEL_MESH)
+    runtime_management_port: int | None = Field(default=None, description=_MODEL_MESH)
+    mem_buffer_bytes: int | None = Field(default=None, description=_MODEL_MESH)
+    model_loading_timeout_millis: int | None = Field(default=None, description=_MODEL_MESH)
+    env: list[Core] | None = Field(default=None, description=_MODEL_MESH)
 
 
 class ServingRuntimeSpec(RuntimePodSpec):
@@ -90,16 +83,12 @@ class ServingRuntimeSpec(RuntimePodSpec):
         default=[], description="Protocols that the runtime supports: v1, v2, grpc-v1, grpc-v2."
     )
     worker_spec: RuntimeWorkerSpec | None = None
-    grpc_endpoint: str | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
-    grpc_data_endpoint: str | None = Field(
-        default=None, description="Accepted for compatibility with ModelMesh; not used."
-    )
-    http_data_endpoint: str | None = Field(
-        default=None, description="Accepted for compatibility with ModelMesh; not used."
-    )
+    grpc_endpoint: str | None = Field(default=None, description=_MODEL_MESH)
+    grpc_data_endpoint: str | None = Field(default=None, description=_MODEL_MESH)
+    http_data_endpoint: str | None = Field(default=None, description=_MODEL_MESH)
     storage_helper: StorageHelper | None = None
     built_in_adapter: BuiltInAdapter | None = None
-    replicas: int | None = Field(default=None, description="Accepted for compatibility with ModelMesh; not used.")
+    replicas: int | None = Field(default=None, description=_MODEL_MESH)
 
 
 class ServingRuntime(ApiModel):
@@ -119,8 +108,3 @@ class ClusterServingRuntime(ServingRuntime):
     """A pod template for models of some formats, in every namespace."""
 
     kind: str = CLUSTER_KIND
-
-
-def parse_serving_runtime(body: Mapping[str, Any]) -> ServingRuntime:
-    """Parse a runtime of either kind; raises InvalidObject with the invalid fields."""
-    return parse(ClusterServingRuntime if body.get("kind") == CLUSTER_KIND else ServingRuntime, body)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pydantic import Field
 
 from isvc_operator.api.base import ApiModel, ObjectMeta
 from isvc_operator.api.core_fields import Container
 from isvc_operator.api.names import GROUP
-from isvc_operator.api.parsing import parse
 
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
@@ -50,8 +48,3 @@ class ClusterStorageContainer(ApiModel):
     metadata: ObjectMeta = ObjectMeta()
     spec: StorageContainerSpec
     disabled: bool | None = Field(default=None, description="A disabled container is never used.")
-
-
-def parse_storage_container(body: Mapping[str, Any]) -> ClusterStorageContainer:
-    """Parse a storage container; raises InvalidObject with the invalid fields."""
-    return parse(ClusterStorageContainer, body)

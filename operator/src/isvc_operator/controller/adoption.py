@@ -18,7 +18,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, ObjectNotFound
 from isvc_operator.kube.informer.cache import Cache, ObjectKey
-from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
 from isvc_operator.plan.changes import managed_by_kserve
 

@@ -1,21 +1,27 @@
-"""Orders the changes of a service's children, and sends those that are due."""
+"""Orders the changes of a service's children, and sends those that are due to the API server."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 
-from isvc_operator.controller.adoption import label_children
-from isvc_operator.controller.apply import apply_changes
+from isvc_operator.api.kinds import kind_named
+from isvc_operator.controller.adoption import adopt_fields, label_children
 from isvc_operator.controller.memory import ServiceMemory
 from isvc_operator.controller.restores import Restores
 from isvc_operator.decide import Decision, Inputs
+from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.informer.cache import Cache
-from isvc_operator.manifests import name_of
-from isvc_operator.observe.contested import Contested
+from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOurs, ObjectNotFound, RequestRefused
+from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
+from isvc_operator.kube.requests import decode
+from isvc_operator.manifests import Manifest, controller_of, name_of
+from isvc_operator.observe.conditions import Contested
 from isvc_operator.plan.changes import ChildAction, ChildChange, managed_by_kserve
+from isvc_operator.plan.diff import matches
 from isvc_operator.plan.traffic import TrafficPlan, plan_traffic
 
 # Seconds for which an ingress controller may still use the routes that it has read before.
@@ -101,3 +107,158 @@ def due_changes(traffic: TrafficPlan, memory: ServiceMemory, now: float) -> tupl
         return traffic.now, left
     memory.drained_since = None  # what is removed next is drained for a period of its own
     return [*traffic.now, *traffic.drained], None
+
+
+# Called with each change that has not failed, and with the child as it is now; None if it is deleted.
+SentChange = Callable[[ChildChange, Manifest | None], None]
+
+
+_UNPROCESSABLE = 422
+_KIND_ENDS = "custom resource definition is terminating"
+
+
+class Sent(Enum):
+    """The outcome of a change that has not failed."""
+
+    DONE = auto()
+    UNKNOWN_KIND = auto()  # its CRD is not installed
+
+
+async def apply_changes(
+    api: KubeApi, cache: Cache, changes: Sequence[ChildChange], sent: SentChange = lambda _change, _response: None
+) -> frozenset[str]:
+    """Send the changes that go first, then all others; raises the first failure after all of these have finished.
+
+    They are sent concurrently, and the results are cached. Nothing is sent if one of the children belongs to another
+    service: raises NotOurs. Returns the optional kinds whose CRD is not installed.
+    """
+    for change in changes:
+        _check_ownership(change, cache)
+    first = [change for change in changes if change.goes_first]
+    others = [change for change in changes if not change.goes_first]
+    return await _apply_all(api, cache, first, sent) | await _apply_all(api, cache, others, sent)
+
+
+async def _apply_all(api: KubeApi, cache: Cache, changes: Sequence[ChildChange], sent: SentChange) -> frozenset[str]:
+    outcomes = await asyncio.gather(*(_apply(api, cache, change, sent) for change in changes), return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return frozenset(
+        change.manifest["kind"]
+        for change, outcome in zip(changes, outcomes, strict=True)
+        if outcome is Sent.UNKNOWN_KIND
+    )
+
+
+async def _apply(api: KubeApi, cache: Cache, change: ChildChange, sent: SentChange) -> Sent:
+    try:
+        response = await _send(api, change)
+    except KubeError as error:
+        if _is_unknown_kind(change, error):
+            return Sent.UNKNOWN_KIND
+        # The object to delete does not exist any more, or another one has its name: there is nothing to do.
+        if not (change.deletes and isinstance(error, ObjectNotFound | Conflict)):
+            raise error.reworded(_message(change, error)) from error
+    child = None if change.deletes else decode(response)
+    if child is None:
+        cache.remove(change.manifest)
+    else:
+        cache.put(child)
+    sent(change, child)
+    return Sent.DONE
+
+
+def _is_unknown_kind(change: ChildChange, error: KubeError) -> bool:
+    """Whether a child could not be created or applied because the API server lacks the kind.
+
+    While the kind is being removed the API server forbids to create objects, and says so in the message alone.
+    """
+    optional = kind_named(change.manifest["kind"]).optional
+    lacks = isinstance(error, ObjectNotFound) or (error.status == 403 and _KIND_ENDS in str(error))
+    return optional and lacks and not change.deletes
+
+
+async def _send(api: KubeApi, change: ChildChange) -> str:
+    if change.deletes:
+        return await api.send(requests.delete(change.manifest))
+    await _check_image_volumes(api, change.manifest)
+    if change.action is ChildAction.CREATE:
+        return await _create(api, change)
+    if change.adopts or change.frees_replicas:
+        await adopt_fields(api, change.manifest)
+    return await api.send(requests.apply(change.manifest, force=True))
+
+
+async def _create(api: KubeApi, change: ChildChange) -> str:
+    """Create the child. An object that exists without being known is applied, by force only if the service owns it.
+
+    It is someone else's, or KServe's Ingress, which lacks the label by which children are watched, or the child itself:
+    the response to its creation was lost, or the watch is late.
+    """
+    existing, manifest = await _find(api, change.manifest) if change.adopts else None, change.manifest
+    if change.starts_with is not None:
+        manifest = {**manifest, "spec": {**manifest["spec"], "replicas": change.starts_with}}
+    if existing is None:
+        try:
+            return await api.send(requests.create(manifest))
+        except AlreadyExists:
+            existing = await _find(api, change.manifest)
+    if existing is not None and matches(decode(existing), change.manifest):
+        return existing
+    owned = existing is not None and await adopt_fields(api, change.manifest)
+    return await api.send(requests.apply(change.manifest, force=owned))
+
+
+async def _check_image_volumes(api: KubeApi, manifest: Manifest) -> None:
+    """Raise RequestRefused if the API server would leave out an image volume, as it does silently where it
+    has none: the server would start without a model.
+
+    Only a manifest with such volumes costs a request, which stores nothing.
+    """
+    if not (wanted := _image_volumes(manifest)):
+        return
+    stored = decode(await api.send(requests.apply(manifest, force=True, dry_run=True)))
+    if missing := wanted - _image_volumes(stored):
+        raise RequestRefused(
+            _UNPROCESSABLE,
+            f"the cluster has no image volumes, and leaves out {', '.join(sorted(missing))}; write oci+modelcar:// (or "
+            "ociModelMode of storageInitializer), or turn on Kubernetes' feature gate ImageVolume",
+        )
+
+
+def _image_volumes(manifest: Manifest) -> set[str]:
+    pod = manifest.get("spec", {}).get("template", {}).get("spec", {})
+    return {volume["name"] for volume in pod.get("volumes") or () if "image" in volume}
+
+
+async def _find(api: KubeApi, manifest: Manifest) -> str | None:
+    try:
+        return await api.send(requests.get(*key_of(manifest)))
+    except ObjectNotFound:
+        return None
+
+
+def _check_ownership(change: ChildChange, cache: Cache) -> None:
+    """Raise NotOurs for a child of another service: with one field manager the API server sees no conflict."""
+    key = key_of(change.manifest)
+    existing = cache.get(key)
+    owner = controller_of(existing) if existing else {}
+    service = cache.get(ObjectKey(owner.get("kind", ""), key.namespace, owner.get("name", "")))
+    exists = service is not None and service["metadata"].get("uid") == owner.get("uid")
+    if exists and owner["uid"] != controller_of(change.manifest).get("uid"):
+        raise NotOurs(
+            409,
+            f"{key.kind} {key.name} belongs to InferenceService {owner['name']}; "
+            f"rename one of the two, or the predictor of one (spec.predictor.name)",
+        )
+
+
+def _message(change: ChildChange, error: KubeError) -> str:
+    key = key_of(change.manifest)
+    if not isinstance(error, NotOurs):
+        return f"{key.kind} {key.name}: {error}"
+    return (
+        f"{key.kind} {key.name} exists in namespace {key.namespace} and was not made by this operator ({error}); "
+        f"delete or rename it, or rename the InferenceService"
+    )

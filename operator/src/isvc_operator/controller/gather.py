@@ -8,23 +8,25 @@ from typing import TypeVar
 
 from isvc_operator.api import inference_service, serving_runtime, storage_container
 from isvc_operator.api.base import ApiModel
-from isvc_operator.api.errors import InvalidObject
-from isvc_operator.api.inference_service import InferenceService, parse_inference_service
+from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.kinds import DISRUPTION_BUDGET, SCALED_OBJECT, Role, is_a
-from isvc_operator.api.rule_evaluation import check_rules
-from isvc_operator.api.serving_runtime import parse_serving_runtime
-from isvc_operator.api.storage_container import parse_storage_container
+from isvc_operator.api.parsing import (
+    InvalidObject,
+    parse_inference_service,
+    parse_serving_runtime,
+    parse_storage_container,
+)
+from isvc_operator.api.schema import check_rules
 from isvc_operator.config import OperatorConfig
 from isvc_operator.decide import Inputs
 from isvc_operator.errors import InvalidSpec, Problem
 from isvc_operator.kube.informer.cache import Cache, ObjectKey
 from isvc_operator.kube.objects import Discovery, ObjectReader
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
+from isvc_operator.resolve.front import tls_secret
+from isvc_operator.resolve.requested import asks_for_keda, is_stopped, references, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.service import asks_for_keda, is_stopped
-from isvc_operator.resolve.storage.objects import ObjectReference, Objects
-from isvc_operator.resolve.storage.requests import references, storage_requests
-from isvc_operator.resolve.tls import tls_secret
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 
 T = TypeVar("T", bound=ApiModel)
 
@@ -60,21 +62,16 @@ async def with_objects(inputs: Inputs, objects: ObjectReader, discovery: Discove
     if inputs.problem or is_stopped(service):
         return inputs
     try:
-        found = await objects.read_all(service.metadata.namespace or "", _wanted(service, inputs.config))
+        requested, secret = storage_requests(service), tls_secret(service, inputs.config)
+
+        def wanted(known: Objects) -> Iterable[ObjectReference]:
+            return {*references(requested, inputs.config.credentials, known), *([secret] if secret else ())}
+
+        found = await objects.read_all(service.metadata.namespace or "", wanted)
     except InvalidSpec as error:
         return replace(inputs, problem=Problem.of(error))
     keda = not asks_for_keda(service) or await discovery.has(SCALED_OBJECT)
     return replace(inputs, objects=found, keda=keda)
-
-
-def _wanted(service: InferenceService, config: OperatorConfig) -> Callable[[Objects], Iterable[ObjectReference]]:
-    """Return what names the objects that the service's storage and its TLS refer to, as far as they are known."""
-    requested, secret = storage_requests(service), tls_secret(service, config)
-
-    def wanted(known: Objects) -> Iterable[ObjectReference]:
-        return {*references(requested, config.credentials, known), *([secret] if secret else ())}
-
-    return wanted
 
 
 def _budgets_of_others(cache: Cache, service: Manifest) -> Iterator[Manifest]:

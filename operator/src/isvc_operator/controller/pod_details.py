@@ -21,12 +21,11 @@ from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
-from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import decode
 from isvc_operator.limits import LOG_BYTES, LOG_READ_BYTES
 from isvc_operator.manifests import Event, Pod, name_of
+from isvc_operator.observe.pod_events import mount_failure, with_probe
 from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, PodFailure, stage_of, waiting_container
-from isvc_operator.observe.probes import with_probe
-from isvc_operator.observe.volumes import mount_failure
 from isvc_operator.text import last_of
 
 log = logging.getLogger(__name__)

@@ -24,9 +24,8 @@ from isvc_operator.controller.adoption import release_finalizer
 from isvc_operator.controller.children import Applied, Children
 from isvc_operator.controller.gather import gather, with_objects
 from isvc_operator.controller.memory import Memories, ServiceMemory
-from isvc_operator.controller.observation import Observer
 from isvc_operator.controller.pod_details import PodDetails
-from isvc_operator.controller.status import stage_wait, write_status
+from isvc_operator.controller.status import Observer, stage_wait, write_status
 from isvc_operator.decide import Decision, Inputs, decide
 from isvc_operator.errors import InvalidCertificate, InvalidCredentials, OperatorError, Problem, Unexpected
 from isvc_operator.kube.client import KubeApi

@@ -8,7 +8,7 @@ server itself changes it in each write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,10 +17,10 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
-from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import decode
 from isvc_operator.limits import NOT_KEPT_SECONDS, RESTORE_SECONDS
 from isvc_operator.manifests import Manifest, annotations_of
-from isvc_operator.observe.contested import Cause, Contested
+from isvc_operator.observe.conditions import Cause, Contested
 from isvc_operator.plan.changes import ChildAction, ChildChange
 from isvc_operator.plan.diff import Difference, differences, managers_of
 
@@ -98,8 +98,15 @@ class Restores:
         now = self.clock()
         differing = {key_of(change.manifest) for change in changes}
         keys = dict.fromkeys((*map(key_of, rendered), *differing))
-        known = {key: sent[key] for key in keys if key in sent}
-        found = [*_contested(known, differing, now)]
+        found: list[tuple[Contested, float]] = []  # each with the time until which it is
+        for key in keys:
+            if (last := sent.get(key)) is None:
+                continue
+            if last.contested is not None and now < last.waits_until:
+                found.append((last.contested, last.waits_until))
+            elif last.not_kept and key in differing:
+                fields = tuple(map(str, last.not_kept))
+                found.append((Contested(key.kind, key.name, Cause.NOT_KEPT, fields), last.forgotten_at))
         return tuple(item for item, _ in found), min((until - now for _, until in found), default=None)
 
     async def _waits(self, change: ChildChange, sent: Sent) -> bool:
@@ -131,15 +138,6 @@ class Restores:
 def is_contested(last: LastChange, now: float) -> bool:
     """Whether others fight over a child now."""
     return last.contested is not None and now < last.waits_until
-
-
-def _contested(known: Sent, differing: set[ObjectKey], now: float) -> Iterator[tuple[Contested, float]]:
-    """Yield the contested children, each with the time until which it is."""
-    for key, last in known.items():
-        if last.contested is not None and now < last.waits_until:
-            yield last.contested, last.waits_until
-        elif last.not_kept and key in differing:
-            yield Contested(key.kind, key.name, Cause.NOT_KEPT, tuple(map(str, last.not_kept))), last.forgotten_at
 
 
 def _digest(change: ChildChange) -> str:

@@ -19,7 +19,7 @@ from isvc_operator.errors import OperatorError, Unexpected
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.limits import LONGEST_BACKOFF_SECONDS, RETRIES_PER_SECOND
 from isvc_operator.manifests import ServiceKey
-from isvc_operator.telemetry.log_context import logged_for
+from isvc_operator.telemetry.logs import logged_for
 from isvc_operator.telemetry.metrics import Result
 from isvc_operator.telemetry.snapshot import QueueState
 

@@ -9,9 +9,8 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from isvc_operator.errors import ConfigError
-from isvc_operator.telemetry.health import not_alive, not_ready
 from isvc_operator.telemetry.metrics import Metrics
-from isvc_operator.telemetry.snapshot import Snapshot
+from isvc_operator.telemetry.snapshot import Snapshot, not_alive, not_ready
 
 Take = Callable[[], Snapshot]
 

@@ -19,7 +19,7 @@ from isvc_operator.api.kinds import KINDS
 from isvc_operator.errors import ConfigError
 from isvc_operator.handlers.running import OperatorOptions, RunningOperator, Surroundings, options_in
 from isvc_operator.kube.informer.kopf_settings import selector_of, use_settings
-from isvc_operator.telemetry.health import not_alive
+from isvc_operator.telemetry.snapshot import not_alive
 from isvc_operator.telemetry.tracing import Tracer
 
 _WAITS_FOR_SIGNALS: Final = "stop-flag checker"  # the name of a task of kopf

@@ -21,7 +21,7 @@ from isvc_operator.kube.informer.watching import Watch, Watching
 from isvc_operator.kube.leader import Election
 from isvc_operator.kube.pause import Pause
 from isvc_operator.manifests import Manifest, ServiceKey
-from isvc_operator.observe.phase import phase_of
+from isvc_operator.observe.conditions import phase_of
 from isvc_operator.telemetry.snapshot import Snapshot
 
 

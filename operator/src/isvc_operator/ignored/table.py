@@ -38,7 +38,7 @@ def _below(places: Iterable[str], rows: Rows) -> Rows:
     return {f"{place}.{field}": row for place in places for field, row in rows.items()}
 
 
-_HELD_BACK: Final = (
+_NO_CANARY: Final = (
     "no canary is created: a new service is served as a whole, and later changes of its pods are held back"
 )
 _DEFAULT_KEPT: Final = NoEffect(
@@ -48,8 +48,8 @@ _COMPONENTS: Final = [f"spec.{kind}" for kind in (names.PREDICTOR, names.TRANSFO
 
 # By path. Messages have this order.
 SERVICE: Final[Rows] = {
-    "spec.canary": NoEffect(_HELD_BACK, _empty),
-    **_below(_COMPONENTS, {"canaryTrafficPercent": NoEffect(_HELD_BACK, lambda share: share >= 100, shown=True)}),
+    "spec.canary": NoEffect(_NO_CANARY, _empty),
+    **_below(_COMPONENTS, {"canaryTrafficPercent": NoEffect(_NO_CANARY, lambda share: share >= 100, shown=True)}),
     "spec.explainer.art": NoEffect("the service is served without an explainer; give it containers"),
     "spec.predictor.containerConcurrency": NoEffect(),  # a transformer gets it as its number of workers
     **_below(

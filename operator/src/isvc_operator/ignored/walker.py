@@ -35,7 +35,6 @@ _LONGEST = 63  # characters; no known name is longer
 _CONTAINERS = frozenset({"container", "containers", "initContainers"})
 _DOMAINS = frozenset(name.partition("/")[0] for name in (*READ_ANNOTATIONS, *ANNOTATIONS))
 _KNATIVES_VISIBILITY, _CLUSTER_LOCAL = "networking.knative.dev/visibility", "cluster-local"
-_NAMES_BESIDE = [path.rpartition(".") for path in (*SETTINGS, *DETAILS)]
 _EXAMPLE = "_example"  # the key in which KServe documents the others
 _NO_CERTIFICATE = "with enableGatewayApi, the listeners of the Gateway have the certificates"
 _NO_REWRITING = "an Ingress does not rewrite paths by itself: write enableGatewayApi or pathIngress as well"

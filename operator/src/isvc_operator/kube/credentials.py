@@ -1,20 +1,23 @@
 """How to reach the API server, by the Kubernetes client: in a pod its service account, elsewhere a kubeconfig.
 
-The client reads a pod's token again every minute. All credentials are read again when the API server refuses them: a
-kubeconfig's token may come from a plugin, and a certificate authority is replaced after some years.
+Of a file that is not a kubeconfig, the client says what Python says, so its shape is checked here. The client reads a
+pod's token again every minute. All credentials are read again when the API server refuses them: a kubeconfig's token
+may come from a plugin, and a certificate authority is replaced after some years.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import yaml
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
@@ -22,8 +25,78 @@ from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
 from yaml import YAMLError
 
 from isvc_operator.errors import ConfigError
-from isvc_operator.kube.kubeconfig import existing
+from isvc_operator.limits import KUBECONFIG_BYTES
 from isvc_operator.text import one_line
+
+# The lists of a kubeconfig, and what each of their items has beside its name.
+_LISTS: Final = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
+
+
+class WrongKubeconfig(ValueError):
+    """It is none; the message says what is wrong with it, and in which file if there are several."""
+
+
+def existing(paths: str) -> str:
+    """Return those of the paths that exist, as kubectl does; raises WrongKubeconfig if none does, or for a wrong file.
+
+    Several are separated as on PATH.
+    """
+    named = [path for path in paths.split(os.pathsep) if path]
+    found = [path for path in named if Path(path).expanduser().exists()]
+    if not found:
+        raise WrongKubeconfig("it does not exist" if len(named) == 1 else "none of these files exists")
+    for path in found:
+        if problem := next(_problems(Path(path).expanduser()), None):
+            raise WrongKubeconfig(problem if len(named) == 1 else f"{path}: {problem}")
+    return os.pathsep.join(found)
+
+
+def _problems(path: Path) -> Iterator[str]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(KUBECONFIG_BYTES + 1)
+        config = yaml.safe_load(content.decode()) if len(content) <= KUBECONFIG_BYTES else None
+    except OSError as error:
+        yield f"it cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        yield "it is not UTF-8 text"
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        yield "it is not YAML" + (f": line {mark.line + 1} cannot be read" if mark else "")
+    else:
+        if len(content) > KUBECONFIG_BYTES:
+            yield f"it has more than {KUBECONFIG_BYTES} bytes"
+        elif not content.strip():
+            yield "it is empty"
+        else:
+            yield from _problems_of(config)
+
+
+def _problems_of(config: Any) -> Iterator[str]:
+    if not isinstance(config, Mapping):
+        yield "it has no fields such as clusters and contexts"
+        return
+    for name, part in _LISTS:
+        items = config.get(name) or []
+        if not isinstance(items, list):
+            yield f"{name} is not a list"
+            return
+        for item in items:
+            if not (isinstance(item, Mapping) and isinstance(item.get("name"), str)):
+                yield f"an item of {name} has no name"
+            elif not isinstance(item.get(part) or {}, Mapping):
+                yield f"{name}: {part} of {item['name']} has no fields"
+            elif part == "cluster" and not _is_url((item.get(part) or {}).get("server")):
+                yield f"{name}: the server of {item['name']} is not a URL such as https://10.0.0.1:6443"
+
+
+def _is_url(server: object) -> bool:
+    try:
+        parts = urlsplit(server) if isinstance(server, str) else None
+        return bool(parts and parts.scheme in ("http", "https") and parts.hostname and parts.port != 0)
+    except ValueError:
+        return False
+
 
 _BEARER: Final = "BearerToken"  # the client's name of the header Authorization, whatever its scheme
 _BUFFERED: Final = 2**16  # bytes of a response, as aiohttp has it; the client's 2 MiB are for reading whole lines

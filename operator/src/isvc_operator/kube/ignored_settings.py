@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from isvc_operator.api.errors import InvalidObject
 from isvc_operator.api.names import CONFIG_MAP, FIELDS_IGNORED, SETTINGS_IGNORED
-from isvc_operator.api.storage_container import KIND, parse_storage_container
+from isvc_operator.api.parsing import InvalidObject, parse_storage_container
+from isvc_operator.api.storage_container import KIND
 from isvc_operator.ignored.walker import unknown_fields
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi

@@ -21,8 +21,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.calls import api_path
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
-from isvc_operator.kube.nesting import decode
-from isvc_operator.kube.requests import LEASES
+from isvc_operator.kube.requests import LEASES, decode
 from isvc_operator.manifests import Manifest
 
 log = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from isvc_operator.errors import InvalidCredentials
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
-from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest
-from isvc_operator.resolve.storage.objects import ObjectReference, Objects
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 
 FOUND_TTL = 30.0  # seconds
 # A missing object may be created in a moment: `kubectl apply` of a file creates its objects one by one.

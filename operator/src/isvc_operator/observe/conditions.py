@@ -1,24 +1,38 @@
-"""Creates conditions, merges them with the previous ones, and derives ``Ready`` from them."""
+"""Creates conditions, merges them with the previous ones, and derives ``Ready`` and the service's phase from them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+from itertools import islice
 
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.names import (
+    ANNOTATION_AUTOSCALER,
+    CERTIFICATE_EXPIRED,
+    CERTIFICATE_EXPIRES,
     CERTIFICATE_VALID,
+    CHANGED_BY_OTHERS,
     EXPLAINER_READY,
+    FIELDS_NOT_KEPT,
+    HOSTS_MISSING,
     INGRESS_READY,
     PREDICTOR_READY,
     READY,
     SPEC_APPLIED,
     SPEC_ROLLED_OUT,
     SPEC_SUPPORTED,
+    STOPPED,
     STORAGE_COMPLETE,
     TRANSFORMER_READY,
 )
-from isvc_operator.limits import MESSAGE_BYTES
-from isvc_operator.text import shortened, visible
+from isvc_operator.limits import LINE_BYTES, MESSAGE_BYTES, NAMED
+from isvc_operator.manifests import Manifest
+from isvc_operator.resolve.front import ServingTls
+from isvc_operator.telemetry.snapshot import Phase
+from isvc_operator.text import one_line, shortened, visible
 
 # ``Ready`` depends on these. With KServe it depends on a transformer and an explainer indirectly: its Ingress is
 # created only when they are ready (docs/kserve.md).
@@ -98,3 +112,107 @@ def is_another_stage(before: Sequence[Condition], after: Sequence[Condition]) ->
 
 def _content(item: Condition) -> tuple[str | None, ...]:
     return item.status, item.severity, item.reason, item.message
+
+
+_RENEW = "renew it: the pods read the new one without a restart"
+
+
+def certificate_valid(tls: ServingTls | None, now: str) -> list[Condition]:
+    """Return the condition at ``now`` (RFC 3339); none for a certificate that needs no attention."""
+    if tls is None or tls.certificate is None:
+        return []
+    at, ends = datetime.fromisoformat(now), tls.certificate.ends.strftime("%Y-%m-%dT%H:%M:%SZ")
+    which = f"the certificate of secret {tls.secret}"
+    if at >= tls.certificate.ends:
+        return [_certificate_invalid(CERTIFICATE_EXPIRED, f"clients refuse {which} since {ends}; {_RENEW}")]
+    if tls.certificate.expires_soon(at):
+        return [_certificate_invalid(CERTIFICATE_EXPIRES, f"clients will refuse {which} from {ends} on; {_RENEW}")]
+    if tls.missing:
+        names = ", ".join(tls.missing)
+        return [_certificate_invalid(HOSTS_MISSING, f"{which} is not for {names}; add these names to it")]
+    return []
+
+
+def _certificate_invalid(reason: str, message: str) -> Condition:
+    return condition(CERTIFICATE_VALID, False, reason, message)
+
+
+_BY_READY = {"True": Phase.READY, "False": Phase.FAILED, "Unknown": Phase.PROGRESSING}
+
+
+def phase_of(service: Manifest) -> Phase:
+    """Return the phase that the service's stored status reports."""
+    if service["metadata"].get("deletionTimestamp"):
+        return Phase.TERMINATING
+    conditions = {item["type"]: item["status"] for item in (service.get("status") or {}).get("conditions") or ()}
+    if conditions.get(STOPPED) == "True":
+        return Phase.STOPPED
+    return _BY_READY.get(conditions.get(READY, ""), Phase.PENDING)
+
+
+_AUTOSCALED = (
+    "If an autoscaler of yours is to set the number of pods, annotate the service with "
+    f"{ANNOTATION_AUTOSCALER}: external"
+)
+# Who has only removed fields is not among the managers of an object.
+_UNKNOWN = "another client (the API server's audit log says which)"
+
+
+class Cause(Enum):
+    """Why a child is not as rendered."""
+
+    CHANGED = auto()  # another client writes to it whenever it is restored
+    DELETED = auto()  # another client deletes it whenever it is created
+    CREATED = auto()  # another client creates it whenever it is deleted
+    NOT_KEPT = auto()  # the API server has changed what was applied, in the same write
+
+
+@dataclass(frozen=True)
+class Contested:
+    """A child, the paths of the fields that are not as rendered, and the other managers of these fields, if known."""
+
+    kind: str
+    name: str
+    cause: Cause
+    fields: tuple[str, ...] = ()
+    managers: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """Who does what, and what to do."""
+        child = f"{self.kind} {self.name}"
+        if self.cause is Cause.DELETED:
+            return (
+                f"{child} is deleted again and again, and created at growing intervals. "
+                "Find out who deletes it in the API server's audit log, and stop that"
+            )
+        if self.cause is Cause.CREATED:
+            return (
+                f"{child} is created again and again for this service, which needs none, and deleted at growing "
+                f"intervals. Stop {self._managers} from doing so"
+            )
+        fields = ", ".join(one_line(field, LINE_BYTES) for field in self.fields)
+        if self.cause is Cause.NOT_KEPT:
+            return (
+                f"{child}: the API server does not keep {fields} as applied. Either a mutating webhook or policy "
+                "changes it (kubectl get mutatingwebhookconfigurations,mutatingadmissionpolicies), and has to leave it "
+                "alone; or a feature of the cluster is off, and the setting has to be removed"
+            )
+        text = (
+            f"{child}: {self._managers} changes {fields}, which is restored at growing intervals. "
+            f"Stop it from doing so, or write its value in the InferenceService or its runtime"
+        )
+        return f"{text}. {_AUTOSCALED}" if "spec.replicas" in self.fields else text
+
+    @property
+    def _managers(self) -> str:
+        return " and ".join(one_line(manager, LINE_BYTES) for manager in self.managers) or _UNKNOWN
+
+
+def spec_applied(contested: Sequence[Contested]) -> list[Condition]:
+    """Return the condition, if a child is contested."""
+    if not contested:
+        return []
+    changed = any(item.cause is not Cause.NOT_KEPT for item in contested)
+    message = "\n".join(item.message for item in islice(contested, NAMED))
+    return [condition(SPEC_APPLIED, False, CHANGED_BY_OTHERS if changed else FIELDS_NOT_KEPT, message)]

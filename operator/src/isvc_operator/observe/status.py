@@ -39,18 +39,17 @@ from isvc_operator.config import UpgradePolicy
 from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
-from isvc_operator.observe.certificate import certificate_valid
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
-from isvc_operator.observe.contested import Contested, spec_applied
+from isvc_operator.observe.conditions import Contested, certificate_valid, spec_applied
 from isvc_operator.observe.pods import LOADING, is_ready, storage_warning
 from isvc_operator.observe.routes import RouteProblem
-from isvc_operator.resolve.canaries import ROLL_OUT
 from isvc_operator.resolve.hosts import Hosts
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.text import one_line, shortened, visible
 
 # Our reasons that KServe's clients see as a model that cannot be loaded.
 _LOAD_FAILURES = (InvalidCredentials.reason,)
+ROLL_OUT = "To roll a change out to all callers, remove spec.canary, and canaryTrafficPercent or set it to 100"
 _RUNTIMES = ("serving_runtime_name", "cluster_serving_runtime_name")
 _ADDRESSES = ("url", "address", "components", *_RUNTIMES)
 
@@ -75,7 +74,7 @@ class Observation:
     """Everything that the status is derived from.
 
     ``resolved`` is None if the service is stopped, or cannot be served as written (see ``problem``). ``components`` are
-    those of the spec, the predictor first. ``held``: traffic is not routed to all of them yet. ``held_back``: those
+    those of the spec, the predictor first. ``held``: traffic is not routed to all of them yet. ``paused``: those
     whose pods are not changed, each with the field that requests a canary. ``waiting``: those whose pods do not get the
     template that is rendered now yet. ``contested`` are children that do not stay as they are rendered.
     ``ignored`` lists fields and annotations that are unknown or not supported.
@@ -87,7 +86,7 @@ class Observation:
     route_problem: RouteProblem | None = None
     stopped: bool = False
     held: bool = False
-    held_back: Mapping[str, str] = field(default_factory=dict)
+    paused: Mapping[str, str] = field(default_factory=dict)
     waiting: Mapping[str, WaitingTemplate] = field(default_factory=dict)
     contested: Sequence[Contested] = ()
     problem: Problem | None = None
@@ -144,7 +143,7 @@ def _progressing(observed: Observation, components: Sequence[Condition]) -> Cond
         for item in components:
             if item.status == status:
                 return conds.condition(PROGRESSING, value, item.reason, f"the condition {item.type} says more")
-    if observed.held_back:
+    if observed.paused:
         reason, message = CANARY_NOT_SUPPORTED, f"the condition {SPEC_ROLLED_OUT} says more"
         return conds.condition(PROGRESSING, False, reason, message)
     if observed.held:
@@ -204,10 +203,10 @@ def _spec_supported(observed: Observation) -> list[Condition]:
 
 
 def _spec_rolled_out(observed: Observation) -> list[Condition]:
-    if not observed.held_back:
+    if not observed.paused:
         return []
-    fields = " and ".join(f"spec.{kind}" for kind in observed.held_back)
-    requested = ", ".join(dict.fromkeys(observed.held_back.values()))
+    fields = " and ".join(f"spec.{kind}" for kind in observed.paused)
+    requested = ", ".join(dict.fromkeys(observed.paused.values()))
     message = (
         f"The pods of {fields} keep their previous template: {requested} requests a canary, which is not supported, "
         f"and without one all callers would get the change. {ROLL_OUT}"
@@ -322,7 +321,7 @@ def _addresses(observed: Observation) -> dict[str, Any]:
     }
     if (observed.held or observed.problem) and (before := observed.service.status).address:
         addresses |= {"address": before.address, "components": before.components}
-    if PREDICTOR in observed.held_back or PREDICTOR in observed.waiting:
+    if PREDICTOR in observed.paused or PREDICTOR in observed.waiting:
         return addresses | {name: getattr(observed.service.status, name) for name in _RUNTIMES}
     if chosen:
         field = "cluster_serving_runtime_name" if chosen.cluster_wide else "serving_runtime_name"

@@ -79,7 +79,7 @@ def plan_changes(
     changes = []
     for child in rendered:
         known = owned.pop(_key(child), None)
-        manifest = _with_digests(_handed_over(child, known))
+        manifest = _with_digests(_handed_over(child, known) if known else child)
         if known is None:
             size = starting_size(manifest, rendered, owned.values())
             changes.append(ChildChange(ChildAction.CREATE, manifest, adopts=managed_by_kserve, starts_with=size))
@@ -114,9 +114,9 @@ def _key(child: Manifest) -> tuple[str, str]:
     return child["kind"], name_of(child)
 
 
-def _handed_over(manifest: Manifest, known: Manifest | None) -> Manifest:
+def _handed_over(manifest: Manifest, known: Manifest) -> Manifest:
     """Let a Deployment that is handed over create every new pod before an old one ends."""
-    if known is None or ANNOTATION_HANDOVER not in annotations_of(known):
+    if ANNOTATION_HANDOVER not in annotations_of(known):
         return manifest
     return {**manifest, "spec": {**manifest["spec"], "strategy": _ALL_NEW_FIRST}}
 
@@ -149,17 +149,14 @@ def starting_size(manifest: Manifest, rendered: Sequence[Manifest], owned: Itera
     """
     if manifest["kind"] != "Deployment":
         return None
-    scaler = next((child for child in rendered if _scales(child, manifest)), None)
+    scalers = (child for child in rendered if child["kind"] in AUTOSCALERS and name_of(child) == name_of(manifest))
+    scaler = next(scalers, None)
     if scaler is None:
         return None
     minimum, maximum = _bounds(scaler["spec"])
     replaced = (child["spec"].get("replicas", 1) for child in owned if _is_same_component(child, manifest))
     size = min(max(1, minimum, *replaced), maximum)
     return size if size > 1 else None
-
-
-def _scales(child: Manifest, deployment: Manifest) -> bool:
-    return child["kind"] in AUTOSCALERS and name_of(child) == name_of(deployment)
 
 
 def _bounds(spec: Any) -> tuple[int, int]:

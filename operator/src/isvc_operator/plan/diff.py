@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from isvc_operator.api.core_shapes import quantity
 from isvc_operator.api.names import FIELD_MANAGER
-from isvc_operator.api.quantity import quantity
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest
 

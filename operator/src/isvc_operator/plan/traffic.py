@@ -18,11 +18,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from isvc_operator.api.kinds import NETWORK_POLICY, is_route, kind_named
-from isvc_operator.api.names import LABEL_COMPONENT, PREDICTOR, route_names
-from isvc_operator.manifests import Manifest, labels_of, name_of
-from isvc_operator.observe.rollout import Rollout, rollout_of
+from isvc_operator.api.names import PREDICTOR, route_names
+from isvc_operator.manifests import Manifest, name_of
+from isvc_operator.observe.component import Rollout, rollout_of
 from isvc_operator.observe.routes import is_in_place
 from isvc_operator.plan.changes import ChildChange
+from isvc_operator.plan.kept_pods import component_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def plan_traffic(
         return TrafficPlan(changes)
     existing = {name_of(child): rollout_of(child) for child in observed if child["kind"] == "Deployment"}
     serving = {name for name, rollout in existing.items() if rollout.serving or rollout.finished}
-    desired = {name_of(child): _component(child) for child in rendered if child["kind"] == "Deployment"}
+    desired = {name_of(child): component_of(child) for child in rendered if child["kind"] == "Deployment"}
     rollouts = {**dict.fromkeys(desired, rollout_of(None)), **existing}
     leaving = serving.difference(desired)
     removed = [change for change in changes if rendered and _is_component(change, leaving) and change.deletes]
@@ -68,7 +69,7 @@ def _waits_for_predictor(
     removed: Sequence[ChildChange], desired: Mapping[str, str], rollouts: Mapping[str, Rollout]
 ) -> bool:
     """Whether a predictor replaces another one and is not ready for its traffic."""
-    before = [name_of(change.manifest) for change in removed if _component(change.manifest) == PREDICTOR]
+    before = [name_of(change.manifest) for change in removed if component_of(change.manifest) == PREDICTOR]
     after = [name for name, component in desired.items() if component == PREDICTOR]
     return bool(before) and not _can_replace(after, before, rollouts)
 
@@ -76,7 +77,7 @@ def _waits_for_predictor(
 def _clients(changes: Sequence[ChildChange], serving: Collection[str]) -> list[ChildChange]:
     """Return the updates of serving components that call the predictor."""
     applied = [change for change in changes if _is_component(change, serving) and not change.deletes]
-    return [change for change in applied if _component(change.manifest) != PREDICTOR]
+    return [change for change in applied if component_of(change.manifest) != PREDICTOR]
 
 
 def _held_routes(
@@ -142,7 +143,7 @@ def _in_use(
         return True
     if any(name_of(change.manifest) in routed for change in removed):
         return True
-    if all(_component(change.manifest) != PREDICTOR for change in removed):
+    if all(component_of(change.manifest) != PREDICTOR for change in removed):
         return False
     return bool(now) or any(component == PREDICTOR or name in serving for name, component in pending.items())
 
@@ -171,7 +172,3 @@ def _backends(route: Manifest) -> Iterator[str]:
             yield path["backend"].get("service", {}).get("name", "")
         for backend in rule.get("backendRefs", ()):
             yield backend.get("name", "")
-
-
-def _component(child: Manifest) -> str:
-    return labels_of(child).get(LABEL_COMPONENT, "")

@@ -1,31 +1,25 @@
-"""A resolved component, which becomes a Deployment and a Service: the draft that the steps of ``pipeline`` complete."""
+"""A resolved component, which becomes a Deployment and a Service, and what the steps that make it know beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any
 
-from isvc_operator.api.names import ANNOTATION_READONLY, CONTAINER_TRANSFORMER
+from isvc_operator.api.components import ModelSpec
+from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.names import CONTAINER_TRANSFORMER
+from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.containers import is_grpc
-from isvc_operator.resolve.storage.plan import StoragePlan
+from isvc_operator.resolve.requested import AutoscalerClass, RequestedComponent, StorageRequests
+from isvc_operator.resolve.runtime import ChosenRuntime
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects, StoragePlan
 
 DEFAULT_PORT = 8080
 DEFAULT_GRPC_PORT = 8081  # of our runtimes and of KServe's SDK, where nothing else is asked for
 SERVICE_PORT = 80  # of every component; it leads to the first port of the server
 TLS_PORT = 443  # in its place, if the pods serve TLS
-
-
-class AutoscalerClass(Enum):
-    """The values of the annotation ``autoscalerClass``."""
-
-    HPA = "hpa"
-    KEDA = "keda"
-    EXTERNAL = "external"
-    NONE = "none"
 
 
 @dataclass(frozen=True)
@@ -72,19 +66,14 @@ class Scaling:
     ignored: tuple[str, ...] = ()
     lacks_keda: bool = False
 
-    @property
-    def largest(self) -> int:
-        """The largest number of pods that the operator knows of."""
-        return self.autoscaler.maximum if self.autoscaler else self.replicas or 1
-
 
 @dataclass(frozen=True)
 class Component:
     """What a component's Deployment and Service are made of.
 
     ``server`` is the container ``kserve-container``; ``pod`` is the rest of the pod's spec, including the other
-    containers. Labels and annotations are the user's and the runtime's, without the operator's own. ``tls``: its pods
-    serve nothing but TLS.
+    containers. Labels and annotations are the user's and the runtime's, without the operator's own. ``timeout`` is
+    that of a request, in seconds, if the user has set one. ``tls``: its pods serve nothing but TLS.
     """
 
     kind: str
@@ -95,6 +84,7 @@ class Component:
     pod: Mapping[str, Any] = field(default_factory=dict)
     storage: StoragePlan | None = None
     strategy: Mapping[str, Any] | None = None
+    timeout: int | None = None
     scaling: Scaling = field(default_factory=Scaling)
     tls: bool = False
 
@@ -117,10 +107,10 @@ class Component:
         """The port of its Service that leads to the first port of the pods."""
         return TLS_PORT if self.tls else SERVICE_PORT
 
-    @property
-    def models_writable(self) -> bool:
-        """Whether the server may write to the folder of its model."""
-        return self.annotations.get(ANNOTATION_READONLY, "true").lower() == "false"
+
+def is_grpc(port: str) -> bool:
+    """Whether a port of this name is for gRPC, by KServe's convention (docs/kserve.md)."""
+    return any(part in port.lower() for part in ("grpc", "h2c"))
 
 
 def first_port(container: Container) -> Mapping[str, Any]:
@@ -155,3 +145,50 @@ def port_in_address(component: Component, config: OperatorConfig, *, grpc: bool 
         return ""
     port = first_port(component.front)["containerPort"] if grpc else http_port(component.front)
     return f":{port}"
+
+
+@dataclass(frozen=True)
+class ModelOnRuntime:
+    """The model of a predictor, and the runtime that serves it."""
+
+    model: ModelSpec
+    chosen: ChosenRuntime
+
+
+@dataclass(frozen=True)
+class StorageContext:
+    """What the plans of a service depend on: its requests, the cluster's storage containers, and the objects read."""
+
+    requests: StorageRequests
+    containers: tuple[ClusterStorageContainer, ...] = ()
+    objects: Objects = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """The predictor for the components that call it, and the protocol that it speaks."""
+
+    component: Component
+    protocol: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """A component as it is requested, and what it depends on.
+
+    ``served`` is None for the user's own containers, ``predictor`` for the predictor itself. ``secret`` is that of TLS,
+    if the pods are to serve it; ``keda``: the cluster has KEDA.
+    """
+
+    service: InferenceService
+    requested: RequestedComponent
+    config: OperatorConfig
+    storage: StorageContext
+    served: ModelOnRuntime | None = None
+    predictor: Predictor | None = None
+    secret: ObjectReference | None = None
+    keda: bool = True
+
+
+Step = Callable[[Component, Context], Component]
+"""Takes a component and returns it with one thing more decided; raises InvalidSpec."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isvc_operator.api.base import ApiModel, field_names
-from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.manifests import Container
 
 # Lists whose items have a key. Other lists are replaced, except ``args``, which are appended.
@@ -80,17 +78,6 @@ def with_tag(image: str, tag: str) -> str:
         return image
     repository, separator, name = image.rpartition("/")
     return f"{repository}{separator}{name.split(':')[0]}:{tag}"
-
-
-def is_grpc(port: str) -> bool:
-    """Whether a port of this name is for gRPC, by KServe's convention (docs/kserve.md)."""
-    return any(part in port.lower() for part in ("grpc", "h2c"))
-
-
-def fields_of(source: ApiModel, kind: type[ApiModel]) -> dict[str, Any]:
-    """Return the fields of ``source`` that belong to ``kind`` (a core/v1 type), by their names in YAML."""
-    names = field_names(kind)
-    return {name: without_nulls(value) for name, value in source.as_dict().items() if name in names}
 
 
 def with_variable(container: Container, name: str, value: str) -> dict[str, Any]:

@@ -1,33 +1,109 @@
-"""Steps: the name of the service in its containers; defaults for the pod and for the user's own servers.
+"""Steps: how a pod ends, defaults for what nobody has set, and a check of lists in which an item occurs twice.
 
-Those of the servers satisfy the `restricted` Pod Security Standard. The user's settings win, so a container can run as
-root.
+Proxies notice the end of a pod, the server finishes its requests, and only then the pod is killed. Every server runs
+on for some seconds before it gets SIGTERM (preStop). Its requests then have as long as ``timeout`` allows one of them.
+Both fit into the pod's grace period, after which the kubelet kills what still runs.
+
+The defaults of the user's own servers satisfy the `restricted` Pod Security Standard. The user's settings win, so a
+container can run as root.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
+from isvc_operator.api.base import ApiModel
+from isvc_operator.api.components import FRAMEWORKS
 from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER, PREDICTOR
 from isvc_operator.config import ResourceConfig
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.limits import GRACE_SECONDS
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.containers import with_variable
-from isvc_operator.resolve.context import Context
+from isvc_operator.resolve.component import SERVICE_PORT, TLS_PORT, Component, Context
+from isvc_operator.resolve.containers import identity, merge_items
+from isvc_operator.text import one_line
 
-_SERVICE_NAME = "INFERENCE_SERVICE_NAME"
+# The seconds that both runtimes, and servers on our SDK, give requests under way after SIGTERM.
+_DRAIN: Final = "GRACE_PERIOD"
+_NOTICED = 5  # seconds for every proxy to notice the removed endpoint before the server refuses connections
+_STOPPED = 5  # seconds for a server to end after its last request
+_DEFAULT_GRACE = 30  # seconds, Kubernetes' default
+_DRAINED = 20  # seconds that requests have with that default
+_GRACE_PERIOD = "terminationGracePeriodSeconds"
 
 
-def service_name(component: Component, context: Context) -> Component:
-    """Return the component whose servers know the name of the service, and in the predictor's pod all containers."""
-    name = context.service.metadata.name
-    others = component.pod["containers"]
-    if component.kind == PREDICTOR:
-        others = [with_variable(item, _SERVICE_NAME, name) for item in others]
-    server = with_variable(component.server, _SERVICE_NAME, name)
-    return replace(component, server=server, pod={**component.pod, "containers": others})
+def termination(component: Component, context: Context) -> Component:
+    """Return the component with a grace period, and with servers that run on in it."""
+    # A server behind a transformer in its pod runs longer, because the transformer's last requests need it.
+    behind = any(item.get("name") == CONTAINER_TRANSFORMER for item in context.requested.spec.containers or ())
+    notice = 2 * _NOTICED if behind else _NOTICED
+    pod = with_grace_period(component.pod, component.timeout, notice)
+    server = with_pre_stop(component.server, pod, notice)
+    if context.served is None:
+        server = with_drain_seconds(server, pod)
+    elif _DRAIN in _variables(server) - _variables({"env": context.served.model.env or ()}):
+        # Its runtime says that the server reads it, and the service does not set it.
+        server = with_drain_seconds(server, pod, hook=_NOTICED, over=True)
+    pod["containers"] = [_beside(item, pod, context) for item in pod["containers"]]
+    return replace(component, server=server, pod=pod)
+
+
+def _beside(container: Container, pod: Mapping[str, Any], context: Context) -> Container:
+    """Return a container beside the server: in the predictor's pod, a transformer serves as well."""
+    if context.requested.kind == PREDICTOR and container.get("name") == CONTAINER_TRANSFORMER:
+        return with_drain_seconds(with_pre_stop(container, pod, _NOTICED), pod)
+    names = [item.get("name") for item in context.served.chosen.runtime.spec.containers] if context.served else []
+    return within_grace_period(container, pod) if container.get("name") in names else container
+
+
+def with_grace_period(pod: Mapping[str, Any], timeout: int | None, notice: int = _NOTICED) -> dict[str, Any]:
+    """Return the pod with a grace period in which a request of ``timeout`` seconds is finished, unless it has one."""
+    drained = max(_DRAINED, timeout or 0)
+    grace = min(notice + drained + _STOPPED, GRACE_SECONDS)
+    return {_GRACE_PERIOD: grace, **pod} if grace > _DEFAULT_GRACE else dict(pod)
+
+
+def with_pre_stop(container: Container, pod: Mapping[str, Any], notice: int = _NOTICED) -> dict[str, Any]:
+    """Return a server that runs on for so many seconds, unless it has another preStop hook."""
+    hooks = container.get("lifecycle", {})
+    return within_grace_period({**container, "lifecycle": {"preStop": {"sleep": {"seconds": notice}}, **hooks}}, pod)
+
+
+def with_drain_seconds(
+    container: Container, pod: Mapping[str, Any], *, hook: int = 0, over: bool = False
+) -> dict[str, Any]:
+    """Tell the server how long its requests have after SIGTERM, if the pod has a grace period of its own.
+
+    A preStop hook that does not sleep counts as ``hook`` seconds. A variable that the container has already is kept, or
+    replaced with ``over``.
+    """
+    if _GRACE_PERIOD not in pod:
+        return dict(container)
+    seconds = max(1, pod[_GRACE_PERIOD] - (_sleep(container) or hook) - _STOPPED)
+    ours, own = [{"name": _DRAIN, "value": str(seconds)}], container.get("env", ())
+    return {**container, "env": merge_items(own, ours, "name") if over else merge_items(ours, own, "name")}
+
+
+def within_grace_period(container: Container, pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Limit the container's preStop sleep to the pod's grace period: the API server refuses a longer one."""
+    grace = pod.get(_GRACE_PERIOD, _DEFAULT_GRACE)
+    if _sleep(container) <= grace:
+        return dict(container)
+    others = {name: hook for name, hook in container["lifecycle"].items() if name != "preStop"}
+    return {**container, "lifecycle": {**others, **({"preStop": {"sleep": {"seconds": grace}}} if grace > 0 else {})}}
+
+
+def _variables(container: Container) -> set[str]:
+    return {item["name"] for item in container.get("env", ())}
+
+
+def _sleep(container: Container) -> int:
+    seconds: int = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+    return seconds
 
 
 def with_defaults(component: Component, context: Context) -> Component:
@@ -84,3 +160,80 @@ def _without_privileges(own: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[
     if "runAsNonRoot" not in pod and own.get("runAsUser", pod.get("runAsUser")) != 0:
         context["runAsNonRoot"] = True
     return {**context, **own}
+
+
+Item = Mapping[str, Any]
+# Lists and the keys of their items. Of two variables of one name, Kubernetes uses the second one.
+_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "hostAliases": "ip",
+    "imagePullSecrets": "name",
+    "resourceClaims": "name",
+    "ports": "containerPort",
+    "volumeMounts": "mountPath",
+}
+_CONTAINER_LISTS = ("containers", "initContainers")
+
+
+def check_repeated_items(component: Component, context: Context) -> Component:
+    """Return the component as it is; raises InvalidSpec if one of its lists, or of its runtime's, has an item twice."""
+    _check_spec(context.requested.spec, context.requested.field)
+    if context.served:
+        runtime = context.served.chosen.runtime
+        _check_spec(runtime.spec, f"{runtime.kind} {runtime.metadata.name}: spec")
+    _check_ports(component, context)
+    return component
+
+
+def _check_spec(spec: ApiModel, field: str) -> None:
+    """Check the lists of a component or a runtime; ``field`` is the path of ``spec``."""
+    document = spec.model_dump(exclude_none=True)
+    _check_lists(document, field)
+    for name in _CONTAINER_LISTS:
+        for index, container in enumerate(document.get(name) or ()):
+            _check_lists(container, f"{field}.{name}[{index}]")
+    for name in ("model", *FRAMEWORKS):
+        if server := document.get(name):
+            _check_lists(server, f"{field}.{name}")
+
+
+def _check_ports(component: Component, context: Context) -> None:
+    """Raise InvalidSpec if two ports of a container have one name, or two ports of the Service one number."""
+    for container in (component.server, *component.pod.get("containers", ())):
+        named = [port for port in container.get("ports") or () if port.get("name")]
+        if repeated := _repeated(named, lambda port: port["name"]):
+            listed = ", ".join(str(port["containerPort"]) for port in repeated)
+            raise InvalidSpec(
+                f"container {container.get('name')} of the {component.kind} has several ports named "
+                f"{one_line(repeated[0]['name'])}: {listed}; give each a name of its own, the runtime's included"
+            )
+    main, *others = component.front.get("ports") or [{}]
+    mapped = TLS_PORT if context.secret else SERVICE_PORT
+    protocol = main.get("protocol", "TCP")
+    numbers = [port["containerPort"] for port in others if port.get("protocol", "TCP") == protocol]
+    if main.get("containerPort") != mapped and mapped in numbers:
+        raise InvalidSpec(
+            f"port {mapped} of the {component.kind} is not its first one, but the Service maps its own port "
+            f"{mapped} to the first one; list {mapped} first, or use another port"
+        )
+
+
+def _check_lists(document: Mapping[str, Any], field: str) -> None:
+    for name, key in _KEYS.items():
+        listed = document.get(name) or ()
+        if len(listed) < 2:
+            continue  # which is most of them
+        items = [item for item in listed if item.get(key) is not None]
+        if repeated := _repeated(items, partial(identity, key=key)):
+            value = one_line(str(repeated[0][key]))
+            raise InvalidSpec(f"{field}.{name} has {len(repeated)} items with {key} {value}; keep one of them")
+
+
+def _repeated(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
+    """Return the items of the first key that several of them have."""
+    groups: defaultdict[Any, list[Item]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return next((group for group in groups.values() if len(group) > 1), [])

@@ -1,18 +1,26 @@
-"""The host names of a service, and the URLs in its status (docs/kserve.md)."""
+"""The host names of a service, the URLs in its status (docs/kserve.md), and which service gets a host. Pure.
+
+Templates can produce the same host for different services: ``bank`` in ``pay-team`` and ``bank-pay`` in ``team``. If
+two Ingresses had the same host, the ingress controller would decide which one gets the requests. The oldest service
+gets it, then the first by namespace and name.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.names import LABEL_VISIBILITY
 from isvc_operator.config import IngressConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.placeholders import Values, fill, values_of
+from isvc_operator.manifests import Manifest, name_of
+from isvc_operator.resolve.placeholders import fill, values_of
+from isvc_operator.resolve.requested import component_names
 
 _HOST = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # Characters, in DNS. The API server does not check those of a label.
@@ -104,12 +112,9 @@ def every_host(metadata: ObjectMeta, names: Mapping[str, str], config: IngressCo
 
 def has_ingress(metadata: ObjectMeta, config: IngressConfig) -> bool:
     """Whether the service can be reached from outside the cluster."""
-    return not (config.disable_ingress_creation or is_cluster_local(metadata, config))
-
-
-def is_cluster_local(metadata: ObjectMeta, config: IngressConfig) -> bool:
-    """Whether the service's label, or the domain itself, restricts it to the cluster."""
-    return metadata.labels.get(LABEL_VISIBILITY) == CLUSTER_LOCAL or config.ingress_domain == "svc.cluster.local"
+    return not config.disable_ingress_creation and (
+        metadata.labels.get(LABEL_VISIBILITY) != CLUSTER_LOCAL and config.ingress_domain != "svc.cluster.local"
+    )
 
 
 def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str, ...]:
@@ -118,7 +123,7 @@ def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str,
     If the host of the default template is too long for DNS, it is served as well as the shortened one, as with KServe:
     a client may send it as the header Host.
     """
-    values = _values(metadata, name, config.ingress_domain)
+    values = {**values_of(metadata), "Name": name, "IngressDomain": config.ingress_domain}
     written = fill(config.domain_template, values)
     if not (main := _within_dns(written)):
         raise InvalidSpec(
@@ -134,19 +139,16 @@ def _hosts(metadata: ObjectMeta, name: str, config: IngressConfig) -> tuple[str,
 def _on_additional_domains(metadata: ObjectMeta, config: IngressConfig) -> Iterator[str]:
     """Yield the service's host on each additional domain, by each template."""
     for domain in config.additional_ingress_domains:
+        values = {**values_of(metadata), "IngressDomain": domain}
         for template in (config.domain_template, *config.additional_domain_templates):
-            if host := _within_dns(fill(template, _values(metadata, metadata.name, domain))):
+            if host := _within_dns(fill(template, values)):
                 yield host
 
 
 def _shared_path(metadata: ObjectMeta, config: IngressConfig) -> SharedPath | None:
-    if not config.rewrites_paths:
+    if not config.path_template or not (config.enable_gateway_api or config.path_ingress):
         return None
     return SharedPath(config.ingress_domain, fill(config.path_template, values_of(metadata)))
-
-
-def _values(metadata: ObjectMeta, name: str, domain: str) -> Values:
-    return {**values_of(metadata), "Name": name, "IngressDomain": domain}
 
 
 def _within_dns(host: str) -> str | None:
@@ -167,3 +169,93 @@ def _cut(label: str, room: int, digest: str) -> str:
     if len(label) <= room:
         return label
     return f"{label[: room - len(digest) - 1].rstrip('-')}-{digest}".removeprefix("-")
+
+
+class Claimant(NamedTuple):
+    """A service; of several claimants the smallest one gets the host."""
+
+    created: str
+    namespace: str
+    name: str
+
+
+class HostClaims:
+    """An index of the hosts that services request, updated with each change of a service."""
+
+    def __init__(self, config: IngressConfig) -> None:
+        self.use(config, ())
+
+    def use(self, config: IngressConfig, services: Iterable[Manifest]) -> None:
+        """Rebuild the index with other templates."""
+        self._config = config
+        self._hosts: dict[Claimant, frozenset[str]] = {}
+        self._known: dict[tuple[str, str], Claimant] = {}
+        self._claimants: defaultdict[str, set[Claimant]] = defaultdict(set)
+        self._changed: set[tuple[str, str]] = set()
+        for body in services:
+            self.put(body)
+
+    def put(self, body: Manifest) -> None:
+        """Add a service, or update it."""
+        metadata = body["metadata"]
+        claimant = Claimant(metadata.get("creationTimestamp") or "", metadata.get("namespace", ""), name_of(body))
+        before = self._known.get(claimant[1:], claimant)
+        hosts = claimed_hosts(body, self._config)
+        if before == claimant and self._hosts.get(claimant) == hosts:
+            return
+        holders = self._holders({*hosts, *self._hosts.get(before, ())})
+        self._forget(before)
+        self._known[claimant[1:]] = claimant
+        self._hosts[claimant] = hosts
+        for host in hosts:
+            self._claimants[host].add(claimant)
+        self._note_changes(holders)
+
+    def remove(self, body: Manifest) -> None:
+        """Remove a service."""
+        removed = self._known.pop((body["metadata"].get("namespace", ""), name_of(body)), None)
+        if removed is not None:
+            holders = self._holders(self._hosts[removed])
+            self._forget(removed)
+            self._note_changes(holders)
+
+    def taken_from(self, namespace: str, name: str) -> dict[str, str]:
+        """Return the requested hosts that belong to another service, each with that one as ``namespace/name``."""
+        claimant = self._known.get((namespace, name))
+        holders = self._holders(self._hosts[claimant]) if claimant else {}
+        return {host: f"{item.namespace}/{item.name}" for host, item in sorted(holders.items()) if item != claimant}
+
+    def take_changed(self) -> set[tuple[str, str]]:
+        """Return namespaces and names of services that have gained or lost a host since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def _holders(self, hosts: Iterable[str]) -> dict[str, Claimant]:
+        return {host: min(self._claimants[host]) for host in hosts if self._claimants.get(host)}
+
+    def _forget(self, claimant: Claimant) -> None:
+        for host in self._hosts.pop(claimant, ()):
+            self._claimants[host].discard(claimant)
+            if not self._claimants[host]:
+                del self._claimants[host]
+
+    def _note_changes(self, before: Mapping[str, Claimant]) -> None:
+        for host, holder in before.items():
+            claimants = self._claimants.get(host, set())
+            if claimants and min(claimants) != holder:
+                self._changed.update(item[1:] for item in claimants)
+
+
+def claimed_hosts(body: Manifest, config: IngressConfig) -> frozenset[str]:
+    """Return every host that the service's Ingress should have.
+
+    A stopped service keeps its hosts, and so do one that cannot be served as it is written now and a predictor that
+    only its transformer reaches. So this reads only the metadata and the names of the components, of a spec that may be
+    invalid.
+    """
+    fields = ("name", "namespace", "labels", "annotations")
+    metadata = ObjectMeta.model_validate({name: body["metadata"].get(name) for name in fields})
+    try:
+        return frozenset(every_host(metadata, component_names(metadata.name, body.get("spec")), config))
+    except InvalidSpec:
+        return frozenset()

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from itertools import islice
 
 from isvc_operator.api.components import LoggerSpec, ModelSpec
-from isvc_operator.api.defaulting import model_field, model_of
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
     ANNOTATION_LOGGER_FRACTION,
@@ -24,13 +23,12 @@ from isvc_operator.config import IngressConfig, LoggerConfig, NetworkAccess, Net
 from isvc_operator.ignored.walker import unknown_fields, unused_fields, unused_parts
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.components import ComponentSpec, settings_read, specified_components
-from isvc_operator.resolve.containers import is_grpc
+from isvc_operator.resolve.component import is_grpc
+from isvc_operator.resolve.front import LOGGER, url_problem
 from isvc_operator.resolve.hosts import has_ingress
-from isvc_operator.resolve.image import has_fixed_image, has_own_image
 from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
-from isvc_operator.resolve.logger import LOGGER, url_problem
-from isvc_operator.resolve.own_fields import settings_of
+from isvc_operator.resolve.pod import has_fixed_image, settings_of
+from isvc_operator.resolve.requested import ComponentSpec, model_field, model_of, settings_read, specified_components
 from isvc_operator.resolve.runtime import TRITON, ChosenRuntime, server_type_of
 from isvc_operator.resolve.service import Resolved
 
@@ -129,7 +127,7 @@ def unserved_parts(resolved: Resolved) -> Iterator[str]:
     field, server = model_field(resolved.service.spec.predictor), resolved.predictor.server
     yield from _unused_version(model, chosen, server, field)
     yield from _other_grpc_ports(model, chosen, field)
-    if resolved.predictor.storage is None and not has_own_image(model) and _expects_a_model(server, chosen):
+    if resolved.predictor.storage is None and not model.image and _expects_a_model(server, chosen):
         yield (
             f"{field}.storageUri (missing: the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
             "where nothing puts a model; write it, or an image that contains the model)"

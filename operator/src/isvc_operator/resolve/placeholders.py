@@ -51,7 +51,8 @@ def values_of(metadata: ObjectMeta) -> Values:
 
 def fill(text: str, values: Values) -> str:
     """Replace each placeholder whose field is known."""
-    return _Filling(values).fill(text)
+    filled: str = _Filling(values).fill_all(text)
+    return filled
 
 
 def fill_all(value: Any, values: Values) -> Any:
@@ -93,15 +94,12 @@ class _Filling:
 
     def fill_all(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.fill(value)
+            return self._pattern.sub(self._replace, value) if "{{" in value else value
         if isinstance(value, Mapping):
             return {name: self.fill_all(item) for name, item in value.items()}
         if isinstance(value, list):
             return [self.fill_all(item) for item in value]
         return value
-
-    def fill(self, text: str) -> str:
-        return self._pattern.sub(self._replace, text) if "{{" in text else text
 
     def _replaced(self, match: re.Match[str]) -> str:
         """Return the replacement of any template; raises _NotSupported for one that has none."""

@@ -1,4 +1,4 @@
-"""Which ServingRuntime serves a model: KServe's rules (docs/kserve.md)."""
+"""Which ServingRuntime serves a model, and with which image: KServe's rules (docs/kserve.md)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from isvc_operator.api.components import ModelFormat, ModelSpec
 from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_SERVER_TYPE, ANNOTATION_YIELDS
 from isvc_operator.api.serving_runtime import ServingRuntime, SupportedModelFormat
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.manifests import Container
+from isvc_operator.resolve.containers import with_tag
 
 MLSERVER: Final = "mlserver"
 TORCHSERVE: Final = "torchserve"
@@ -28,6 +30,12 @@ _BY_NAME = {
     "kserve-vllmserver": VLLM,
 }
 _DEFAULT_PROTOCOLS = {TORCHSERVE: "v1", MLSERVER: "v2", TRITON: "v2"}
+# Servers whose image for GPUs has the same tag with a suffix.
+_WITH_GPU_TAG = (TENSORFLOW_SERVING, TORCHSERVE, HUGGING_FACE)
+_GPU_TAG = "-gpu"
+# vLLM's image without GPUs is another repository.
+_CPU_REPOSITORY = "-cpu"
+_GPU, _GPU_PARTITION = "nvidia.com/gpu", "nvidia.com/mig"
 # KServe's order of preference.
 _PROTOCOLS = ("v1", "v2", "grpc-v1", "grpc-v2")
 
@@ -229,3 +237,27 @@ def _described(format_: ModelFormat | SupportedModelFormat) -> str:
 
 def _listing(names: Iterable[str]) -> str:
     return ", ".join(sorted(set(names))) or "nothing"
+
+
+def image_for(container: Container, server_type: str | None, version: str | None) -> str:
+    """Return the container's image with the tag that the service asks for, by its version or by its GPUs.
+
+    An image that is pinned by digest is returned unchanged.
+    """
+    image: str = container.get("image", "")
+    if version and image:
+        return with_tag(image, version)
+    repository, separator, tag = image.rpartition(":")
+    if "@" in image or not separator or "/" in tag:
+        return image
+    if server_type in _WITH_GPU_TAG and _has_gpu(container) and not tag.endswith(_GPU_TAG):
+        return f"{image}{_GPU_TAG}"
+    if server_type == VLLM and not _has_gpu(container) and not repository.endswith(_CPU_REPOSITORY):
+        return f"{repository}{_CPU_REPOSITORY}:{tag}"
+    return image
+
+
+def _has_gpu(container: Container) -> bool:
+    """Whether the container may use a GPU of NVIDIA, or a part of one."""
+    limits = container.get("resources", {}).get("limits", {})
+    return any(name == _GPU or name.startswith(_GPU_PARTITION) for name in limits)

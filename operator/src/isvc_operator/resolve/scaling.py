@@ -13,8 +13,8 @@ from typing import Any
 from isvc_operator.api.components import ComponentExtensionSpec
 from isvc_operator.api.names import ANNOTATION_AUTOSCALER
 from isvc_operator.config import OperatorConfig
-from isvc_operator.resolve.component import Autoscaler, AutoscalerClass, Component, ResourceTarget, Scaling
-from isvc_operator.resolve.context import Context
+from isvc_operator.resolve.component import Autoscaler, Component, Context, ResourceTarget, Scaling
+from isvc_operator.resolve.requested import AutoscalerClass
 from isvc_operator.resolve.scaling_metrics import ComponentPlace, metrics_for_hpa, metrics_for_keda
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from isvc_operator.api.autoscaling import ExternalMetric, MetricsSpec, MetricTarget, PodMetric
 from isvc_operator.api.autoscaling import ResourceMetric as ResourceMetricSpec
 from isvc_operator.api.components import ComponentExtensionSpec
-from isvc_operator.api.quantity import quantity
+from isvc_operator.api.core_shapes import quantity
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.component import Metric, Query, ResourceTarget
 

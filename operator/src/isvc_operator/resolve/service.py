@@ -1,18 +1,21 @@
-"""Makes every decision about a service, from its definition, the runtimes and the configuration. Pure."""
+"""Makes every decision about a service, from its definition, the runtimes and the configuration. Pure.
+
+A component comes about by steps: ``STEPS`` lists those for each kind in their order. A step takes the draft of the
+component and the context, and returns the draft with one thing more decided. It knows nothing of the others, and may
+rely on what those before it have done.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 from urllib.parse import urlsplit
 
-from isvc_operator.api.defaulting import model_of
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
-    ANNOTATION_AUTOSCALER,
     ANNOTATION_NETWORK_POLICY,
     ANNOTATION_RUNTIME,
-    ANNOTATION_STOP,
     CA_BUNDLE_CONFIG_MAP,
     EXPLAINER,
     PREDICTOR,
@@ -21,16 +24,49 @@ from isvc_operator.api.names import (
 from isvc_operator.config import NetworkAccess, NetworkPolicyConfig, OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
-from isvc_operator.resolve.component import AutoscalerClass, Component, port_in_address, service_port
-from isvc_operator.resolve.components import components_of, specified_components
-from isvc_operator.resolve.context import Context, ModelOnRuntime, Predictor
+from isvc_operator.resolve.component import (
+    Component,
+    Context,
+    ModelOnRuntime,
+    Predictor,
+    Step,
+    StorageContext,
+    port_in_address,
+    service_port,
+)
+from isvc_operator.resolve.defaults import check_repeated_items, termination, with_defaults
+from isvc_operator.resolve.front import ServingTls, payload_logger, read_tls, serving_tls, tls_secret
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
-from isvc_operator.resolve.pipeline import build
+from isvc_operator.resolve.pod import fill_placeholders, own_fields, runtime_fields, server_image, service_name
+from isvc_operator.resolve.requested import components_of, model_of
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.tls import ServingTls, read_tls, tls_secret
+from isvc_operator.resolve.scaling import scaling
+from isvc_operator.resolve.storage.planning import model_storage
+from isvc_operator.resolve.transformer import model_name_in_path, predictor_flags
 from isvc_operator.resolve.upgrades import inputs_of, upgrade_policy
+
+_COMPLETED: Final[tuple[Step, ...]] = (
+    termination,
+    with_defaults,
+    check_repeated_items,
+    serving_tls,
+    payload_logger,
+    scaling,
+)
+STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
+    PREDICTOR: (
+        own_fields,  # labels, annotations, the pod and its server as the service has them
+        runtime_fields,  # the runtime's beneath them
+        fill_placeholders,
+        server_image,
+        service_name,
+        model_storage,
+        *_COMPLETED,
+    ),
+    TRANSFORMER: (own_fields, service_name, model_storage, predictor_flags, *_COMPLETED),
+    EXPLAINER: (own_fields, service_name, model_storage, predictor_flags, model_name_in_path, *_COMPLETED),
+}
 
 
 @dataclass(frozen=True)
@@ -80,7 +116,7 @@ class Resolved:
     @property
     def mounts_ca_bundle(self) -> bool:
         """Whether a pod mounts the copy of the administrator's certificates."""
-        mounted = (item.storage.provision.value("CA_BUNDLE_CONFIGMAP_NAME") for item in self.components if item.storage)
+        mounted = (item.storage.preset.value("CA_BUNDLE_CONFIGMAP_NAME") for item in self.components if item.storage)
         return CA_BUNDLE_CONFIG_MAP in mounted
 
 
@@ -104,14 +140,14 @@ def resolve(
     ``taken`` are the hosts that belong to other services (``host_claims``), ``budgets`` the PodDisruptionBudgets of
     others in its namespace. ``keda``: the cluster has KEDA. ``tls``: pods serve TLS if that is asked for.
     """
-    requested = components_of(service)
     secret = tls_secret(service, config) if tls else None
     served = _served(service, runtimes)
-    context = Context(service, requested[0], config, storage, served=served, secret=secret, keda=keda)
-    component = build(context)
+    first, *others = components_of(service)
+    context = Context(service, first, config, storage, served=served, secret=secret, keda=keda)
+    component = _component(context)
     predictor = Predictor(component, served.chosen.protocol if served else _own_protocol(component))
-    others = (replace(context, requested=item, served=None, predictor=predictor) for item in requested[1:])
-    components = {PREDICTOR: component, **{item.requested.kind: build(item) for item in others}}
+    callers = (replace(context, requested=item, served=None, predictor=predictor) for item in others)
+    components = {PREDICTOR: component, **{item.requested.kind: _component(item) for item in callers}}
     own_annotations = _own_annotations(service, config)
     access = _network_access(own_annotations, config.network_policy)
     hosts = _hosts(service, components, config, taken=taken, access=access)
@@ -135,6 +171,13 @@ def resolve(
         access=access,
         tls=read_tls(secret, storage.objects, names, calls=bool(called)) if secret else None,
     )
+
+
+def _component(context: Context) -> Component:
+    component = Component(context.requested.kind, context.requested.name)
+    for step in STEPS[component.kind]:
+        component = step(component, context)
+    return component
 
 
 def _served(service: InferenceService, runtimes: Runtimes) -> ModelOnRuntime | None:
@@ -202,15 +245,3 @@ def _own_annotations(service: InferenceService, config: OperatorConfig) -> dict[
     """Return the service's annotations but for those that the administrator excludes."""
     excluded = config.inference_service.service_annotation_disallowed_list
     return {name: value for name, value in service.metadata.annotations.items() if name not in excluded}
-
-
-def asks_for_keda(service: InferenceService) -> bool:
-    """Whether a component is to be scaled by KEDA."""
-    annotations = (component.annotations or {} for _, component in specified_components(service.spec))
-    given = ({**service.metadata.annotations, **own}.get(ANNOTATION_AUTOSCALER) for own in annotations)
-    return AutoscalerClass.KEDA.value in given
-
-
-def is_stopped(service: InferenceService) -> bool:
-    """Whether the user has paused the service: its children are deleted, its definition stays."""
-    return service.metadata.annotations.get(ANNOTATION_STOP, "").lower() == "true"

@@ -12,10 +12,8 @@ from typing import Final
 
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component, http_port, port_in_address
-from isvc_operator.resolve.components import is_usable
+from isvc_operator.resolve.component import Component, Context, Predictor, http_port, port_in_address
 from isvc_operator.resolve.containers import flag_value, with_flags, with_variable
-from isvc_operator.resolve.context import Context, Predictor
 from isvc_operator.text import one_line
 
 MODEL_NAME: Final = "--model_name"
@@ -34,7 +32,7 @@ _IN_PATH: Final = re.compile(r"(?:[-A-Za-z0-9._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})+
 def predictor_flags(component: Component, context: Context) -> Component:
     """Return a transformer or an explainer that knows the predictor."""
     server = with_variable(component.server, WAIT_FOR_PREDICTOR, "true")
-    return replace(component, server=with_flags(server, _flags(server, context)))
+    return replace(component, server=with_flags(server, _flags(component, server, context)))
 
 
 def model_name_in_path(component: Component, context: Context) -> Component:
@@ -48,14 +46,14 @@ def model_name_in_path(component: Component, context: Context) -> Component:
     return component
 
 
-def _flags(server: Container, context: Context) -> dict[str, str]:
+def _flags(component: Component, server: Container, context: Context) -> dict[str, str]:
     spec, flags = context.requested.spec, {MODEL_NAME: context.service.metadata.name}
     if context.predictor:
         flags |= _address(server, context.predictor, context)
     if spec.container_concurrency:
         flags["--workers"] = str(spec.container_concurrency)
-    if spec.timeout is not None and is_usable(spec.timeout):
-        flags[TIMEOUT] = str(spec.timeout)
+    if component.timeout:
+        flags[TIMEOUT] = str(component.timeout)
     return flags
 
 

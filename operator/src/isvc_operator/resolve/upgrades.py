@@ -19,10 +19,10 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import annotations_of, digest_of
-from isvc_operator.resolve.components import components_of
+from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.requested import components_of
 from isvc_operator.resolve.runtime import ChosenRuntime
-from isvc_operator.resolve.storage.objects import Objects
-from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.plan import Objects
 
 # The sections of the configuration that reach pods, and those of their fields that do; None for all.
 _SETTINGS: Mapping[str, set[str] | None] = {
@@ -76,28 +76,23 @@ def inputs_of(
         "containers": sorted([item.metadata.name, digest_of(_given(item.spec))] for item in storage.containers),
         "objects": _objects(storage.objects),
     }
-    own = _own(service)
+    predictor = {
+        "labels": service.metadata.labels,
+        "annotations": {
+            name: value for name, value in service.metadata.annotations.items() if name not in _NOT_OF_PODS
+        },
+        PREDICTOR: _given(service.spec.predictor),
+    }
+    callers = {item.kind: {**predictor, "own": _given(item.spec)} for item in components_of(service)[1:]}
+    own: Mapping[str, Mapping[str, Any]] = {PREDICTOR: predictor, **callers}
     return InputDigests(
         {kind: _digest({**shared, **parts}) for kind, parts in own.items()},
         {kind: _digest(parts) for kind, parts in own.items()},
     )
 
 
-def _own(service: InferenceService) -> Mapping[str, Mapping[str, Any]]:
-    own = {
-        "labels": service.metadata.labels,
-        "annotations": _others(service.metadata.annotations),
-        PREDICTOR: _given(service.spec.predictor),
-    }
-    return {PREDICTOR: own, **{item.kind: {**own, "own": _given(item.spec)} for item in components_of(service)[1:]}}
-
-
 def _digest(parts: Mapping[str, Any]) -> str:
     return digest_of({name: part for name, part in parts.items() if part})
-
-
-def _others(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: value for name, value in annotations.items() if name not in _NOT_OF_PODS}
 
 
 def _runtime(runtime: ServingRuntime) -> list[Any]:

@@ -1,10 +1,12 @@
-"""The operator's state at one moment, as values: what gauges and probes report."""
+"""The operator's state at one moment, as values: what gauges and probes report. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from isvc_operator.limits import QUEUE_STILL_SECONDS, WATCH_SILENT_SECONDS
 
 
 class Phase(StrEnum):
@@ -66,3 +68,25 @@ class Snapshot:
     watches: tuple[WatchState, ...] = ()
     contested: int = 0
     services: Mapping[Phase, int] = field(default_factory=dict)
+
+
+def not_alive(snapshot: Snapshot) -> list[str]:
+    """Return why a restart may help, none if the operator is alive: a silent watch, or a queue that does not move."""
+    problems = [
+        f"the watch of {watch.path} has heard nothing from the API server for {watch.silent:.0f} s"
+        for watch in snapshot.watches
+        if watch.silent > WATCH_SILENT_SECONDS
+    ]
+    if not snapshot.discovered and snapshot.running > WATCH_SILENT_SECONDS:
+        problems.append(f"the API server has not said in {snapshot.running:.0f} s what there is to watch")
+    queue = snapshot.queue
+    if queue.still > QUEUE_STILL_SECONDS:
+        problems.append(f"{queue.waiting} services wait, and for {queue.still:.0f} s no reconcile has begun or ended")
+    return problems
+
+
+def not_ready(snapshot: Snapshot) -> list[str]:
+    """Return why the operator does not know the cluster yet, none if all watched kinds have been listed."""
+    if not snapshot.discovered:
+        return ["the API server has not said yet what there is to watch"]
+    return [f"{watch.path} has not been listed yet" for watch in snapshot.watches if not watch.listed]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from isvc.limits import SEEN_EVENTS, UNPLACED_EVENTS
 from isvc.source.follow import follow
 from isvc.source.objects import WatchedObjects, kept
 from isvc_operator.api.kinds import kind_named
@@ -17,7 +18,6 @@ from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.informer.watch_session import WatchSession
 from isvc_operator.kube.informer.watching import Collection, OlderState, Watching
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.limits import SEEN_EVENTS, UNPLACED_EVENTS
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_child, a_pod, a_runtime_body, a_service_body
 from tests.support.related_objects import an_event

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.controller.apply import apply_changes
+from isvc_operator.controller.children import apply_changes
 from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.informer.cache import Cache, ObjectKey
 from isvc_operator.kube.requests import ApiRequest, path_of

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.inference_service import parse_inference_service
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.parsing import parse_inference_service, parse_serving_runtime
+from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig
 from isvc_operator.controller.gather import gather, read_service
 from isvc_operator.decide import Inputs

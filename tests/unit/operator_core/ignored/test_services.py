@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.parsing import parse_serving_runtime
+from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import CredentialsConfig, LoggerConfig
 from isvc_operator.ignored.walker import unused_annotations, unused_fields, unused_parts
 from isvc_operator.resolve.ignored import unread_settings

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.inference_service import parse_inference_service
-from isvc_operator.api.serving_runtime import parse_serving_runtime
+from isvc_operator.api.parsing import parse_inference_service, parse_serving_runtime
 from isvc_operator.ignored.walker import unknown_fields, unknown_names
 
 

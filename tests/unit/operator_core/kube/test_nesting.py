@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isvc_operator.api.size import excess
-from isvc_operator.kube.nesting import shallow
+from isvc_operator.api.parsing import excess
+from isvc_operator.kube.requests import shallow
 from isvc_operator.limits import NESTING
 
 JSON = st.recursive(

@@ -10,8 +10,8 @@ from isvc_operator.config import CredentialsConfig
 from isvc_operator.kube.errors import RequestRefused
 from isvc_operator.kube.objects import FOUND_TTL, MISSING_TTL, ObjectReader
 from isvc_operator.kube.requests import path_of
-from isvc_operator.resolve.storage.objects import ObjectReference, Objects
-from isvc_operator.resolve.storage.requests import references, storage_requests
+from isvc_operator.resolve.requested import references, storage_requests
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 from tests.support.builders import NAMESPACE, a_service
 from tests.support.credentials import a_secret, an_account
 from tests.support.fakes import FakeKubeApi, Seconds

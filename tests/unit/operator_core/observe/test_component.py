@@ -9,9 +9,8 @@ import pytest
 
 from isvc_operator.errors import Problem
 from isvc_operator.limits import MESSAGE_BYTES, PROGRESS_BYTES
-from isvc_operator.observe.component import component_ready, explain
+from isvc_operator.observe.component import Rollout, component_ready, explain, rollout_of
 from isvc_operator.observe.pods import PodFailure, Stage
-from isvc_operator.observe.rollout import Rollout, rollout_of
 from isvc_operator.observe.status import derive_status
 from tests.support.builders import NOW, STARTING, a_deployment, a_service, an_observation, seen
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.observe.phase import phase_of
+from isvc_operator.observe.conditions import phase_of
 from isvc_operator.telemetry.snapshot import Phase
 from tests.support.builders import a_service_body
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.observe.pod_events import with_probe
 from isvc_operator.observe.pods import PodFailure, first_failure
-from isvc_operator.observe.probes import with_probe
 from tests.support.failing_pods import ENDED, PODS_OF_EVENTS, STARTED, a_killed_pod, of_the_kubelet
 
 FAILED = "Liveness probe failed: HTTP probe failed with statuscode: 503"

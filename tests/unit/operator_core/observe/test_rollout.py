@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.observe.rollout import Rollout, rollout_of
+from isvc_operator.observe.component import Rollout, rollout_of
 from tests.support.builders import a_child, a_deployment
 
 COMPLETE = {

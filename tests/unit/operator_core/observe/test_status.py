@@ -9,14 +9,14 @@ import pytest
 from isvc_operator.api.inference_service import FailureInfo, InferenceServiceStatus
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import Problem
+from isvc_operator.observe.component import Rollout
 from isvc_operator.observe.pods import PodFailure, Stage
-from isvc_operator.observe.rollout import Rollout
 from isvc_operator.observe.routes import RouteProblem
 from isvc_operator.observe.status import derive_status, explain
+from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import storage_requests
 from tests.support.builders import (
     EARLIER,
     NAMESPACE,
@@ -248,7 +248,7 @@ def test_a_service_whose_traffic_is_held_back_is_still_progressing() -> None:
 
 
 def test_a_service_whose_change_is_held_back_is_not_progressing() -> None:
-    progressing = status_of(held_back={"predictor": "canaryTrafficPercent: 10"})["conditions"][2]
+    progressing = status_of(paused={"predictor": "canaryTrafficPercent: 10"})["conditions"][2]
 
     assert progressing == condition(
         "Progressing", "False", "CanaryNotSupported", "the condition SpecRolledOut says more"

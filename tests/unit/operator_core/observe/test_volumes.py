@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.observe.pod_events import mount_failure
 from isvc_operator.observe.pods import PodFailure
-from isvc_operator.observe.volumes import mount_failure
 from tests.support.builders import a_pod
 
 POD = "torchserve-predictor-1-a"

@@ -11,7 +11,7 @@ from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
 from isvc_operator.plan.changes import plan_changes
-from isvc_operator.plan.kept_pods import hold_back
+from isvc_operator.plan.kept_pods import pause_rollouts
 from tests.support.builders import SERVICE_UID, a_deployment_status, a_runtime, a_service, the_children
 
 PERCENT = "spec.predictor.canaryTrafficPercent: 20"
@@ -62,11 +62,11 @@ THERE = there(BEFORE)
 
 def held(after: Sequence[Manifest], before: Sequence[Manifest]) -> tuple[Sequence[Manifest], Mapping[str, str]]:
     """The children with the pods that exist, and the components that are held back."""
-    return hold_back(after, before, CANARY)
+    return pause_rollouts(after, before, CANARY)
 
 
 def test_without_a_canary_nothing_is_held_back() -> None:
-    assert hold_back(AFTER, THERE, {}) == (AFTER, {})
+    assert pause_rollouts(AFTER, THERE, {}) == (AFTER, {})
 
 
 def test_the_pods_keep_their_template_and_the_rest_of_the_change_goes_on() -> None:

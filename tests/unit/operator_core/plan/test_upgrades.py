@@ -19,7 +19,7 @@ from isvc_operator.api.names import (
 from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import plan_changes, template_digest
-from isvc_operator.plan.upgrades import RenderOrigin, Upgrade, plan_upgrade, without_records
+from isvc_operator.plan.kept_pods import RenderOrigin, Upgrade, plan_upgrade, without_records
 from tests.support.builders import SERVICE_UID, a_deployment_status, a_runtime, a_service, the_children
 
 UP = a_deployment_status()
@@ -245,7 +245,7 @@ def test_their_deployment_that_has_not_changed_is_taken_over() -> None:
 def test_what_a_canary_holds_back_keeps_its_notes() -> None:
     kept = [{**rendered("--new")[0], "spec": THERE[0]["spec"]}, *rendered("--new")[1:]]
 
-    assert plan_upgrade(kept, THERE, NEW, held_back=["predictor"]) == Upgrade(kept)
+    assert plan_upgrade(kept, THERE, NEW, paused=["predictor"]) == Upgrade(kept)
 
 
 # --- what services share, where so many a minute get new pods ------------------------------------------------

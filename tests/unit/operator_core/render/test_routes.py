@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import IngressConfig, OperatorConfig
-from isvc_operator.render.gateway_routes import build_routes
-from isvc_operator.render.routes import GRPC_PATH, PathRule, ServiceRoute, routes_of
+from isvc_operator.render.routes import GRPC_PATH, PathRule, ServiceRoute, build_routes, routes_of
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 CONFIG = OperatorConfig(

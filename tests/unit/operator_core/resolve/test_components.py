@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.components import components_of, server_first, specified_components
+from isvc_operator.resolve.requested import components_of, server_first, specified_components
 from tests.support.builders import a_service
 
 OWN = {"containers": [{"image": "registry.example/own:1"}]}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isvc_operator.config import IngressConfig, parse_config
-from isvc_operator.resolve.host_claims import HostClaims, claimed_hosts
+from isvc_operator.resolve.hosts import HostClaims, claimed_hosts
 from tests.support.builders import a_service_body
 
 GOLDEN = Path(__file__).parents[3] / "golden/cases"
@@ -163,7 +163,7 @@ def test_no_other_service_is_affected(monkeypatch: pytest.MonkeyPatch) -> None:
         looked_at.append(body["metadata"]["name"])
         return claimed_hosts(body, config)
 
-    monkeypatch.setattr("isvc_operator.resolve.host_claims.claimed_hosts", counted)
+    monkeypatch.setattr("isvc_operator.resolve.hosts.claimed_hosts", counted)
     claims.put(a_service("a", "s7", annotations={"b": "c"}))
     claims.taken_from("a", "s7")
 

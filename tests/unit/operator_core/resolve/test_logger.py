@@ -14,8 +14,8 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.ignored.walker import unused_fields
 from isvc_operator.manifests import Container
+from isvc_operator.resolve.front import LOGGER
 from isvc_operator.resolve.ignored import unread_settings
-from isvc_operator.resolve.logger import LOGGER
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 URL = "http://sink"

@@ -10,8 +10,7 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.resolve.storage.plan import StoragePlan, storage_source
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 TOLERATION = {"key": "gpu", "operator": "Exists"}
@@ -47,7 +46,7 @@ def test_the_storys_predictor() -> None:
             ],
         },
         pod={"containers": [], "automountServiceAccountToken": False, "enableServiceLinks": False},
-        storage=StoragePlan(copied=(StorageSource("pvc://leeway", "/mnt/models"),), layout="torchserve"),
+        storage=StoragePlan(copied=(storage_source("pvc://leeway", "/mnt/models"),), layout="torchserve"),
         strategy=None,
     )
 
@@ -422,7 +421,10 @@ def test_the_users_strategy_is_taken_word_for_word() -> None:
 
 @pytest.mark.parametrize(("annotation", "writable"), [("false", True), ("False", True), ("true", False), ("x", False)])
 def test_the_server_may_write_to_its_model_only_where_the_annotation_says_so(annotation: str, writable: bool) -> None:
-    assert predictor_of(annotations={"storage.kserve.io/readonly": annotation}).models_writable is writable
+    storage = predictor_of(annotations={"storage.kserve.io/readonly": annotation}).storage
+
+    assert storage is not None
+    assert storage.writable is writable
 
 
 # --- containers of the user's own -------------------------------------------------------------------------
@@ -449,5 +451,5 @@ def test_its_variable_has_the_uri_and_becomes_the_path() -> None:
 
     predictor = a_resolved(a_service(model=None, predictor={"containers": [server]})).predictor
 
-    assert predictor.storage == StoragePlan(copied=(StorageSource("pvc://leeway/model", "/mnt/models"),))
+    assert predictor.storage == StoragePlan(copied=(storage_source("pvc://leeway/model", "/mnt/models"),))
     assert {"name": "STORAGE_URI", "value": "/mnt/models"} in predictor.server["env"]

@@ -6,10 +6,10 @@ import pytest
 
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.requested import is_stopped, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.service import is_stopped, resolve
-from isvc_operator.resolve.storage.plan import StorageContext
-from isvc_operator.resolve.storage.requests import storage_requests
+from isvc_operator.resolve.service import resolve
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from isvc_operator.api.components import ModelSpec
-from isvc_operator.api.serving_runtime import ServingRuntime, parse_serving_runtime
+from isvc_operator.api.parsing import parse_serving_runtime
+from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from tests.support.builders import NAMESPACE, a_format, a_model, a_runtime

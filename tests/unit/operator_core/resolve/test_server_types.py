@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.image import image_for
-from isvc_operator.resolve.runtime import server_type_of
+from isvc_operator.resolve.runtime import image_for, server_type_of
 from tests.support.builders import a_resolved, a_runtime, a_service
 from tests.support.kserve_runtimes import kserve_runtime, kserve_runtimes
 

@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.limits import GRACE_SECONDS
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.termination import (
+from isvc_operator.resolve.defaults import (
     with_drain_seconds,
     with_grace_period,
     with_pre_stop,

@@ -13,11 +13,11 @@ from cryptography import x509
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidCertificate, InvalidSpec
-from isvc_operator.observe.certificate import certificate_valid
+from isvc_operator.observe.conditions import certificate_valid
 from isvc_operator.render.children import render
+from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.service import Resolved
-from isvc_operator.resolve.storage.objects import ObjectReference
-from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.plan import ObjectReference
 from tests.support.builders import NAMESPACE, a_resolved, a_runtime, a_service
 from tests.support.object_stores import tls
 

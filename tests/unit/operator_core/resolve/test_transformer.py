@@ -10,8 +10,7 @@ from isvc_operator.config import OperatorConfig, ServiceConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.service import Resolved
-from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.resolve.storage.plan import StoragePlan, storage_source
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 HOST = "torchserve-predictor.models"
@@ -159,14 +158,14 @@ def test_helpers_stay_beside_it() -> None:
 def test_the_storage_that_its_variable_names_is_brought_to_it() -> None:
     found = transformer_of({"env": [{"name": "STORAGE_URI", "value": "pvc://words/en"}]})
 
-    assert found.storage == StoragePlan(copied=(StorageSource("pvc://words/en", "/mnt/models"),))
+    assert found.storage == StoragePlan(copied=(storage_source("pvc://words/en", "/mnt/models"),))
     assert {"name": "STORAGE_URI", "value": "/mnt/models"} in found.server["env"]
 
 
 def test_so_is_that_of_storage_uris() -> None:
     found = transformer_of(transformer={"storageUris": [{"uri": "pvc://words", "mountPath": "/mnt/words"}]})
 
-    assert found.storage == StoragePlan(copied=(StorageSource("pvc://words", "/mnt/words"),), folder="/mnt/words")
+    assert found.storage == StoragePlan(copied=(storage_source("pvc://words", "/mnt/words"),), folder="/mnt/words")
 
 
 def test_storage_named_twice_is_refused() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from isvc_operator.config import OperatorConfig, UpgradePolicy, parse_config
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.service import Resolved
-from isvc_operator.resolve.storage.objects import ObjectReference
-from isvc_operator.resolve.storage.plan import StorageContext
+from isvc_operator.resolve.storage.plan import ObjectReference
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 POLICY = "isvc-operator.io/upgrade-policy"

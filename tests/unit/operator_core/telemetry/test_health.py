@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isvc_operator.limits import QUEUE_STILL_SECONDS, WATCH_SILENT_SECONDS
-from isvc_operator.telemetry.health import not_alive, not_ready
-from isvc_operator.telemetry.snapshot import QueueState, Snapshot, WatchState
+from isvc_operator.telemetry.snapshot import QueueState, Snapshot, WatchState, not_alive, not_ready
 
 PODS = WatchState("pods", "/api/v1/pods", listed=True, silent=0.0, starts=1)
 

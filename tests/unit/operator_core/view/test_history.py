@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from isvc.limits import SEEN_MOMENTS
 from isvc.view.history import history_of
 from isvc.view.shapes import well_formed
 from isvc.view.source import Related
 from isvc.view.values import Moment
-from isvc_operator.limits import SEEN_MOMENTS
 from tests.support.builders import NOW, a_container, a_pod, a_ready_pod, a_service_body, an_initializer, ended
 from tests.support.related_objects import an_event
 

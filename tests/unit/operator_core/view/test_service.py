@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from isvc.limits import SEEN_ITEMS, SEEN_PODS
 from isvc.view.json_shape import as_json
 from isvc.view.service import view_of
 from isvc.view.source import Related
@@ -27,7 +28,7 @@ from isvc.view.values import (
     RuntimeView,
     ServiceView,
 )
-from isvc_operator.limits import MESSAGE_BYTES, SEEN_ITEMS, SEEN_PODS
+from isvc_operator.limits import MESSAGE_BYTES
 from isvc_operator.observe.component import explain
 from isvc_operator.observe.pods import PodFailure
 from tests.support.builders import (

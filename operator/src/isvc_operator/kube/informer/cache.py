@@ -15,7 +15,7 @@ from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.names import FIELD_MANAGER
 from isvc_operator.config import IngressConfig
 from isvc_operator.manifests import Manifest, ServiceKey, labels_of, updated_by
-from isvc_operator.resolve.host_claims import HostClaims
+from isvc_operator.resolve.hosts import HostClaims
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.informer.watching import Collection
-from isvc_operator.kube.nesting import decode
+from isvc_operator.kube.requests import decode
 
 log = logging.getLogger(__name__)
 

@@ -33,8 +33,7 @@ from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarg
 from isvc_operator.kube.informer.cache import version_of
 from isvc_operator.kube.informer.kopf_settings import discovered
 from isvc_operator.kube.informer.watching import LATEST, Collection, Watch, WatchHandler, Watching
-from isvc_operator.kube.nesting import decode
-from isvc_operator.kube.requests import ApiRequest
+from isvc_operator.kube.requests import ApiRequest, decode
 from isvc_operator.limits import WATCH_LINE_BYTES
 from isvc_operator.manifests import Manifest, name_of
 

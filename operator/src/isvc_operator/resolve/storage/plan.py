@@ -1,27 +1,191 @@
-"""The plan of a component's storage: what is copied into the pod, what is mounted, and with which credentials."""
+"""What a component's storage consists of: URIs, the secrets that it refers to, mounts, models that are images. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from posixpath import dirname
+from typing import Any, Final, NamedTuple
 
 from isvc_operator.api.names import MODELS_MOUNT
-from isvc_operator.api.storage_container import ClusterStorageContainer
-from isvc_operator.resolve.storage.images import ModelImage
-from isvc_operator.resolve.storage.objects import Objects
-from isvc_operator.resolve.storage.provision import Provision
-from isvc_operator.resolve.storage.requests import StorageRequests
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.api.parsing import excess
+from isvc_operator.config import OciMode, StorageInitializerConfig
+from isvc_operator.errors import InvalidCredentials, InvalidSpec
+from isvc_operator.limits import URI_CHARACTERS
+from isvc_operator.manifests import Manifest, NamedItem, Volume, name_of
+from isvc_operator.resolve.containers import merge_items
+from isvc_operator.text import one_line
+from storage_initializer.schemes import SCHEMES
+
+IMAGE_SCHEME: Final = "oci"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_LOGIN = re.compile(r"^([^/]*://)[^/]*@")
 
 
 @dataclass(frozen=True)
-class StorageContext:
-    """What the plans of a service depend on: its requests, the cluster's storage containers, and the objects read."""
+class StorageSource:
+    """One URI and its destination folder. A path in a URI is taken literally.
 
-    requests: StorageRequests
-    containers: tuple[ClusterStorageContainer, ...] = ()
-    objects: Objects = field(default_factory=dict)
+    ``scheme`` is in lower case, ``file`` for a plain path. ``remote``: it is read over the network. ``is_image``: it
+    names an image; its prefix may have the way to use it. ``claim`` and ``path`` are the PersistentVolumeClaim of a
+    ``pvc://`` URI and the path in it.
+    """
+
+    uri: str
+    destination: str
+    scheme: str
+    remote: bool
+    is_image: bool = False
+    claim: str | None = None
+    path: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The URI for messages, without what may be a secret: a password, or a signature in the query."""
+        return repr(_LOGIN.sub(r"\1…@", self.uri.partition("?")[0]))
+
+
+def storage_source(uri: str, destination: str) -> StorageSource:
+    """Return the source with this URI; raises InvalidSpec if it is not well-formed."""
+    if len(uri) > URI_CHARACTERS:
+        raise InvalidSpec(f"storageUri {one_line(uri, 100)!r} has more than {URI_CHARACTERS} characters")
+    match = _SCHEME.match(uri)
+    scheme = match[1].lower() if match else "file"
+    remote = scheme not in SCHEMES or SCHEMES[scheme].is_remote  # an unknown one is
+    is_image = scheme == IMAGE_SCHEME or scheme.startswith(f"{IMAGE_SCHEME}+")
+    if scheme != "pvc":
+        return StorageSource(uri, destination, scheme, remote, is_image)
+    claim, _, path = uri.partition("://")[2].partition("/")
+    source = StorageSource(uri, destination, scheme, remote, claim=claim, path=path.strip("/"))
+    if not claim:
+        raise InvalidSpec(f"storageUri {source.shown} names no claim; write pvc://CLAIM or pvc://CLAIM/PATH")
+    if ".." in source.path.split("/"):
+        raise InvalidSpec(f"storageUri {source.shown} has '..' in its path; name the folder of the claim itself")
+    return source
+
+
+class ObjectReference(NamedTuple):
+    """An object in the service's namespace."""
+
+    kind: str
+    name: str
+
+
+Objects = Mapping[ObjectReference, Manifest | None]
+"""The objects that were read; None for one that does not exist."""
+
+
+def read_key(secret: Manifest, key: str) -> str | None:
+    """Return the text under a key of a secret, or None if it has no such key."""
+    stored = (secret.get("data") or {}).get(key)
+    try:
+        return None if stored is None else base64.b64decode(stored, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise InvalidCredentials(
+            f"key {key} of secret {name_of(secret)} is not text; store it again as it was issued"
+        ) from None
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the object, or None if the text is not a JSON object, is nested too deeply or has too many values."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and excess(value) is None else None
+
+
+@dataclass(frozen=True)
+class PodPreset:
+    """What a container gets beside its own: its ``env`` and ``mounts``, and the ``volumes`` of its pod."""
+
+    env: tuple[NamedItem, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    mounts: tuple[NamedItem, ...] = ()
+
+    def __add__(self, other: PodPreset) -> PodPreset:
+        """Combine both; of two items with the same name or mount path, the other's wins."""
+        return PodPreset(
+            tuple(merge_items(self.env, other.env, "name")),
+            tuple(merge_items(self.volumes, other.volumes, "name")),
+            tuple(merge_items(self.mounts, other.mounts, "mountPath")),
+        )
+
+    def value(self, name: str) -> str:
+        """Return the value of a variable; empty if it is not set, or taken from a secret."""
+        return next((item.get("value", "") for item in self.env if item["name"] == name), "")
+
+
+def variable(name: str, value: str) -> NamedItem:
+    """Return an environment variable with a value."""
+    return {"name": name, "value": value}
+
+
+def secret_variable(name: str, secret: str, key: str) -> NamedItem:
+    """Return an environment variable whose value the kubelet takes from a secret."""
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+
+
+def read_only(volume: Volume, path: str) -> PodPreset:
+    """Return a volume and its read-only mount."""
+    return PodPreset(volumes=(volume,), mounts=({"name": volume["name"], "mountPath": path, "readOnly": True},))
+
+
+_IMAGE_NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+# As the kubelet reads it; what it does not accept would make a pod that never starts.
+_REFERENCE = re.compile(
+    rf"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/)?{_IMAGE_NAME}(?:/{_IMAGE_NAME})*(?::\w[\w.-]{{0,127}})?(?:@[\w+.-]+:[0-9a-fA-F]{{32,}})?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True)
+class ModelImage:
+    """An image whose folder ``/models`` is the model, and the path at which the server reads it.
+
+    A modelcar is a container beside the server, into whose files a link leads; else the image is a volume.
+    """
+
+    reference: str
+    destination: str
+    modelcar: bool
+
+    @property
+    def folder(self) -> str:
+        """The folder in which a modelcar puts its link."""
+        return dirname(self.destination)
+
+
+def model_images(sources: Sequence[StorageSource], config: StorageInitializerConfig) -> tuple[ModelImage, ...]:
+    """Return the images among the sources, none if they are turned off; raises InvalidSpec for one without a use."""
+    if not config.serves_images:
+        return ()
+    images = tuple(_image(source, config) for source in sources if source.is_image)
+    for image in images:
+        if image.modelcar and image.folder == "/":
+            raise InvalidSpec(f"the mountPath {image.destination} is at the root; put the image's model below a folder")
+    return images
+
+
+def _image(source: StorageSource, config: StorageInitializerConfig) -> ModelImage:
+    mode, reference = _mode(source, config), source.uri.partition("://")[2]
+    if not _REFERENCE.fullmatch(reference):
+        raise InvalidSpec(f"storageUri {source.shown} names no image; write oci://REGISTRY/IMAGE:TAG")
+    return ModelImage(reference, source.destination, modelcar=mode is OciMode.MODELCAR)
+
+
+def _mode(source: StorageSource, config: StorageInitializerConfig) -> OciMode:
+    text = source.scheme.removeprefix(f"{IMAGE_SCHEME}+") if source.scheme != IMAGE_SCHEME else config.image_mode
+    if text in (OciMode.MODELCAR, OciMode.NATIVE):
+        return OciMode(text)
+    raise InvalidSpec(
+        f"storageUri {source.shown} asks for the mode {text}, which is not supported; write oci+modelcar:// for a "
+        "container beside the server, or oci+native:// for an image volume (ociModelMode has the default)"
+    )
 
 
 @dataclass(frozen=True)
@@ -30,9 +194,9 @@ class StoragePlan:
 
     The storage-initializer copies ``copied`` into a volume of the pod that is mounted at ``folder``; ``mounted`` are
     claims that the server reads directly, and ``images`` are models that the pod uses as they are. A copy has to pass
-    the check ``layout``, which depends on the server. ``provision`` is for the storage-initializer; ``container`` and
-    ``resources`` are merged over its own. ``ignored`` names annotations and fields of the ClusterStorageContainer that
-    have no effect.
+    the check ``layout``, which depends on the server. ``preset`` is for the storage-initializer; ``container`` and
+    ``resources`` are merged over its own. ``writable``: the server may write to the folder of its model. ``ignored``
+    names annotations and fields of the ClusterStorageContainer that have no effect.
     """
 
     copied: tuple[StorageSource, ...]
@@ -40,12 +204,8 @@ class StoragePlan:
     images: tuple[ModelImage, ...] = ()
     folder: str = MODELS_MOUNT
     layout: str = "none"
-    provision: Provision = field(default_factory=Provision)
+    preset: PodPreset = field(default_factory=PodPreset)
     container: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
+    writable: bool = False
     ignored: tuple[str, ...] = ()
-
-    @property
-    def claims(self) -> tuple[str, ...]:
-        """Each claim once, in the order of the sources."""
-        return tuple(dict.fromkeys(source.claim for source in (*self.copied, *self.mounted) if source.claim))

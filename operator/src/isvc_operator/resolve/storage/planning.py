@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from posixpath import commonpath
 from typing import Any
@@ -15,7 +14,6 @@ from pydantic_core import SchemaValidator, ValidationError
 from isvc_operator.api.base import field_names
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.core_shapes import RESOURCES
-from isvc_operator.api.errors import path_of
 from isvc_operator.api.names import (
     ANNOTATION_ALLOW_PATTERNS,
     ANNOTATION_IGNORE_PATTERNS,
@@ -23,30 +21,33 @@ from isvc_operator.api.names import (
     ANNOTATION_READONLY,
     ANNOTATION_SHA256,
     ANNOTATION_STORAGE_RESOURCES,
-    CA_BUNDLE_CONFIG_MAP,
-    CACHE_MOUNT,
+    CONFIG_MAP,
     CONTAINER_TRANSFORMER,
     MODELS_MOUNT,
     PREDICTOR,
 )
-from isvc_operator.api.storage_container import ClusterStorageContainer
-from isvc_operator.config import CacheConfig, OperatorConfig, StorageInitializerConfig
-from isvc_operator.errors import InvalidCredentials, InvalidSpec
+from isvc_operator.api.parsing import path_of
+from isvc_operator.api.storage_container import INIT_CONTAINER, ClusterStorageContainer
+from isvc_operator.config import OperatorConfig, StorageInitializerConfig
+from isvc_operator.errors import InvalidSpec
 from isvc_operator.ignored.walker import unknown_fields
-from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.components import STORAGE_URI, stored_uri
-from isvc_operator.resolve.context import Context
+from isvc_operator.resolve.component import Component, Context
+from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, stored_uri
 from isvc_operator.resolve.runtime import server_type_of
-from isvc_operator.resolve.storage import secret_entry
-from isvc_operator.resolve.storage.containers import choose_container
-from isvc_operator.resolve.storage.credentials import credentials_of
-from isvc_operator.resolve.storage.images import ModelImage, model_images
-from isvc_operator.resolve.storage.objects import ObjectReference, Objects, json_object
-from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.storage.provision import Provision, read_only, variable
-from isvc_operator.resolve.storage.requests import StorageRequest
-from isvc_operator.resolve.storage.sources import StorageSource, checked
+from isvc_operator.resolve.storage.credentials import download_preset, entry_uri
+from isvc_operator.resolve.storage.plan import (
+    ObjectReference,
+    Objects,
+    PodPreset,
+    StoragePlan,
+    StorageSource,
+    json_object,
+    model_images,
+    storage_source,
+    variable,
+)
 from isvc_operator.text import one_line
+from storage_initializer.schemes import SCHEMES, foreign_service
 
 # The folder layout that a server expects, by its type; other servers have none. ``auto`` checks a folder that looks
 # like TorchServe's, and nothing else, such as a bare model.onnx.
@@ -91,9 +92,15 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
         raise InvalidSpec("two claims or images of storageUris have the same mountPath; give each one of its own")
     copied = tuple(source for source in sources if source not in mounted and not (images and source.is_image))
     container = choose_container(copied, request.container, context.storage.containers) if copied else None
-    ignored = (*_without_effect(annotations, copied, images), *(_unknown_fields(container) if container else ()))
+    writable = annotations.get(ANNOTATION_READONLY, "true").lower() == "false"
+    ignored = [*_unknown_fields(container)] if container else []
     if not copied:
-        return StoragePlan(copied=(), mounted=mounted, images=images, ignored=ignored)
+        why = "nothing is downloaded: the server reads the model where it is"
+        ignored += [f"annotation {name} ({why})" for name in _FOR_DOWNLOADS if name in annotations]
+    if images and writable:
+        ignored.append(f"annotation {ANNOTATION_READONLY}: false (the files of an image cannot be changed)")
+    if not copied:
+        return StoragePlan(copied=(), mounted=mounted, images=images, writable=writable, ignored=tuple(ignored))
     # Each of several sources contains only a part of the layout.
     server_type = server_type_of(context.served.chosen.runtime) if context.served and len(sources) == 1 else None
     return StoragePlan(
@@ -102,22 +109,12 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
         images=images,
         folder=_common_folder(copied),
         layout=_LAYOUTS.get(server_type or "", "none"),
-        resources=_resources(annotations),
-        provision=_provision(request, copied, annotations, context),
+        resources=_resources(annotations) if ANNOTATION_STORAGE_RESOURCES in annotations else {},
+        preset=_preset(request, copied, annotations, context),
         container=_fields_of(container) if container else {},
-        ignored=ignored,
+        writable=writable,
+        ignored=tuple(ignored),
     )
-
-
-def _without_effect(
-    annotations: Mapping[str, str], copied: Sequence[StorageSource], images: Sequence[ModelImage]
-) -> Iterator[str]:
-    """Yield annotations for a download where there is none, and the one for a writable model that is an image."""
-    for name in _FOR_DOWNLOADS if not copied else ():
-        if name in annotations:
-            yield f"annotation {name} (nothing is downloaded: the server reads the model where it is)"
-    if images and annotations.get(ANNOTATION_READONLY, "true").lower() == "false":
-        yield f"annotation {ANNOTATION_READONLY}: false (the files of an image cannot be changed)"
 
 
 def _fields_of(container: ClusterStorageContainer) -> dict[str, Any]:
@@ -136,73 +133,29 @@ def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) 
     if request.spec.path is None:
         raise InvalidSpec("spec.predictor.model.storage has no path; give one, or a storageUri beside it")
     name = request.spec_secret(config.credentials, objects)
-    uri = secret_entry.uri_of(request.spec, name, objects.get(ObjectReference("Secret", name)))
-    return (checked(StorageSource(uri, MODELS_MOUNT)),)
+    uri = entry_uri(request.spec, name, objects.get(ObjectReference("Secret", name)))
+    return (storage_source(uri, MODELS_MOUNT),)
 
 
-def _provision(
+def _preset(
     request: StorageRequest, copied: Sequence[StorageSource], annotations: Mapping[str, str], context: Context
-) -> Provision:
+) -> PodPreset:
     """Return what annotations say; also credentials, certificates and the cache for downloads over the network."""
     config, annotated = context.config, _annotated(annotations)
     if not any(source.remote for source in copied):
         return annotated
-    credentials = _credentials(request, config, context.storage.objects)
-    certificates = _ca_bundle(credentials, config.storage_initializer)
-    return annotated + credentials + certificates + _cache(config.storage_initializer.cache)
+    return annotated + download_preset(request, config, context.storage.objects)
 
 
-def _credentials(request: StorageRequest, config: OperatorConfig, objects: Objects) -> Provision:
-    """Return those of the storage secret if the model names one, or else those of the service account."""
-    if request.spec is not None:
-        name = request.spec_secret(config.credentials, objects)
-        return secret_entry.provision_of(request.spec, name, objects.get(ObjectReference("Secret", name)))
-    secrets = []
-    for name in request.account_secrets(config.credentials, objects):
-        if (secret := objects.get(ObjectReference("Secret", name))) is None:
-            raise InvalidCredentials(
-                f"secret {name}, which service account {request.account.name} or an annotation names, does not exist; "
-                "create it, or remove its name there"
-            )
-        secrets.append(secret)
-    return credentials_of(objects.get(request.account), secrets, config.credentials)
-
-
-def _ca_bundle(credentials: Provision, config: StorageInitializerConfig) -> Provision:
-    """Return the certificates to trust: of the ConfigMap that the credentials name, or else the administrator's."""
-    own = credentials.value("AWS_CA_BUNDLE_CONFIGMAP")
-    if not own and not config.ca_bundle_config_map_name:
-        return Provision()
-    name = own or CA_BUNDLE_CONFIG_MAP
-    folder = posixpath.dirname(credentials.value("AWS_CA_BUNDLE")) or config.ca_bundle_volume_mount_path
-    env = (variable("CA_BUNDLE_CONFIGMAP_NAME", name), variable("CA_BUNDLE_VOLUME_MOUNT_POINT", folder))
-    return Provision(env=env) + read_only({"name": "cabundle-cert", "configMap": {"name": name}}, folder)
-
-
-def _cache(config: CacheConfig | None) -> Provision:
-    if config is None:
-        return Provision()
-    place = (
-        {"persistentVolumeClaim": {"claimName": config.claim_name}}
-        if config.claim_name
-        else {"hostPath": {"path": config.host_path, "type": "DirectoryOrCreate"}}
-    )
-    return Provision(
-        env=(variable("STORAGE_CACHE", CACHE_MOUNT), variable("STORAGE_CACHE_SIZE", str(config.max_bytes))),
-        volumes=({"name": "storage-cache", **place},),
-        mounts=({"name": "storage-cache", "mountPath": CACHE_MOUNT},),
-    )
-
-
-def _annotated(annotations: Mapping[str, str]) -> Provision:
+def _annotated(annotations: Mapping[str, str]) -> PodPreset:
     """Return what annotations say of a download: the digests of its files, and which files it is of."""
-    sums = _json_object(annotations, ANNOTATION_SHA256)
+    sums = _json_object(annotations, ANNOTATION_SHA256) if ANNOTATION_SHA256 in annotations else {}
     for path, digest in sums.items():
         if not _SHA256.fullmatch(str(digest)):
             raise InvalidSpec(f"annotation {ANNOTATION_SHA256} has {digest!r} for {path}; write 64 hexadecimal digits")
     env = [variable("STORAGE_SHA256", json.dumps(sums, sort_keys=True))] if sums else []
     env += [variable(_PATTERNS[name], annotations[name]) for name in _PATTERNS if annotations.get(name)]
-    return Provision(env=tuple(env))
+    return PodPreset(env=tuple(env))
 
 
 def _resources(annotations: Mapping[str, str]) -> Mapping[str, Any]:
@@ -217,8 +170,6 @@ def _resources(annotations: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _json_object(annotations: Mapping[str, str], name: str) -> Mapping[str, Any]:
-    if name not in annotations:
-        return {}
     value = json_object(annotations[name])
     if value is None:
         raise InvalidSpec(f"annotation {name} is not a JSON object; write for example {_EXAMPLES[name]}")
@@ -248,3 +199,90 @@ _EXAMPLES = {
     ANNOTATION_SHA256: '{"model-store/bert.mar": "<sha256>"}',
     ANNOTATION_STORAGE_RESOURCES: '{"limits": {"memory": "2Gi"}}',
 }
+
+
+def choose_container(
+    sources: Sequence[StorageSource], named: str | None, containers: Iterable[ClusterStorageContainer]
+) -> ClusterStorageContainer | None:
+    """Return the container for all the sources; None stands for the storage-initializer as it is configured."""
+    usable = sorted(filter(_is_usable, containers), key=lambda item: item.metadata.name)
+    chosen = _named(named, usable) if named else _fitting(sources, usable)
+    for source in sources:
+        _check(source, chosen, usable)
+    if chosen and len(sources) > 1 and not chosen.spec.supports_multi_model_download:
+        raise InvalidSpec(
+            f"ClusterStorageContainer {chosen.metadata.name} downloads one URI only; give one, "
+            "or set its supportsMultiModelDownload if that is not true"
+        )
+    return chosen
+
+
+def _named(name: str, usable: Sequence[ClusterStorageContainer]) -> ClusterStorageContainer:
+    for item in usable:
+        if item.metadata.name == name:
+            return item
+    raise InvalidSpec(
+        f"ClusterStorageContainer {name!r} of spec.predictor.storageContainerName does not exist or is disabled; "
+        f"available: {', '.join(item.metadata.name for item in usable) or 'nothing'}"
+    )
+
+
+def _fitting(
+    sources: Sequence[StorageSource], usable: Sequence[ClusterStorageContainer]
+) -> ClusterStorageContainer | None:
+    """Return the first container that supports each source; it must be the same one for all of them."""
+    found = [next((item for item in usable if _supports(item, source.uri)), None) for source in sources]
+    if any(item is not found[0] for item in found):
+        raise InvalidSpec(
+            "the storageUris need several ClusterStorageContainers, and a pod has one; "
+            "name one that supports them all in spec.predictor.storageContainerName"
+        )
+    return found[0]
+
+
+def _check(
+    source: StorageSource, chosen: ClusterStorageContainer | None, usable: Sequence[ClusterStorageContainer]
+) -> None:
+    if chosen and not _supports(chosen, source.uri):
+        raise InvalidSpec(
+            f"ClusterStorageContainer {chosen.metadata.name} does not download {source.shown}; "
+            "correct its supportedUriFormats, or name another one"
+        )
+    if chosen:
+        return
+    formats = ", ".join(item.metadata.name for item in usable) or "there is none"
+    if source.is_image:
+        raise InvalidSpec(
+            f"storageUri {source.shown} is an image, and the administrator has turned these off; set enableModelcar of "
+            f"storageInitializer in the ConfigMap {CONFIG_MAP}, or copy the model to a bucket or a claim"
+        )
+    if source.scheme not in SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise InvalidSpec(
+            f"storageUri {source.shown} has a scheme that is not supported; use one of {known}, "
+            f"or install a ClusterStorageContainer for it ({formats})"
+        )
+    if service := foreign_service(source.uri):
+        raise InvalidSpec(
+            f"storageUri {source.shown} is {service}, which the storage-initializer does not read; "
+            f"install a ClusterStorageContainer for it ({formats}), or copy the model to a bucket or a claim"
+        )
+
+
+def _is_usable(item: ClusterStorageContainer) -> bool:
+    return not item.disabled and item.spec.workload_type in (None, "", INIT_CONTAINER)
+
+
+def _supports(item: ClusterStorageContainer, uri: str) -> bool:
+    return any(
+        uri.startswith(format_.prefix) if format_.prefix else _matches(format_.regex, uri)
+        for format_ in item.spec.supported_uri_formats
+    )
+
+
+def _matches(pattern: str | None, uri: str) -> bool:
+    """An invalid expression matches nothing: it must not stop services that another container serves."""
+    try:
+        return bool(pattern and re.search(pattern, uri))
+    except re.error:
+        return False

@@ -8,14 +8,14 @@ import pytest
 
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.storage.containers import choose_container
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.resolve.storage.plan import storage_source
+from isvc_operator.resolve.storage.planning import choose_container
 from tests.support.builders import a_service, the_children
 from tests.support.credentials import a_context, a_storage_container
 
 
 def chosen(*uris: str, named: str | None = None, containers: Sequence[ClusterStorageContainer] = ()) -> str | None:
-    sources = [StorageSource(uri, f"/mnt/models/{number}") for number, uri in enumerate(uris)]
+    sources = [storage_source(uri, f"/mnt/models/{number}") for number, uri in enumerate(uris)]
     found = choose_container(sources, named, containers)
     return found.metadata.name if found else None
 

@@ -10,25 +10,25 @@ import pytest
 from isvc_operator.config import CredentialsConfig, parse_config
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.resolve.storage.credentials import credentials_of
-from isvc_operator.resolve.storage.provision import Provision
+from isvc_operator.resolve.storage.plan import PodPreset
 from tests.support.credentials import GCS_KEY, HTTP_HEADERS, S3_KEYS, a_secret, an_account, s3_annotations
 
 REAL_KEYS = {"AWS_ACCESS_KEY_ID": ("s3", "AWS_ACCESS_KEY_ID"), "AWS_SECRET_ACCESS_KEY": ("s3", "AWS_SECRET_ACCESS_KEY")}
 
 
-def given(*secrets: dict[str, Any], account: dict[str, Any] | None = None, **config: Any) -> Provision:
+def given(*secrets: dict[str, Any], account: dict[str, Any] | None = None, **config: Any) -> PodPreset:
     credentials = parse_config({"credentials": json.dumps(config)}).credentials
     return credentials_of(account or an_account(), secrets, credentials)
 
 
-def env_of(provision: Provision) -> dict[str, Any]:
+def env_of(preset: PodPreset) -> dict[str, Any]:
     """Variables by their names: a text, or the secret and its key."""
 
     def value(item: Any) -> Any:
         reference = item.get("valueFrom", {}).get("secretKeyRef")
         return (reference["name"], reference["key"]) if reference else item["value"]
 
-    return {item["name"]: value(item) for item in provision.env}
+    return {item["name"]: value(item) for item in preset.env}
 
 
 def refused(*secrets: dict[str, Any]) -> str:
@@ -153,7 +153,7 @@ def test_an_account_with_a_role_gives_its_settings_and_no_keys() -> None:
 
 
 def test_an_account_without_role_and_settings_is_not_about_s3() -> None:
-    assert given(account=an_account(), s3={"s3Region": "configured"}) == Provision()
+    assert given(account=an_account(), s3={"s3Region": "configured"}) == PodPreset()
 
 
 def test_a_secrets_word_counts_more_than_its_accounts() -> None:
@@ -168,7 +168,7 @@ def test_a_secrets_word_counts_more_than_its_accounts() -> None:
 
 
 def test_a_google_account_is_mounted_as_the_file_that_google_looks_for() -> None:
-    assert given(a_secret("google", GCS_KEY)) == Provision(
+    assert given(a_secret("google", GCS_KEY)) == PodPreset(
         env=(
             {
                 "name": "GOOGLE_APPLICATION_CREDENTIALS",
@@ -181,13 +181,13 @@ def test_a_google_account_is_mounted_as_the_file_that_google_looks_for() -> None
 
 
 def test_its_file_may_have_the_name_that_the_configuration_gives_it() -> None:
-    provision = given(a_secret("google", {"key.json": "{}"}), gcs={"gcsCredentialFileName": "key.json"})
+    preset = given(a_secret("google", {"key.json": "{}"}), gcs={"gcsCredentialFileName": "key.json"})
 
-    assert env_of(provision) == {"GOOGLE_APPLICATION_CREDENTIALS": "/var/secrets/key.json"}
+    assert env_of(preset) == {"GOOGLE_APPLICATION_CREDENTIALS": "/var/secrets/key.json"}
 
 
 def test_headers_for_a_host_are_taken_by_reference() -> None:
-    assert given(a_secret("web", HTTP_HEADERS)) == Provision(
+    assert given(a_secret("web", HTTP_HEADERS)) == PodPreset(
         env=(
             {
                 "name": "models.example.com-headers",
@@ -234,9 +234,9 @@ def test_a_value_that_is_not_text_is_reported() -> None:
 
 
 def test_secrets_for_several_kinds_are_all_given() -> None:
-    provision = given(a_secret("s3"), a_secret("google", GCS_KEY), a_secret("web", HTTP_HEADERS))
+    preset = given(a_secret("s3"), a_secret("google", GCS_KEY), a_secret("web", HTTP_HEADERS))
 
-    assert list(env_of(provision)) == [*REAL_KEYS, "GOOGLE_APPLICATION_CREDENTIALS", "models.example.com-headers"]
+    assert list(env_of(preset)) == [*REAL_KEYS, "GOOGLE_APPLICATION_CREDENTIALS", "models.example.com-headers"]
 
 
 def test_of_two_secrets_for_one_kind_the_last_counts_and_nothing_of_the_other() -> None:
@@ -255,7 +255,7 @@ def test_two_hosts_have_their_own_headers_each() -> None:
 
 
 def test_a_secret_of_another_use_is_left_alone() -> None:
-    assert given(a_secret("token", {"token": "the-secret"}), a_secret("empty", {})) == Provision()
+    assert given(a_secret("token", {"token": "the-secret"}), a_secret("empty", {})) == PodPreset()
 
 
 OTHERS = {
@@ -269,24 +269,22 @@ OTHERS = {
 
 @pytest.mark.parametrize("keys", OTHERS.values(), ids=OTHERS.keys())
 def test_what_other_containers_download_with_is_taken_by_reference(keys: list[str]) -> None:
-    provision = given(a_secret("other", dict.fromkeys(keys, "the-secret")))
+    preset = given(a_secret("other", dict.fromkeys(keys, "the-secret")))
 
-    assert env_of(provision) == {key: ("other", key) for key in keys}
+    assert env_of(preset) == {key: ("other", key) for key in keys}
 
 
 def test_hdfs_has_its_keys_as_files() -> None:
-    provision = given(a_secret("hadoop", {"HDFS_NAMENODE": "http://name:1"}))
+    preset = given(a_secret("hadoop", {"HDFS_NAMENODE": "http://name:1"}))
 
-    assert provision.mounts == (
-        {"name": "hdfs-secrets", "mountPath": "/var/secrets/kserve-hdfscreds", "readOnly": True},
-    )
+    assert preset.mounts == ({"name": "hdfs-secrets", "mountPath": "/var/secrets/kserve-hdfscreds", "readOnly": True},)
 
 
 def test_nothing_secret_is_written_into_the_pod() -> None:
-    provision = given(a_secret("s3"), a_secret("google", GCS_KEY), a_secret("web", HTTP_HEADERS))
+    preset = given(a_secret("s3"), a_secret("google", GCS_KEY), a_secret("web", HTTP_HEADERS))
 
-    assert "the-secret" not in json.dumps([provision.env, provision.volumes, provision.mounts])
+    assert "the-secret" not in json.dumps([preset.env, preset.volumes, preset.mounts])
 
 
 def test_without_an_account_there_is_nothing() -> None:
-    assert credentials_of(None, (), CredentialsConfig()) == Provision()
+    assert credentials_of(None, (), CredentialsConfig()) == PodPreset()

@@ -9,9 +9,7 @@ import pytest
 
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError, InvalidSpec
-from isvc_operator.resolve.storage.images import ModelImage
-from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.resolve.storage.plan import ModelImage, StoragePlan, storage_source
 from tests.support.builders import a_resolved, a_runtime, a_service
 from tests.support.credentials import a_context, a_storage_container
 
@@ -59,7 +57,7 @@ def test_the_uri_and_else_the_configuration_says_how(uri: str, settings: dict[st
 def test_images_are_beside_what_is_copied() -> None:
     plan = plan_of("s3://bucket/base", f"oci://{IMAGE}", f"oci+native://{IMAGE}")
 
-    assert (plan.copied, plan.folder) == ((StorageSource("s3://bucket/base", "/mnt/models/0"),), "/mnt/models/0")
+    assert (plan.copied, plan.folder) == ((storage_source("s3://bucket/base", "/mnt/models/0"),), "/mnt/models/0")
     assert plan.images == (ModelImage(IMAGE, "/mnt/models/1", True), ModelImage(IMAGE, "/mnt/models/2", False))
 
 
@@ -109,7 +107,7 @@ def test_a_container_of_the_cluster_may_download_images_where_they_are_turned_of
 
     plan = plan_of(f"oci://{IMAGE}", containers=(container,), enableModelcar=False)
 
-    assert (plan.copied, plan.images) == ((StorageSource(f"oci://{IMAGE}", "/mnt/models"),), ())
+    assert (plan.copied, plan.images) == ((storage_source(f"oci://{IMAGE}", "/mnt/models"),), ())
 
 
 @pytest.mark.parametrize(

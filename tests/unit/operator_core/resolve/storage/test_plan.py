@@ -8,9 +8,8 @@ import pytest
 
 from isvc_operator.config import OperatorConfig, StorageInitializerConfig, parse_config
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
-from isvc_operator.resolve.storage.plan import StorageContext, StoragePlan
-from isvc_operator.resolve.storage.provision import Provision
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.storage.plan import PodPreset, StoragePlan, storage_source
 from tests.support.builders import a_resolved, a_runtime, a_service
 from tests.support.credentials import a_context, a_secret, an_account
 
@@ -58,8 +57,8 @@ def refused(uri: str | None = None, uris: list[dict[str, str]] | None = None, **
 def test_a_claim_is_copied_to_the_models_folder(uri: str, claim: str, path: str) -> None:
     plan = plan_of(uri)
 
-    assert plan == StoragePlan(copied=(StorageSource(uri, "/mnt/models"),), layout="torchserve")
-    assert (plan.claims, plan.copied[0].path) == ((claim,), path)
+    assert plan == StoragePlan(copied=(storage_source(uri, "/mnt/models"),), layout="torchserve")
+    assert (plan.copied[0].claim, plan.copied[0].path) == (claim, path)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +67,8 @@ def test_a_claim_is_copied_to_the_models_folder(uri: str, claim: str, path: str)
 def test_any_other_source_is_copied_there_and_mounts_no_claim(uri: str) -> None:
     plan = plan_of(uri)
 
-    assert plan == StoragePlan(copied=(StorageSource(uri, "/mnt/models"),), layout="torchserve")
-    assert plan.claims == ()
+    assert plan == StoragePlan(copied=(storage_source(uri, "/mnt/models"),), layout="torchserve")
+    assert plan.copied[0].claim is None
 
 
 @pytest.mark.parametrize(("server_type", "layout"), [("mine", "none"), ("mlserver", "none"), ("mar", "auto")])
@@ -122,8 +121,8 @@ def test_several_sources_share_one_volume_above_their_folders() -> None:
 
     assert plan_of(uris=uris) == StoragePlan(
         copied=(
-            StorageSource("s3://bucket/base", "/mnt/models/base"),
-            StorageSource("pvc://leeway/adapters", "/mnt/models/adapters"),
+            storage_source("s3://bucket/base", "/mnt/models/base"),
+            storage_source("pvc://leeway/adapters", "/mnt/models/adapters"),
         ),
         folder="/mnt/models",
         layout="none",
@@ -134,7 +133,7 @@ def test_one_source_among_several_fields_is_checked_and_mounted_at_its_own_folde
     plan = plan_of(uris=[{"uri": "gs://bucket/model", "mountPath": "/opt/model"}])
 
     assert plan == StoragePlan(
-        (StorageSource("gs://bucket/model", "/opt/model"),), folder="/opt/model", layout="torchserve"
+        (storage_source("gs://bucket/model", "/opt/model"),), folder="/opt/model", layout="torchserve"
     )
 
 
@@ -142,7 +141,7 @@ def test_a_source_without_a_mount_path_goes_to_the_models_folder() -> None:
     plan = plan_of(uris=[{"uri": "gs://bucket/model"}])
 
     assert plan is not None
-    assert plan.copied == (StorageSource("gs://bucket/model", "/mnt/models"),)
+    assert plan.copied == (storage_source("gs://bucket/model", "/mnt/models"),)
 
 
 def test_folders_that_have_only_the_root_in_common_are_refused() -> None:
@@ -164,7 +163,7 @@ def test_a_uri_beside_several_is_refused() -> None:
 
 def test_a_claim_may_be_mounted_by_annotation_and_nothing_is_copied() -> None:
     assert plan_of("pvc://leeway/sub", annotations=DIRECT) == StoragePlan(
-        copied=(), mounted=(StorageSource("pvc://leeway/sub", "/mnt/models"),)
+        copied=(), mounted=(storage_source("pvc://leeway/sub", "/mnt/models"),)
     )
 
 
@@ -187,8 +186,8 @@ def test_a_mounted_claim_stands_beside_what_is_copied() -> None:
     plan = plan_of(uris=uris, annotations=DIRECT)
 
     assert plan == StoragePlan(
-        copied=(StorageSource("s3://bucket/base", "/mnt/models/base"),),
-        mounted=(StorageSource("pvc://leeway", "/mnt/models/more"),),
+        copied=(storage_source("s3://bucket/base", "/mnt/models/base"),),
+        mounted=(storage_source("pvc://leeway", "/mnt/models/more"),),
         folder="/mnt/models/base",
     )
 
@@ -208,25 +207,25 @@ def test_a_way_to_mount_that_is_not_known_is_refused_with_those_that_are() -> No
 # --- what the copy needs -------------------------------------------------------------------------------
 
 
-def provision_of(plan: StoragePlan | None) -> Provision:
+def preset_of(plan: StoragePlan | None) -> PodPreset:
     assert plan is not None
-    return plan.provision
+    return plan.preset
 
 
 def test_the_account_of_the_predictor_gives_its_credentials() -> None:
     context = a_context(an_account("s3", name="loader"), a_secret("s3"))
 
-    provision = provision_of(plan_of("s3://b/m", context=context, predictor={"serviceAccountName": "loader"}))
+    preset = preset_of(plan_of("s3://b/m", context=context, predictor={"serviceAccountName": "loader"}))
 
-    assert [item["name"] for item in provision.env] == ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+    assert [item["name"] for item in preset.env] == ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
 
 
 def test_a_claim_is_copied_without_credentials() -> None:
-    assert provision_of(plan_of(context=a_context(an_account("s3"), a_secret("s3")))) == Provision()
+    assert preset_of(plan_of(context=a_context(an_account("s3"), a_secret("s3")))) == PodPreset()
 
 
 def test_an_account_that_does_not_exist_is_no_error() -> None:
-    assert provision_of(plan_of("s3://b/m")) == Provision()
+    assert preset_of(plan_of("s3://b/m")) == PodPreset()
 
 
 def test_a_missing_secret_is_reported_with_what_names_it() -> None:
@@ -249,9 +248,9 @@ def test_a_secret_may_be_named_by_an_annotation(place: str) -> None:
         "account": {},
     }[place]
 
-    provision = provision_of(plan_of("s3://b/m", context=a_context(account, a_secret("s3")), **fields))
+    preset = preset_of(plan_of("s3://b/m", context=a_context(account, a_secret("s3")), **fields))
 
-    assert provision.env[0]["valueFrom"] == {"secretKeyRef": {"name": "s3", "key": "AWS_ACCESS_KEY_ID"}}
+    assert preset.env[0]["valueFrom"] == {"secretKeyRef": {"name": "s3", "key": "AWS_ACCESS_KEY_ID"}}
 
 
 CHECKSUM = "a" * 64
@@ -260,7 +259,7 @@ CHECKSUM = "a" * 64
 def test_checksums_are_passed_on() -> None:
     annotations = {"storage.isvc-operator.io/sha256": f'{{"model-store/bert.mar": "{CHECKSUM}"}}'}
 
-    assert provision_of(plan_of(annotations=annotations)).value("STORAGE_SHA256") == (
+    assert preset_of(plan_of(annotations=annotations)).value("STORAGE_SHA256") == (
         f'{{"model-store/bert.mar": "{CHECKSUM}"}}'
     )
 
@@ -309,7 +308,7 @@ CACHES = {
 def test_a_cache_is_mounted_for_remote_sources(cache: str, volume: dict[str, Any]) -> None:
     config = parse_config({"storageInitializer": f'{{"cache": {cache}}}'})
 
-    assert provision_of(plan_of("s3://b/m", config=config)) == Provision(
+    assert preset_of(plan_of("s3://b/m", config=config)) == PodPreset(
         env=(
             {"name": "STORAGE_CACHE", "value": "/mnt/storage-cache"},
             {"name": "STORAGE_CACHE_SIZE", "value": "1073741824"},
@@ -317,7 +316,7 @@ def test_a_cache_is_mounted_for_remote_sources(cache: str, volume: dict[str, Any
         volumes=({"name": "storage-cache", **volume},),
         mounts=(CACHE,),
     )
-    assert provision_of(plan_of("pvc://leeway", config=config)) == Provision()
+    assert preset_of(plan_of("pvc://leeway", config=config)) == PodPreset()
 
 
 # --- certificates --------------------------------------------------------------------------------------
@@ -325,19 +324,19 @@ def test_a_cache_is_mounted_for_remote_sources(cache: str, volume: dict[str, Any
 ADMINISTRATORS = parse_config({"storageInitializer": '{"caBundleConfigMapName": "corporate"}'})
 
 
-def mounted_certificates(provision: Provision) -> tuple[str, str]:
-    (volume,), (mount,) = provision.volumes, provision.mounts
+def mounted_certificates(preset: PodPreset) -> tuple[str, str]:
+    (volume,), (mount,) = preset.volumes, preset.mounts
     assert volume["name"] == mount["name"] == "cabundle-cert"
-    assert volume["configMap"]["name"] == provision.value("CA_BUNDLE_CONFIGMAP_NAME")
-    assert mount["mountPath"] == provision.value("CA_BUNDLE_VOLUME_MOUNT_POINT")
+    assert volume["configMap"]["name"] == preset.value("CA_BUNDLE_CONFIGMAP_NAME")
+    assert mount["mountPath"] == preset.value("CA_BUNDLE_VOLUME_MOUNT_POINT")
     assert mount["readOnly"] is True
     return volume["configMap"]["name"], mount["mountPath"]
 
 
 def test_the_administrators_certificates_are_mounted_from_the_copy_in_the_namespace() -> None:
-    provision = provision_of(plan_of("https://models.example.com/m.mar", config=ADMINISTRATORS))
+    preset = preset_of(plan_of("https://models.example.com/m.mar", config=ADMINISTRATORS))
 
-    assert mounted_certificates(provision) == ("global-ca-bundle", "/etc/ssl/custom-certs")
+    assert mounted_certificates(preset) == ("global-ca-bundle", "/etc/ssl/custom-certs")
 
 
 def test_those_that_a_secret_names_come_before_them() -> None:
@@ -347,10 +346,10 @@ def test_those_that_a_secret_names_come_before_them() -> None:
     }
     context = a_context(an_account("s3"), a_secret("s3", annotations=annotations))
 
-    provision = provision_of(plan_of("s3://b/m", config=ADMINISTRATORS, context=context))
+    preset = preset_of(plan_of("s3://b/m", config=ADMINISTRATORS, context=context))
 
-    assert mounted_certificates(provision) == ("minios", "/certs")
+    assert mounted_certificates(preset) == ("minios", "/certs")
 
 
 def test_without_any_nothing_is_mounted() -> None:
-    assert provision_of(plan_of("https://models.example.com/m.mar")) == Provision()
+    assert preset_of(plan_of("https://models.example.com/m.mar")) == PodPreset()

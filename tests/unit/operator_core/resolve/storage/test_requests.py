@@ -9,8 +9,8 @@ import pytest
 from isvc_operator.config import CredentialsConfig
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.limits import SECRETS
-from isvc_operator.resolve.storage.objects import ObjectReference, Objects
-from isvc_operator.resolve.storage.requests import references, storage_requests
+from isvc_operator.resolve.requested import references, storage_requests
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 from tests.support.builders import a_service
 from tests.support.credentials import a_secret, an_account
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
-from isvc_operator.resolve.storage.plan import StoragePlan
-from isvc_operator.resolve.storage.sources import StorageSource
+from isvc_operator.resolve.storage.plan import StoragePlan, storage_source
 from tests.support.builders import a_resolved, a_service
 from tests.support.credentials import a_context, a_secret, an_account
 
@@ -44,15 +43,15 @@ def config_from(name: str, key: str) -> dict[str, Any]:
 def test_the_path_is_in_the_bucket_of_the_entry_that_the_key_names() -> None:
     plan = plan_of({"key": "minio", "path": "bert/1"}, {"minio": MINIO})
 
-    assert plan.copied == (StorageSource("s3://models/bert/1", "/mnt/models"),)
-    assert plan.provision.env == (config_from("storage-config", "minio"),)
+    assert plan.copied == (storage_source("s3://models/bert/1", "/mnt/models"),)
+    assert plan.preset.env == (config_from("storage-config", "minio"),)
 
 
 def test_parameters_go_over_the_entry_and_are_passed_on() -> None:
     plan = plan_of({"key": "minio", "path": "/bert", "parameters": {"bucket": "other"}}, {"minio": MINIO})
 
     assert plan.copied[0].uri == "s3://other/bert"
-    assert plan.provision.value("STORAGE_OVERRIDE_CONFIG") == '{"bucket": "other"}'
+    assert plan.preset.value("STORAGE_OVERRIDE_CONFIG") == '{"bucket": "other"}'
 
 
 @pytest.mark.parametrize(
@@ -68,14 +67,14 @@ def test_without_a_key_the_default_of_the_type_counts(
 ) -> None:
     storage = {"path": "bert"} | ({} if parameters is None else {"parameters": parameters})
 
-    assert plan_of(storage, dict.fromkeys(entries, MINIO)).provision.env[0] == config_from("storage-config", chosen)
+    assert plan_of(storage, dict.fromkeys(entries, MINIO)).preset.env[0] == config_from("storage-config", chosen)
 
 
 def test_without_an_entry_the_parameters_may_say_it_all() -> None:
     plan = plan_of({"path": "bert", "parameters": {"type": "s3", "bucket": "public"}})
 
     assert plan.copied[0].uri == "s3://public/bert"
-    assert [item["name"] for item in plan.provision.env] == ["STORAGE_OVERRIDE_CONFIG"]
+    assert [item["name"] for item in plan.preset.env] == ["STORAGE_OVERRIDE_CONFIG"]
 
 
 def test_the_secret_may_have_the_name_that_an_annotation_gives_it() -> None:
@@ -83,20 +82,20 @@ def test_the_secret_may_have_the_name_that_an_annotation_gives_it() -> None:
 
     plan = plan_of({"key": "minio", "path": "bert"}, {"minio": MINIO}, name="mine", annotations=annotations)
 
-    assert plan.provision.env == (config_from("mine", "minio"),)
+    assert plan.preset.env == (config_from("mine", "minio"),)
 
 
 def test_the_entry_may_be_for_a_uri() -> None:
     plan = plan_of({"key": "minio"}, {"minio": MINIO}, model={"storageUri": "s3://b/m", "storage": {"key": "minio"}})
 
     assert plan.copied[0].uri == "s3://b/m"
-    assert plan.provision.env == (config_from("storage-config", "minio"),)
+    assert plan.preset.env == (config_from("storage-config", "minio"),)
 
 
 def test_its_certificates_are_mounted() -> None:
     plan = plan_of({"key": "minio", "path": "bert"}, {"minio": {**MINIO, "cabundle_configmap": "minios"}})
 
-    assert plan.provision.value("CA_BUNDLE_CONFIGMAP_NAME") == "minios"
+    assert plan.preset.value("CA_BUNDLE_CONFIGMAP_NAME") == "minios"
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any] | None, str]] = {

@@ -1,20 +1,40 @@
 """The formats of the operator's log: external text can neither forge a line nor control a terminal.
 
-Each line names the service that it is about, if there is one.
+Each line names the service that the current task works on, if there is one.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
 from typing import Final
 
 from isvc_operator.limits import LOG_BYTES
-from isvc_operator.telemetry.log_context import logged_service
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import last_of, one_line, quoted, shortened, visible
+
+_current: ContextVar[ServiceKey | None] = ContextVar("service", default=None)
+
+
+@contextmanager
+def logged_for(namespace: str, name: str) -> Iterator[None]:
+    """Name this service in what is logged in the block, also by tasks that it starts."""
+    token = _current.set(ServiceKey(namespace, name))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def logged_service() -> ServiceKey | None:
+    """Return the service that the current task works on."""
+    return _current.get()
+
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(service)s%(message)s"
 _MARK = "| "
