@@ -13,8 +13,7 @@ from isvc_operator.kube.errors import KubeError
 from isvc_operator.observe.conditions import Cause, Contested
 from isvc_operator.observe.routes import first_problem
 from isvc_operator.resolve.front import ServerCertificate, ServingTls, read_tls
-from isvc_operator.resolve.requested import ObjectReference
-from isvc_operator.resolve.storage.plan import read_key
+from isvc_operator.resolve.storage.plan import ObjectReference, read_key
 from tests.support.builders import (
     a_child,
     a_container,

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isvc_operator.api.inference_service import (
-    API_VERSION,
-    KIND,
-    Condition,
-    InferenceService,
-    InferenceServiceStatus,
-)
+from isvc_operator.api.inference_service import API_VERSION, KIND, Condition, InferenceService, InferenceServiceStatus
 from isvc_operator.api.names import (
     FIELD_MANAGER,
     HOST_TAKEN,

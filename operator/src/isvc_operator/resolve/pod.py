@@ -39,14 +39,7 @@ from isvc_operator.resolve.containers import (
 from isvc_operator.resolve.ingress_annotations import may_reach_others
 from isvc_operator.resolve.placeholders import fill_all, fill_container, values_of
 from isvc_operator.resolve.requested import server_first
-from isvc_operator.resolve.runtime import (
-    MLSERVER,
-    TORCHSERVE,
-    TRITON,
-    ChosenRuntime,
-    image_for,
-    server_type_of,
-)
+from isvc_operator.resolve.runtime import MLSERVER, TORCHSERVE, TRITON, ChosenRuntime, image_for, server_type_of
 
 _SERVICE_NAME = "INFERENCE_SERVICE_NAME"
 _WORDS = frozenset({"args", "command"})  # of which a null item is an empty one

@@ -10,7 +10,8 @@ import pytest
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.ignored_settings import IgnoredSettings
-from isvc_operator.kube.informer.cache import Cache, Manifest
+from isvc_operator.kube.informer.cache import Cache
+from isvc_operator.manifests import Manifest
 from tests.support.fakes import FakeKubeApi
 
 NOW = "2026-01-01T00:00:00Z"

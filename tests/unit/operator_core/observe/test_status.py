@@ -9,10 +9,10 @@ import pytest
 from isvc_operator.api.inference_service import FailureInfo, InferenceServiceStatus
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import Problem
-from isvc_operator.observe.component import Rollout
+from isvc_operator.observe.component import Rollout, explain
 from isvc_operator.observe.pods import PodFailure, Stage
 from isvc_operator.observe.routes import RouteProblem
-from isvc_operator.observe.status import derive_status, explain
+from isvc_operator.observe.status import derive_status
 from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isvc_operator.plan.diff import matches, mismatches, quantity
+from isvc_operator.api.core_shapes import quantity
+from isvc_operator.plan.diff import matches, mismatches
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 NAMES = st.text("abcdef", min_size=1, max_size=3)

@@ -11,8 +11,7 @@ from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_RENDERED
 from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
 from isvc_operator.controller import memory
-from isvc_operator.kube.informer.cache import ServiceKey
-from isvc_operator.manifests import annotations_of
+from isvc_operator.manifests import ServiceKey, annotations_of
 from isvc_operator.resolve.service import Resolved, resolve
 from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_runtime_body, a_service_body
 from tests.support.reconcile_fixture import FIRST_CALLS, KEY, STATUS, Cluster, first_update, watched

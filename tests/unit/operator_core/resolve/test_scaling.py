@@ -8,8 +8,8 @@ import pytest
 
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.scaling import Autoscaler, AutoscalerClass, Scaling
-from isvc_operator.resolve.scaling_metrics import Query, ResourceTarget
+from isvc_operator.resolve.component import Autoscaler, Query, ResourceTarget, Scaling
+from isvc_operator.resolve.requested import AutoscalerClass
 from tests.support.builders import a_resolved, a_service
 
 CPU = ResourceTarget("cpu", 80)

@@ -8,12 +8,7 @@ import pytest
 
 from isvc_operator.limits import GRACE_SECONDS
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.defaults import (
-    with_drain_seconds,
-    with_grace_period,
-    with_pre_stop,
-    within_grace_period,
-)
+from isvc_operator.resolve.defaults import with_drain_seconds, with_grace_period, with_pre_stop, within_grace_period
 from tests.support.builders import a_resolved, a_runtime, a_service
 
 GRACE = "terminationGracePeriodSeconds"
