@@ -33,6 +33,8 @@ Path = tuple[str | int, ...]
 class Outcome:
     """The children and URLs, the settings that are named as ignored, or else why the service is refused.
 
+    ``reason`` is that of the status, where the operator refuses it.
+
     ``inputs`` are the digests of what the pods are rendered from. They change with every edit, so they do not count
     where outcomes are compared.
     """
@@ -41,6 +43,7 @@ class Outcome:
     urls: tuple[str | None, ...] = ()
     ignored: Sequence[str] = ()
     refused: str | None = None
+    reason: str | None = None
     inputs: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
@@ -68,9 +71,11 @@ def outcome_of(documents: Sequence[Manifest], shipped: Sequence[ServingRuntime] 
         resolved = resolve(service, runtimes, config, storage=storage)
         of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
         ignored = (*ignored_parts(service, resolved, config), *of_runtime, *ignored_settings(data))
-        urls = (resolved.hosts.url, *resolved.hosts.urls.values())
+        urls = (resolved.hosts.url, resolved.hosts.address, *resolved.hosts.urls.values())
         return Outcome(render(resolved, config), urls, ignored, inputs=resolved.inputs)
-    except (OperatorError, InvalidObject) as error:
+    except OperatorError as error:
+        return Outcome(refused=str(error), reason=error.reason)
+    except InvalidObject as error:
         return Outcome(refused=str(error))
 
 
