@@ -8,7 +8,7 @@ sections of the ConfigMap `inferenceservice-config`, and other objects; then wha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ import pytest
 import yaml
 
 from tests.support.builders import a_runtime_body, a_service_body
-from tests.support.outcomes import Outcome, dotted, outcome_of
-from tests.support.outcomes import Path as TreePath
+from tests.support.outcomes import Outcome, changes, outcome_of
 
 FIELDS, MESSAGES = (Path(__file__).parent / name for name in ("fields", "messages"))
 Case = dict[str, Any]
@@ -52,18 +51,6 @@ def shown(outcome: Outcome) -> Case:
     assert outcome.refused is None
     children = {f"{child['kind']} {child['metadata']['name']}": child for child in outcome.children}
     return {**children, "urls": list(outcome.urls)}
-
-
-def changes(before: Any, after: Any, path: TreePath = ()) -> Iterator[tuple[str, Any]]:
-    """Yield the paths of the values that differ, with the new ones: None for one that is gone, other lists whole."""
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        for name in dict.fromkeys([*before, *after]):
-            yield from changes(before.get(name), after.get(name), (*path, name))
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for index, pair in enumerate(zip(before, after, strict=True)):
-            yield from changes(*pair, (*path, index))
-    elif before != after:
-        yield dotted(path), after
 
 
 def check(file: Path, request: pytest.FixtureRequest, result: str, found: Callable[[Case], Any]) -> None:

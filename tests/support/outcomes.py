@@ -114,6 +114,18 @@ def dotted(path: Path) -> str:
     return "".join(steps).removeprefix(".")
 
 
+def changes(before: Any, after: Any, path: Path = ()) -> Iterator[tuple[str, Any]]:
+    """Yield the paths of the values that differ, with the new ones: None for one that is gone, other lists whole."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in dict.fromkeys([*before, *after]):
+            yield from changes(before.get(name), after.get(name), (*path, name))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, pair in enumerate(zip(before, after, strict=True)):
+            yield from changes(*pair, (*path, index))
+    elif before != after:
+        yield dotted(path), after
+
+
 def a_config_map(sections: Mapping[str, Any]) -> Manifest:
     """Return ``inferenceservice-config`` with these sections, each of which is JSON in it."""
     data = {name: json.dumps(section) for name, section in sections.items()}
