@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from isvc.run.objects import as_stored
@@ -115,15 +116,22 @@ def dotted(path: Path) -> str:
 
 
 def changes(before: Any, after: Any, path: Path = ()) -> Iterator[tuple[str, Any]]:
-    """Yield the paths of the values that differ, with the new ones: None for one that is gone, other lists whole."""
+    """Yield the paths of the values that differ, with the new ones: None for one that is gone.
+
+    Lists of objects are compared by their indices, and other lists only where they are of one length.
+    """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in dict.fromkeys([*before, *after]):
             yield from changes(before.get(name), after.get(name), (*path, name))
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for index, pair in enumerate(zip(before, after, strict=True)):
+    elif isinstance(before, list) and isinstance(after, list) and _comparable(before, after):
+        for index, pair in enumerate(zip_longest(before, after)):
             yield from changes(*pair, (*path, index))
     elif before != after:
         yield dotted(path), after
+
+
+def _comparable(before: Sequence[Any], after: Sequence[Any]) -> bool:
+    return len(before) == len(after) or all(isinstance(item, Mapping) for item in (*before, *after))
 
 
 def a_config_map(sections: Mapping[str, Any]) -> Manifest:
