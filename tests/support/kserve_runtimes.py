@@ -30,8 +30,3 @@ def kserve_runtimes(created: str = "2026-01-01T00:00:00Z", *, annotated: bool = 
     for body in bodies.values():
         body["metadata"]["creationTimestamp"] = created
     return {name: parse_serving_runtime(body) for name, body in bodies.items()}
-
-
-def kserve_runtime(name: str, *, annotated: bool = True) -> ServingRuntime:
-    """One of them."""
-    return kserve_runtimes(annotated=annotated)[name]

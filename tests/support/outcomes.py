@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from isvc.run.objects import as_stored
@@ -37,6 +38,8 @@ Path = tuple[str | int, ...]
 class Outcome:
     """The children and URLs, the settings that are named as ignored, or else why the service is refused.
 
+    ``reason`` is that of the status, where the operator refuses it.
+
     ``inputs`` are the digests of what the pods are rendered from. They change with every edit, so they do not count
     where outcomes are compared.
     """
@@ -45,6 +48,7 @@ class Outcome:
     urls: tuple[str | None, ...] = ()
     ignored: Sequence[str] = ()
     refused: str | None = None
+    reason: str | None = None
     inputs: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
@@ -72,9 +76,11 @@ def outcome_of(documents: Sequence[Manifest], shipped: Sequence[ServingRuntime] 
         resolved = resolve(service, runtimes, config, storage=storage)
         of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
         ignored = (*ignored_parts(service, resolved, config), *of_runtime, *ignored_settings(data))
-        urls = (resolved.hosts.url, *resolved.hosts.urls.values())
+        urls = (resolved.hosts.url, resolved.hosts.address, *resolved.hosts.urls.values())
         return Outcome(render(resolved, config), urls, ignored, inputs=resolved.inputs)
-    except (OperatorError, InvalidObject) as error:
+    except OperatorError as error:
+        return Outcome(refused=str(error), reason=error.reason)
+    except InvalidObject as error:
         return Outcome(refused=str(error))
 
 
@@ -111,6 +117,25 @@ def dotted(path: Path) -> str:
     """Return the path as people write it: ``spec.predictor.containers[0].image``."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(steps).removeprefix(".")
+
+
+def changes(before: Any, after: Any, path: Path = ()) -> Iterator[tuple[str, Any]]:
+    """Yield the paths of the values that differ, with the new ones: None for one that is gone.
+
+    Lists of objects are compared by their indices, and other lists only where they are of one length.
+    """
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in dict.fromkeys([*before, *after]):
+            yield from changes(before.get(name), after.get(name), (*path, name))
+    elif isinstance(before, list) and isinstance(after, list) and _comparable(before, after):
+        for index, pair in enumerate(zip_longest(before, after)):
+            yield from changes(*pair, (*path, index))
+    elif before != after:
+        yield dotted(path), after
+
+
+def _comparable(before: Sequence[Any], after: Sequence[Any]) -> bool:
+    return len(before) == len(after) or all(isinstance(item, Mapping) for item in (*before, *after))
 
 
 def a_config_map(sections: Mapping[str, Any]) -> Manifest:

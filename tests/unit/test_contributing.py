@@ -49,16 +49,6 @@ def test_what_a_page_names_exists(page: str) -> None:
     assert list(missing((ROOT / page).read_text())) == []
 
 
-def test_what_does_not_exist_is_found() -> None:
-    text = (
-        "`operator/gone.py`, `tests/gone/`, `tests/cluster/gone`, `kopf`, `a/b c`, `make gone`, `python -m tests.gone`"
-    )
-
-    assert list(missing(text)) == [
-        "operator/gone.py", "tests/gone/", "tests/cluster/gone", "make gone", "python -m tests.gone",
-    ]  # fmt: skip
-
-
 def test_the_hosts_of_repositories_run_what_contributors_run() -> None:
     github, gitlab = (
         yaml.safe_load((ROOT / name).read_text()) for name in (".github/workflows/ci.yml", ".gitlab-ci.yml")

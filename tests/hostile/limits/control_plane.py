@@ -46,7 +46,7 @@ BOUNDS: tuple[Bound, ...] = (
         unit=Unit.SECONDS,
         setting="`terminationGracePeriodSeconds` of the component",
         beyond="requests that take longer are cut off when their pod is replaced",
-        test="tests/unit/operator_core/resolve/test_termination.py::test_a_pod_has_as_long_as_its_requests_may_take",
+        test="tests/golden/test_fields.py::test_what_is_changed_by_fields_of",
     ),
     Bound(
         what="characters that placeholders such as `{{.Labels.x}}` insert into a container",
@@ -60,7 +60,7 @@ BOUNDS: tuple[Bound, ...] = (
         constant="isvc_operator.limits:ROUTE_HOSTS",
         unit=Unit.COUNT,
         beyond="the configuration is refused",
-        test="tests/unit/operator_core/test_config.py::test_a_configuration_is_refused_with_its_key_and_field_when_it_holds",
+        test="tests/golden/test_fields.py::test_what_is_said_about",
     ),
     Bound(
         what="time for the API server's response to the operator",

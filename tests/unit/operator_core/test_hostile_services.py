@@ -18,7 +18,7 @@ from isvc_operator.api.inference_service import InferenceServiceSpec
 from isvc_operator.api.parsing import InvalidObject, parse_inference_service
 from isvc_operator.config import CredentialsConfig, OperatorConfig
 from isvc_operator.errors import InvalidSpec, Problem, Unexpected
-from isvc_operator.ignored.walker import unknown_fields, unused_parts
+from isvc_operator.ignored.walker import ignored_settings, unknown_fields, unused_parts
 from isvc_operator.limits import EVENT_BYTES, FILLED_CHARACTERS, MESSAGE_BYTES, NAMED, URI_CHARACTERS, VALUES
 from isvc_operator.observe.component import rollout_of
 from isvc_operator.observe.events import events_for
@@ -237,6 +237,10 @@ def test_a_hostile_json_text_in_an_annotation_is_reported(name: str, text: str) 
     annotation = f"storage.isvc-operator.io/{name}"
 
     assert derived(a_service_body(annotations={annotation: text})).startswith(f"annotation {annotation} ")
+
+
+def test_a_hostile_json_text_in_the_config_map_is_reported() -> None:
+    assert ignored_settings({"deploy": "[" * 100_000}) == ["deploy (it is no JSON object)"]
 
 
 def test_what_placeholders_insert_is_limited() -> None:

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.config import OperatorConfig
 from isvc_operator.render.children import render
 from tests.support.builders import a_resolved, a_service
-
-OFF = parse_config({"inferenceService": '{"podDisruptionBudget": false}'})
 
 
 def budgets(
@@ -27,28 +25,6 @@ BUDGET = {
     "selector": {"matchLabels": {"app": "isvc.torchserve-predictor"}},
     "unhealthyPodEvictionPolicy": "AlwaysAllow",
 }
-
-
-@pytest.mark.parametrize(
-    "predictor",
-    [
-        {"minReplicas": 2},
-        {"maxReplicas": 2},
-        {"minReplicas": 2, "scaler": "none"},
-        {"maxReplicas": 3, "scaler": "keda"},
-    ],
-)
-def test_several_pods_are_evicted_one_at_a_time(predictor: dict[str, Any]) -> None:
-    assert budgets(**predictor) == [BUDGET]
-
-
-@pytest.mark.parametrize("predictor", [{}, {"minReplicas": 1}, {"minReplicas": 2, "scaler": "external"}])
-def test_a_single_pod_may_be_evicted(predictor: dict[str, Any]) -> None:
-    assert budgets(**predictor) == []
-
-
-def test_the_administrator_may_turn_budgets_off() -> None:
-    assert budgets(config=OFF, minReplicas=2) == []
 
 
 def a_selector(*expressions: dict[str, Any], **labels: str) -> dict[str, Any]:

@@ -9,9 +9,7 @@ import pytest
 
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import InvalidSpec
 from isvc_operator.render.children import render
-from isvc_operator.resolve.ignored import ignored_parts
 from tests.support.builders import NAMESPACE, a_resolved, a_service
 from tests.support.network_policies import Client, accepts
 
@@ -119,26 +117,3 @@ def test_the_administrator_may_take_the_choice_away() -> None:
     )
 
     assert admitted(a_closed_service("none"), "predictor", config=config) == NEIGHBOURS
-
-
-def test_a_misspelled_level_is_refused() -> None:
-    with pytest.raises(InvalidSpec, match=r"network-policy is 'closed'; write one of none, namespace"):
-        a_resolved(a_closed_service("closed"))
-
-
-@pytest.mark.parametrize(
-    ("service", "config", "notice"),
-    [
-        (a_closed_service("namespace"), OperatorConfig(), "networkPolicy namespace (requests through an Ingress"),
-        (
-            a_service(predictor={"annotations": {POLICY: "service"}}),
-            a_config(),
-            f"annotation {POLICY} of spec.predictor (write it in the metadata of the service)",
-        ),
-    ],
-    ids=["no ingress controller is named", "the annotation is on a component"],
-)
-def test_the_status_names(service: InferenceService, config: OperatorConfig, notice: str) -> None:
-    (named,) = ignored_parts(service, a_resolved(service, config=config), config)
-
-    assert named.startswith(notice)

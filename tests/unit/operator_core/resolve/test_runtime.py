@@ -66,27 +66,6 @@ def test_a_model_without_a_protocol_speaks_that_of_the_type_of_server(
 
 # --- what is left out of the choice ------------------------------------------------------------------
 
-NOT_CHOSEN = {
-    "disabled": a_runtime(disabled=True),
-    "for many models in one pod": a_runtime(multiModel=True),
-    "for pods on several nodes": a_runtime(workerSpec={"containers": []}),
-    "only to be named": a_runtime(formats=[a_format(auto_select=False)]),
-    "of another format": a_runtime(formats=[a_format("onnx")]),
-    "of another protocol": a_runtime(protocols=["v2"]),
-    "of another version": a_runtime(formats=[a_format(version="2")]),
-    "of no version, where one is asked for": a_runtime(formats=[a_format(version=None)]),
-}
-
-
-@pytest.mark.parametrize("runtime", NOT_CHOSEN.values(), ids=NOT_CHOSEN.keys())
-def test_a_runtime_is_not_chosen_when_it_is(runtime: ServingRuntime) -> None:
-    model = a_model(modelFormat={"name": "pytorch", "version": "1"})
-
-    with pytest.raises(InvalidSpec) as caught:
-        choose_runtime(model, of_cluster(runtime))
-
-    assert caught.value.reason == "NoSupportingRuntime"
-
 
 @pytest.mark.parametrize("wanted", [None, "", "1"])
 def test_a_version_matches_if_it_is_the_same_or_not_specified(wanted: str | None) -> None:
@@ -274,108 +253,7 @@ def test_an_empty_annotation_names_no_runtime(annotated: str | None) -> None:
     assert choose_runtime(a_model(), of_cluster(a_runtime()), annotated).runtime == a_runtime()
 
 
-def test_an_annotation_that_names_no_runtime_is_refused_as_in_the_spec() -> None:
-    with pytest.raises(InvalidSpec) as caught:
-        choose_runtime(a_model(), of_cluster(a_runtime()), "isvc-marr")
-
-    assert (caught.value.reason, str(caught.value)) == (
-        "RuntimeNotRecognized",
-        "runtime 'isvc-marr' of the annotation isvc-operator.io/runtime does not exist; available: kserve-torchserve. "
-        "Correct the name, leave it out, or create that ServingRuntime",
-    )
-
-
 # --- messages if none is found -------------------------------------------------------------------------
-
-VERSION_2 = a_model(modelFormat={"name": "pytorch", "version": "2"})
-
-REFUSED = {
-    "no runtime at all": (
-        a_model(),
-        (),
-        "NoSupportingRuntime",
-        "there is no ServingRuntime in this namespace and no ClusterServingRuntime; install one",
-    ),
-    "an unknown format": (
-        a_model(modelFormat={"name": "pytorsh"}),
-        (a_runtime(), a_runtime("hidden", disabled=True)),
-        "NoSupportingRuntime",
-        "no runtime serves model format 'pytorsh' with protocol v1; available: "
-        "'pytorch' version 1 (runtime kserve-torchserve, protocols v1). "
-        "Correct spec.predictor.model, or install a runtime that serves it",
-    ),
-    "an unknown version": (
-        VERSION_2,
-        (a_runtime(),),
-        "NoSupportingRuntime",
-        "no runtime serves model format 'pytorch' version 2 with protocol v1; available: "
-        "'pytorch' version 1 (runtime kserve-torchserve, protocols v1). "
-        "Correct spec.predictor.model, or install a runtime that serves it",
-    ),
-    "a format that has to be asked for by the runtime's name": (
-        a_model(),
-        (a_runtime("triton", formats=[a_format(auto_select=False)]),),
-        "NoSupportingRuntime",
-        "no runtime serves model format 'pytorch' with protocol v1; available: "
-        "'pytorch' version 1 (only by spec.predictor.model.runtime: triton, protocols v1). "
-        "Correct spec.predictor.model, or install a runtime that serves it",
-    ),
-    "a name that does not exist": (
-        a_model(runtime="torchserv"),
-        (a_runtime(), a_runtime("triton")),
-        "RuntimeNotRecognized",
-        "runtime 'torchserv' of spec.predictor.model.runtime does not exist; available: kserve-torchserve, triton. "
-        "Correct the name, leave it out, or create that ServingRuntime",
-    ),
-    "a name where nothing exists": (
-        a_model(runtime="torchserv"),
-        (),
-        "RuntimeNotRecognized",
-        "runtime 'torchserv' of spec.predictor.model.runtime does not exist; available: nothing. "
-        "Correct the name, leave it out, or create that ServingRuntime",
-    ),
-    "a named runtime that is disabled": (
-        a_model(runtime="kserve-torchserve"),
-        (a_runtime(disabled=True),),
-        "RuntimeDisabled",
-        "runtime 'kserve-torchserve' is disabled; enable it or name another one",
-    ),
-    "a named runtime for several nodes": (
-        a_model(runtime="kserve-torchserve"),
-        (a_runtime(workerSpec={"containers": []}),),
-        "NoSupportingRuntime",
-        "runtime 'kserve-torchserve' runs one model on several nodes (workerSpec), which is not supported; name "
-        "another one",
-    ),
-    "a named runtime of another format": (
-        a_model(runtime="kserve-torchserve"),
-        (a_runtime(formats=[a_format("onnx", version=None)]),),
-        "NoSupportingRuntime",
-        "runtime 'kserve-torchserve' does not serve model format 'pytorch'; it serves: 'onnx'",
-    ),
-    "a named runtime of another version": (
-        VERSION_2.model_copy(update={"runtime": "kserve-torchserve"}),
-        (a_runtime(),),
-        "NoSupportingRuntime",
-        "runtime 'kserve-torchserve' does not serve model format 'pytorch' version 2; it serves: 'pytorch' version 1",
-    ),
-    "a named runtime of another protocol": (
-        a_model(runtime="kserve-torchserve", protocolVersion="v2"),
-        (a_runtime(),),
-        "NoSupportingRuntime",
-        "runtime 'kserve-torchserve' does not support protocol v2; it supports: v1",
-    ),
-}
-
-
-@pytest.mark.parametrize(("model", "runtimes", "reason", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_model_is_refused_with_what_to_do_if_it_requests(
-    model: ModelSpec, runtimes: tuple[ServingRuntime, ...], reason: str, message: str
-) -> None:
-    with pytest.raises(InvalidSpec) as caught:
-        choose_runtime(model, of_cluster(*runtimes))
-
-    assert (caught.value.reason, str(caught.value)) == (reason, message)
 
 
 BROKEN = {"mine": "ServingRuntime mine is not valid: spec.containers: Field required"}

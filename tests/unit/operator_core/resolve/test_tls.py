@@ -12,9 +12,8 @@ from cryptography import x509
 
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import InvalidCertificate, InvalidSpec
+from isvc_operator.errors import InvalidCertificate
 from isvc_operator.observe.conditions import certificate_valid
-from isvc_operator.render.children import render
 from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.plan import ObjectReference
@@ -23,9 +22,7 @@ from tests.support.object_stores import tls
 
 ANNOTATION = "isvc-operator.io/tls-secret"
 READS = {"isvc-operator.io/settings": "PAYLOAD_LOGGER, TLS_DIR"}
-ENTRY = f"torchserve-predictor.{NAMESPACE}.svc.cluster.local"
 REFERENCE = ObjectReference("Secret", "certs")
-FOLDER = "/etc/tls/serving"
 
 
 def a_secret(folder: Path, host: str = f"*.{NAMESPACE}.svc.cluster.local", **changed: str | None) -> dict[str, Any]:
@@ -84,55 +81,6 @@ def test_the_administrator_may_take_the_choice_away() -> None:
     assert a_resolved(asking(), a_runtime(metadata_annotations=READS), config).tls is None
 
 
-def test_a_name_that_is_none_is_refused() -> None:
-    with pytest.raises(InvalidSpec, match=r"'../other' is not the name of a Secret"):
-        a_resolved(a_service(annotations={ANNOTATION: "../other"}))
-
-
-def test_the_container_gets_the_secret_and_its_probes_use_https(tmp_path: Path) -> None:
-    probe = {"httpGet": {"path": "/ready", "port": 8080}}
-    found = resolved(asking(model={"readinessProbe": probe}), a_secret(tmp_path)).predictor
-
-    assert {"name": "TLS_DIR", "value": FOLDER} in found.server["env"]
-    assert {"name": "serving-tls", "mountPath": FOLDER, "readOnly": True} in found.server["volumeMounts"]
-    assert found.server["readinessProbe"] == {"httpGet": {"path": "/ready", "port": 8080, "scheme": "HTTPS"}}
-    assert {"name": "serving-tls", "secret": {"secretName": "certs", "defaultMode": 0o440}} in found.pod["volumes"]
-
-
-def test_the_address_has_the_scheme_of_https(tmp_path: Path) -> None:
-    assert resolved(asking(), a_secret(tmp_path)).hosts.address == f"https://{ENTRY}"
-
-
-def test_a_transformer_calls_its_predictor_by_tls(tmp_path: Path) -> None:
-    found = resolved(READING, a_secret(tmp_path)).transformer
-    assert found
-
-    arguments = found.server["args"]
-    assert arguments[arguments.index("--predictor_use_ssl") + 1] == "true"
-    assert arguments[arguments.index("--predictor_host") + 1] == f"torchserve-predictor.{NAMESPACE}"
-
-
-def children(kind: str, service: InferenceService, secret: dict[str, Any]) -> list[dict[str, Any]]:
-    config = OperatorConfig()
-    return [child for child in render(resolved(service, secret, config), config) if child["kind"] == kind]
-
-
-def test_controllers_learn_that_the_pods_speak_tls(tmp_path: Path) -> None:
-    (service,) = children("Service", asking(), a_secret(tmp_path))
-    (ingress,) = children("Ingress", asking(), a_secret(tmp_path))
-
-    (port,) = service["spec"]["ports"]
-    assert (port["port"], port["targetPort"], port["appProtocol"]) == (443, 8080, "https")
-    assert service["metadata"]["annotations"]["projectcontour.io/upstream-protocol.tls"] == "443"
-    assert ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/backend-protocol"] == "HTTPS"
-    numbers = {
-        path["backend"]["service"]["port"]["number"]
-        for rule in ingress["spec"]["rules"]
-        for path in rule["http"]["paths"]
-    }
-    assert numbers == {443}
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -164,32 +112,6 @@ def test_a_missing_secret_is_named() -> None:
 
 def test_a_secret_without_an_authority_is_enough_where_nobody_calls_the_predictor(tmp_path: Path) -> None:
     assert resolved(asking(), a_secret(tmp_path, ca_crt=None)).tls
-
-
-@pytest.mark.parametrize(
-    ("service", "runtime", "said"),
-    [
-        (asking(), a_runtime(), "the server of runtime kserve-torchserve does not say that it reads TLS_DIR"),
-        (
-            with_transformer(),
-            a_runtime(metadata_annotations=READS),
-            "container kserve-container of spec.transformer does not say",
-        ),
-    ],
-    ids=["a runtime of others", "a transformer"],
-)
-def test_a_server_that_would_serve_in_the_open_is_refused(service: InferenceService, runtime: Any, said: str) -> None:
-    with pytest.raises(InvalidSpec) as error:
-        a_resolved(service, runtime)
-
-    assert said in str(error.value)
-
-
-def test_a_probe_by_grpc_is_refused(tmp_path: Path) -> None:
-    service = asking(model={"livenessProbe": {"grpc": {"port": 8081}}})
-
-    with pytest.raises(InvalidSpec, match=r"spec.predictor: livenessProbe.grpc cannot reach a server over TLS"):
-        resolved(service, a_secret(tmp_path))
 
 
 def test_nothing_is_asked_of_servers_of_a_run_on_a_laptop() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import OperatorConfig, UpgradePolicy, parse_config
-from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.plan import ObjectReference
@@ -40,11 +39,6 @@ def a_config(**sections: Any) -> OperatorConfig:
 )
 def test_a_services_own_policy_wins(annotations: dict[str, str], config: OperatorConfig, policy: UpgradePolicy) -> None:
     assert a_resolved(a_service(annotations=annotations), config=config).upgrade_policy is policy
-
-
-def test_another_policy_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidSpec, match=f"annotation {POLICY} is 'Never'; write OnChange or Auto"):
-        a_resolved(a_service(annotations={POLICY: "Never"}))
 
 
 def test_the_policy_reaches_no_pod() -> None:
