@@ -14,7 +14,7 @@ import grpc
 from data_plane.errors import InvalidRequest
 from data_plane.messages import Headers, header
 from data_plane.model import Call
-from data_plane.payload_logger.events import GRPC_TYPE, PayloadKind, grpc_frame
+from data_plane.payload_logger.events import GRPC_TYPE, grpc_frame
 from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
@@ -74,8 +74,8 @@ class UnaryCalls:
             self._unread.hold(response, context)
             context.set_trailing_metadata(trailing_metadata(call))
             code = grpc.StatusCode.OK
-            if exchange and exchange.logs_response:
-                exchange.log(PayloadKind.RESPONSE, GRPC_TYPE, grpc_frame(response))
+            if exchange:
+                exchange.respond(GRPC_TYPE, grpc_frame(response))
         except Exception as error:  # noqa: BLE001 - every error becomes a status
             body = response = b""  # gRPC keeps this frame until the next full garbage collection
             code = code_of(error)
@@ -138,7 +138,7 @@ class StreamCalls:
 
     async def _respond(self, body: bytes, call: Call, context: Context, held: Held) -> None:
         exchange = _log_request(self._payloads, body, call)
-        logged = exchange.stream() if exchange and exchange.logs_response else None
+        logged = exchange.stream() if exchange else None
         self._metrics.in_flight.requests += 1
         try:
             async with contextlib.aclosing(self._method(body, call)) as responses:
