@@ -13,11 +13,11 @@ import pytest
 
 from data_plane.protocol.v2 import grpc as proto
 from data_plane.protocol.v2 import open_inference_pb2 as pb
-from data_plane.protocol.v2 import rest
 from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.integration.torchserve.running import Adapter, model_dir
 from tests.support.model_folder import manifest, write_mar
+from tests.support.v2_rest import decode_response, encode_request
 
 # What a handler of instances may be sent: dictionaries of named tensors, bare numbers, or a request as it came.
 HANDLER = b"""
@@ -94,15 +94,13 @@ def test_v2_json_is_answered_with_tensors(adapter: Adapter) -> None:
 
 def test_v2_binary_tensors_are_answered_as_binary_tensors(adapter: Adapter) -> None:
     tensor = Tensor.from_numpy("x", np.array([[0.5], [1.5]], dtype=np.float32))
-    body, json_length = rest.encode_request(
-        TensorRequest((tensor,), parameters={"binary_data_output": True}), binary=True
-    )
+    body, json_length = encode_request(TensorRequest((tensor,), parameters={"binary_data_output": True}), binary=True)
 
     status, content, headers = post(
         adapter, "/v2/models/one/versions/1.0/infer", body, Inference_Header_Content_Length=str(json_length)
     )
 
-    answer = rest.decode_response(content, int(headers["inference-header-content-length"]))
+    answer = decode_response(content, int(headers["inference-header-content-length"]))
     assert status == 200
     assert [(one.name, one.datatype, one.data.tolist()) for one in answer.outputs] == [
         ("predictions", "FP64", [[1.0], [3.0]])

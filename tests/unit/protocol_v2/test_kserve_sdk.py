@@ -14,6 +14,7 @@ from data_plane.protocol.v2.datatypes import DATATYPES
 from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor, dtype
 from tests.support.tensors import plain, plain_request
+from tests.support.v2_rest import encode_request
 
 # KServe's knows no BF16.
 KNOWN = tuple(datatype for datatype in DATATYPES if datatype != "BF16")
@@ -87,7 +88,7 @@ def test_it_reads_our_protobuf(datatype: str, raw: bool) -> None:
 
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "json"])
 def test_it_reads_our_requests(binary: bool) -> None:
-    body, json_length = rest.encode_request(ours("INT64"), binary=binary)
+    body, json_length = encode_request(ours("INT64"), binary=binary)
     arrived = kserve.InferRequest.from_bytes(body, json_length or len(body), "m")
     assert (arrived.id, arrived.parameters, arrived.request_outputs) == (
         "42",

@@ -10,18 +10,19 @@ from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from tests.support.tensors import plain_request, plain_response, requests, responses, some_tensors
+from tests.support.v2_rest import decode_response, encode_request
 
 
 @given(requests(json=True))
 def test_a_request_survives_json(request: TensorRequest) -> None:
-    body, json_length = rest.encode_request(request)
+    body, json_length = encode_request(request)
     assert json_length is None
     assert plain_request(rest.decode_request(body)) == plain_request(request)
 
 
 @given(requests())
 def test_a_request_survives_the_binary_form(request: TensorRequest) -> None:
-    body, json_length = rest.encode_request(request, binary=True)
+    body, json_length = encode_request(request, binary=True)
     assert plain_request(rest.decode_request(body, json_length)) == plain_request(request)
 
 
@@ -37,13 +38,13 @@ def test_a_request_survives_protobuf(request: TensorRequest, raw: bool) -> None:
 def test_a_response_survives_json(response: TensorResponse, inputs: tuple[Tensor, ...]) -> None:
     body, json_length = rest.encode_response(response, TensorRequest(inputs))
     assert json_length is None
-    assert plain_response(rest.decode_response(body)) == plain_response(response)
+    assert plain_response(decode_response(body)) == plain_response(response)
 
 
 @given(responses(), some_tensors(json=False))
 def test_a_response_survives_the_binary_form(response: TensorResponse, inputs: tuple[Tensor, ...]) -> None:
     body, json_length = rest.encode_response(response, TensorRequest(inputs, parameters={"binary_data_output": True}))
-    assert plain_response(rest.decode_response(body, json_length)) == plain_response(response)
+    assert plain_response(decode_response(body, json_length)) == plain_response(response)
 
 
 @given(responses(), st.booleans())
