@@ -19,14 +19,7 @@ from msgspec import structs
 from data_plane.errors import (
     BodyTooLarge,
     ClientGone,
-    ClientTooSlow,
-    EncodedTransfer,
-    HeadTooLarge,
-    MethodNotAllowed,
     ServingError,
-    TooManyConnections,
-    TooManyFields,
-    UnreadableRequest,
 )
 from data_plane.limits import LINGER, MAX_DISCARDED, SMALL_RESPONSE
 from data_plane.log_lines import one_line
@@ -37,6 +30,7 @@ from data_plane.messages import (
     StreamingResponse,
     close_chunks,
     encodable,
+    gathered,
     header,
     json_response,
     never,
@@ -148,7 +142,7 @@ class App:
                 exchange = self.payloads.begin(headers, request.id, content_type, (body,))
             response = await matched.endpoint(request)
             if isinstance(response, StreamingResponse) and scope.get("http_version") == "1.0":
-                response = await _gathered(response)  # its chunks are HTTP/1.1's
+                response = await gathered(response)  # its chunks are HTTP/1.1's
             if matched.check and isinstance(response, Response) and len(response.body) > SMALL_RESPONSE:
                 held.add(len(response.body))  # until it is written; the connection counts what it cannot send at once
         except ClientGone:
@@ -275,24 +269,10 @@ def _document(message: str, component: str, request_id: str) -> dict[str, str]:
 
 
 def _error_headers(error: ServingError) -> Headers:
-    match error:
-        case (
-            BodyTooLarge()
-            | HeadTooLarge()
-            | TooManyFields()
-            | UnreadableRequest()
-            | EncodedTransfer()
-            | ClientTooSlow()
-        ):
-            # The rest of it is still on its way: this connection cannot carry another request.
-            return _CLOSE
-        case TooManyConnections():
-            return ((b"retry-after", str(error.retry_after_s).encode()), *_CLOSE)
-        case MethodNotAllowed():
-            return ((b"allow", error.allowed.encode()),)
+    headers = list(error.headers)
     if error.retry_after_s:
-        return ((b"retry-after", str(error.retry_after_s).encode()), *error.headers)
-    return error.headers
+        headers.append((b"retry-after", str(error.retry_after_s).encode()))
+    return (*headers, *_CLOSE) if error.ends_connection else tuple(headers)
 
 
 def _content_length(headers: Headers) -> int:
@@ -329,14 +309,6 @@ async def _send_pieces(send: Send, response: StreamingResponse, request_id: byte
     finally:
         await close_chunks(response)
     await send({"type": "http.response.body"})
-
-
-async def _gathered(response: StreamingResponse) -> Response:
-    try:
-        body = b"".join([chunk async for chunk in response.chunks])
-    finally:
-        await close_chunks(response)
-    return Response(body, response.status, response.content_type, response.headers)
 
 
 def _whole_headers(response: Response, request_id: bytes) -> Headers:
