@@ -100,12 +100,8 @@ def _tls(settings: LoggerSettings) -> ssl.SSLContext:
         log.warning("%s does not exist: the sink's certificate is checked with those of the system", one_line(file))
         file = None
     try:
-        context = trusting(file)
+        return trusting(file, verify=not settings.tls_skip_verify)
     except OSError as error:  # OpenSSL's, which names no file
         raise BadSettings(
             f"The certificates for the payload logger, {file}, cannot be read: {error}; write certificates in PEM."
         ) from error
-    if settings.tls_skip_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
