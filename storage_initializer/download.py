@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock, Thread
-from time import monotonic
+from threading import Event, Lock
 
 from model_archive.text import format_size
 from storage_initializer.checksums import Sum, checksum_of
@@ -30,8 +30,6 @@ _WORKERS = 8
 _READ_BACK = "crc32"
 # How long stopped workers may take to end. A read is not interrupted, and ends by its timeout or with the process.
 _GRACE_S = 2.0
-# How soon the error of one worker is noticed while another one waits for its server.
-_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -84,37 +82,26 @@ class _Download:
         self._missing = {number: len(parts_of(number, file)) for number, file in enumerate(files)}
         self._lock = Lock()
         self._stop = Event()
-        self._errors: list[BaseException] = []
 
     def run(self) -> None:
-        workers = [Thread(target=self._work, daemon=True) for _ in range(min(_WORKERS, sum(self._missing.values())))]
-        for worker in workers:
-            worker.start()
+        workers = ThreadPoolExecutor(_WORKERS)
+        working = [workers.submit(self._work) for _ in range(min(_WORKERS, sum(self._missing.values())))]
         try:
-            for worker in workers:
-                while worker.is_alive() and not self._stop.is_set():
-                    worker.join(_POLL_S)
+            done, _ = wait(working, return_when=FIRST_EXCEPTION)
         finally:
             self._stop.set()
-            end = monotonic() + _GRACE_S
-            for worker in workers:
-                worker.join(max(0.0, end - monotonic()))
-        if self._errors:
-            raise self._errors[0]
+            wait(working, _GRACE_S)
+            workers.shutdown(wait=False)
+        for worker in done:
+            worker.result()
 
     def _work(self) -> None:
         buffer = memoryview(bytearray(_BUFFER_BYTES))
-        try:
+        with suppress(_Stopped):
             while part := self._next_part():
                 found = self._receive_part(part, buffer)
                 if self._is_last_of_its_file(part):
                     self._finish(part.file, found)
-        except _Stopped:
-            pass
-        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
-            with self._lock:
-                self._errors.append(error)
-            self._stop.set()
 
     def _next_part(self) -> Part | None:
         with self._lock:

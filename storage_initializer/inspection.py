@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, cast
 
 from model_archive.archive import ENDINGS
-from model_archive.configuration import CONFIG, STORES, Reference, select
+from model_archive.configuration import CONFIG, STORES, select
 from model_archive.errors import InvalidArchive
 from model_archive.inspection import (
     Inspected,
@@ -34,14 +34,13 @@ from model_archive.inspection import (
 from model_archive.limits import MAX_CHECKED, MAX_MANIFEST, MAX_REQUIREMENTS
 from model_archive.manifest import MANIFEST, parse_manifest
 from storage_initializer.errors import InitializerError, LayoutError, UnexpectedResponseError
-from storage_initializer.layout import parse_settings, requested, store_below
+from storage_initializer.layout import not_there, parse_settings, requested, store_below
 from storage_initializer.limits import MAX_CONFIG, MAX_INSPECTED, MAX_UNSIZED
 from storage_initializer.lines import one_line
 from storage_initializer.plan import make_plan
 from storage_initializer.registry import open_source
 from storage_initializer.retry import Retry
 from storage_initializer.sources import Source, SourceFile
-from storage_initializer.suggest import suggestion
 from storage_initializer.termination import leave
 
 _BARE_MODELS = (".pt", ".pt2", ".onnx")
@@ -140,11 +139,8 @@ class Inspection:
         if file is None:
             elsewhere = [str(path) for path in files if path.name == PurePosixPath(CONFIG).name]
             return None, [f"{elsewhere[0]} has no effect; move it to {CONFIG}"] if elsewhere else []
-        content = self._beginning(file, MAX_CONFIG + 1)
         try:
-            if len(content) > MAX_CONFIG:
-                raise LayoutError(f"{CONFIG} is larger than 1 MiB; it should be a short text file")
-            return parse_settings(content), []
+            return parse_settings(self._beginning(file, MAX_CONFIG + 1)), []
         except LayoutError as error:
             return {}, [str(error)]
 
@@ -267,15 +263,8 @@ def _served(
     served, left_out = select(references, in_store)
     missing = [one for one in (*served, *left_out) if not one.is_remote and one.archive not in in_store]
     return {in_store[one.archive] for one in served if one.archive in in_store}, [
-        _not_there(one, store, in_store) for one in missing
+        not_there(one, store, in_store) for one in missing
     ]
-
-
-def _not_there(reference: Reference, store: PurePosixPath, there: Mapping[str, PurePosixPath]) -> str:
-    return (
-        f"{CONFIG} names {reference.archive} ({reference.named_by}), but {store} does not hold it; "
-        f"{suggestion(reference.archive, there)}"
-    )
 
 
 def _settings_problem(content: bytes) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
@@ -55,10 +55,7 @@ def _check_references(folder: Path, store: str, references: Sequence[Reference])
         if reference.is_remote:
             continue
         if reference.archive not in there:
-            raise LayoutError(
-                f"{CONFIG} names {reference.archive} ({reference.named_by}), but {store} does not hold it; "
-                f"{suggestion(reference.archive, there)}"
-            )
+            raise LayoutError(not_there(reference, store, there))
         check_archive(folder / reference.archive, f"{store}/{reference.archive}")
         log.info("checked %s/%s (%s)", store, reference.archive, reference.named_by)
     return [
@@ -67,9 +64,20 @@ def _check_references(folder: Path, store: str, references: Sequence[Reference])
     ]
 
 
+def not_there(reference: Reference, store: object, there: Iterable[str]) -> str:
+    """Return what is wrong where the store does not hold an archive, and the nearest that it holds."""
+    return (
+        f"{CONFIG} names {reference.archive} ({reference.named_by}), but {store} does not hold it; "
+        f"{suggestion(reference.archive, there)}"
+    )
+
+
 def parse_settings(content: bytes) -> dict[str, str]:
-    """Return the settings of a Java properties file."""
+    """Return the settings of a Java properties file, of which one byte more than MAX_CONFIG has been read at most."""
     import javaproperties  # the only dependency, and of this check alone
+
+    if len(content) > MAX_CONFIG:
+        raise LayoutError(f"{CONFIG} is larger than 1 MiB; it should be a short text file")
 
     try:
         return dict(javaproperties.load(BytesIO(content)))
@@ -110,10 +118,7 @@ def _read_config(root: Path) -> bytes:
         there = [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
         raise LayoutError(f"there is no {CONFIG}; {suggestion(CONFIG, there)}")
     with config.open("rb") as stream:
-        content = stream.read(MAX_CONFIG + 1)
-    if len(content) > MAX_CONFIG:
-        raise LayoutError(f"{CONFIG} is larger than 1 MiB; it should be a short text file")
-    return content
+        return stream.read(MAX_CONFIG + 1)
 
 
 def _find_store(root: Path, settings: Mapping[str, str], destination: PurePosixPath) -> str:

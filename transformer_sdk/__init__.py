@@ -6,53 +6,17 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformer_sdk.kserve import (
-        InferenceGRPCClient,
-        InferenceRESTClient,
-        InferInput,
-        InferOutput,
-        InferRequest,
-        InferResponse,
-        Model,
-        ModelRepository,
-        ModelServer,
-        PredictorConfig,
-        RESTConfig,
-        constants,
-        errors,
-        logging,
-        model_server,
-        utils,
-    )
+    from transformer_sdk.kserve import *  # noqa: F403
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "InferInput",
-    "InferOutput",
-    "InferRequest",
-    "InferResponse",
-    "InferenceGRPCClient",
-    "InferenceRESTClient",
-    "Model",
-    "ModelRepository",
-    "ModelServer",
-    "PredictorConfig",
-    "RESTConfig",
-    "constants",
-    "errors",
-    "logging",
-    "model_server",
-    "utils",
-]
-
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    kserve = importlib.import_module(f"{__name__}.kserve")
+    if name not in (*kserve.__all__, "__all__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from transformer_sdk import kserve
-
     return getattr(kserve, name)

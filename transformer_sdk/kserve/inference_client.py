@@ -83,9 +83,7 @@ class RESTConfig:
         return self._context
 
     def _made(self) -> ssl.SSLContext:
-        context = trusting(self.verify if isinstance(self.verify, str) else None)
-        if self.verify is False:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context = trusting(self.verify if isinstance(self.verify, str) else None, verify=self.verify is not False)
         if self.cert:
             context.load_cert_chain(*([self.cert] if isinstance(self.cert, str) else self.cert))
         return context

@@ -11,7 +11,7 @@ import orjson
 
 from data_plane.errors import InferenceFailed, InvalidRequest
 from data_plane.messages import Request, Response, json_response
-from data_plane.protocol.v2.document import JSON_LENGTH
+from data_plane.protocol.v2.document import JSON_LENGTH, body_response
 from data_plane.server.app import App
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
@@ -125,10 +125,7 @@ class FakePredictor:
             use_binary_outputs=asked.use_binary_outputs, requested_outputs=asked.request_outputs,
         )  # fmt: skip
         document, json_length = answer.to_rest()
-        if isinstance(document, bytes):
-            headers = ((JSON_LENGTH, str(json_length).encode()),)
-            return Response(document, content_type=b"application/octet-stream", headers=headers)
-        return Response(dump(document))
+        return body_response(document if isinstance(document, bytes) else dump(document), json_length)
 
     def _keep(self, request: Request) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}

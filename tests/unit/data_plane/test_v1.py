@@ -19,10 +19,6 @@ def test_kserves_other_name_for_instances_is_understood() -> None:
     assert v1.decode_request(b'{"inputs": [1, 2], "instances": [3]}').size == 1
 
 
-def test_predictions_go_into_a_response() -> None:
-    assert v1.encode_response([4, "x"]) == b'{"predictions":[4,"x"]}'
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -30,7 +30,6 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         inputs=(TensorMetadata("image", "FP32", (-1, 1, 28, 28)),),
         outputs=(TensorMetadata("scores", "FP32", (-1, 10)),),
         batch_size=32,
-        max_batch_delay_ms=5,
     )
 
 

@@ -21,12 +21,13 @@ from data_plane.messages import Response
 from data_plane.model import Call
 from data_plane.protocol import v1
 from data_plane.protocol.torchserve.requests import RawRequest
-from data_plane.protocol.v2 import bfloat16, rest
+from data_plane.protocol.v2 import bfloat16
 from data_plane.protocol.v2.document import JSON_LENGTH
 from data_plane.protocol.v2.requests import ModelMetadata, TensorMetadata, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Array, Tensor
 from mar_runtime.models.tensor_model import TensorModel
 from tests.support.batching import call
+from tests.support.v2_rest import decode_response, encode_request
 
 Outputs = Mapping[str, Array]
 
@@ -256,7 +257,7 @@ async def test_a_raw_body_is_a_v2_request() -> None:
 
 
 async def test_a_raw_body_may_have_binary_tensors_both_ways() -> None:
-    body, json_length = rest.encode_request(rows(1, 2), binary=True)
+    body, json_length = encode_request(rows(1, 2), binary=True)
     document = orjson.loads(body[:json_length])
     text = orjson.dumps({**document, "parameters": {"binary_data_output": True}})
     own = Call(((JSON_LENGTH, str(len(text)).encode()),), "1", lambda: False)
@@ -265,7 +266,7 @@ async def test_a_raw_body_may_have_binary_tensors_both_ways() -> None:
 
     ((name, length),) = answer.headers
     assert (answer.content_type, name) == (b"application/octet-stream", JSON_LENGTH)
-    assert plain(rest.decode_response(answer.body, int(length))) == {"out": [[2, 2], [4, 4]]}
+    assert plain(decode_response(answer.body, int(length))) == {"out": [[2, 2], [4, 4]]}
 
 
 # --- batches -----------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
-from data_plane.messages import Response, never
-from data_plane.payload_logger.counts import Drop, SinkFailure
+from data_plane.messages import never
 from data_plane.payload_logger.logger import PayloadLogger
+from data_plane.payload_logger.queue import Drop, SinkFailure
 from data_plane.payload_logger.settings import LoggerSettings, Mode
 from tests.support.scripted_server import Behaviour, ScriptedServer, scripted
 
@@ -88,7 +88,7 @@ async def logging_to(
 def ask(logger: PayloadLogger, identity: str = "1", body: bytes = b"question", answer: bytes = b"answer") -> None:
     """Log a request and its response."""
     if exchange := logger.begin((), identity, JSON, (body,)):
-        exchange.respond(Response(answer))
+        exchange.respond(JSON, (answer,))
 
 
 def delivered(**numbers: int) -> Counts:

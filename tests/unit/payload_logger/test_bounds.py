@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
 
 from data_plane.limits import MAX_LOGGED_EVENTS, MAX_LOGGED_PAYLOAD, PAYLOAD_OVERHEAD
-from data_plane.messages import Response, StreamingResponse
-from data_plane.payload_logger.counts import Drop
+from data_plane.payload_logger.exchange import OpenPayload
+from data_plane.payload_logger.logger import PayloadLogger
+from data_plane.payload_logger.queue import Drop
 from data_plane.payload_logger.settings import Mode
 from tests.unit.payload_logger.loggers import JSON, MIB, Counts, a_logger, ask, dropped
 
@@ -44,29 +44,33 @@ def test_a_payload_larger_than_all_that_may_wait_is_too_large() -> None:
     assert logger.counts.dropped == dropped(Drop.TOO_LARGE, request=1).dropped
 
 
-async def chunks(number: int, size: int = MIB) -> AsyncIterator[bytes]:
-    for _ in range(number):
-        yield bytes(size)
-
-
-async def test_a_streamed_response_is_counted_while_it_is_sent() -> None:
-    logger = a_logger(mode=Mode.RESPONSE)
-    exchange = logger.begin((), "1", JSON, (b"",))
+def a_stream(logger: PayloadLogger, identity: str = "1") -> OpenPayload:
+    exchange = logger.begin((), identity, JSON, (b"",))
     assert exchange
-    response = exchange.following(StreamingResponse(chunks(3)))
-    seen = [logger.counts.bytes async for _ in response.chunks]
+    stream = exchange.stream()
+    assert stream
+    return stream
+
+
+def test_a_streamed_response_is_counted_while_it_is_sent() -> None:
+    logger = a_logger(mode=Mode.RESPONSE)
+    stream = a_stream(logger)
+    seen = []
+    for _ in range(3):
+        stream.add(bytes(MIB))
+        seen.append(logger.counts.bytes)
 
     assert seen == [number * MIB + PAYLOAD_OVERHEAD for number in (1, 2, 3)]
 
 
-async def test_a_streamed_response_that_becomes_too_large_is_given_up_at_once() -> None:
+def test_a_streamed_response_that_becomes_too_large_is_given_up_at_once() -> None:
     logger = a_logger(mode=Mode.RESPONSE)
-    exchange = logger.begin((), "1", JSON, (b"",))
-    assert exchange
-    response = exchange.following(StreamingResponse(chunks(MAX_LOGGED_PAYLOAD // MIB + 3)))
-    seen = [logger.counts.bytes async for _ in response.chunks]
-    assert isinstance(response.chunks, AsyncIterator)
-    await response.chunks.aclose()  # type: ignore[attr-defined]
+    stream = a_stream(logger)
+    seen = []
+    for _ in range(MAX_LOGGED_PAYLOAD // MIB + 3):
+        stream.add(bytes(MIB))
+        seen.append(logger.counts.bytes)
+    stream.end(JSON)
 
     assert seen[-4:] == [0, 0, 0, 0]
     assert logger.counts == dropped(Drop.TOO_LARGE, response=1)
@@ -74,8 +78,7 @@ async def test_a_streamed_response_that_becomes_too_large_is_given_up_at_once() 
 
 async def test_streams_beyond_the_bytes_of_all_are_dropped() -> None:
     logger = a_logger(mode=Mode.RESPONSE, max_bytes=4 * MIB)
-    exchanges = [logger.begin((), str(number), JSON, (b"",)) for number in range(3)]
-    streams = [one.stream() for one in exchanges if one]
+    streams = [a_stream(logger, str(number)) for number in range(3)]
     for stream in streams:
         stream.add(bytes(MIB), bytes(MIB // 2))
     for stream in streams:
@@ -87,9 +90,7 @@ async def test_streams_beyond_the_bytes_of_all_are_dropped() -> None:
 
 def test_a_stream_that_sent_nothing_holds_nothing() -> None:
     logger = a_logger(mode=Mode.RESPONSE)
-    exchange = logger.begin((), "1", JSON, (b"",))
-    assert exchange
-    exchange.stream().end(JSON)
+    a_stream(logger).end(JSON)
 
     assert logger.counts == Counts()
 
@@ -111,7 +112,7 @@ def test_only_what_the_mode_names_is_logged() -> None:
         ask(logger)
         exchange = logger.begin((), "2", JSON, (b"",))
         if exchange:
-            exchange.respond(Response(b"{}", status=500))
+            exchange.respond(JSON, (b"{}",), 500)
         events[mode] = logger.counts.events
 
     assert events == {Mode.ALL: 3, Mode.REQUEST: 2, Mode.RESPONSE: 1}

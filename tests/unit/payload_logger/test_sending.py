@@ -11,7 +11,7 @@ import pytest
 
 from data_plane.limits import LOG_ATTEMPTS, LOG_SENDERS
 from data_plane.payload_logger import sender
-from data_plane.payload_logger.counts import Drop, SinkFailure
+from data_plane.payload_logger.queue import Drop, SinkFailure
 from data_plane.payload_logger.settings import Mode
 from tests.support.event_sinks import event_of, floods, resets, responds, told
 from tests.support.ports import free_port
@@ -32,7 +32,7 @@ async def settled(behaviour: Behaviour, requests: int = 1) -> tuple[Counts, int]
     async with logging_to(behaviour) as (logger, sink):
         for number in range(requests):
             ask(logger, str(number))
-        await logger._queue.join()
+        await logger._queue.waiting.join()
         return logger.counts, len(sink.requests)
 
 
@@ -85,7 +85,7 @@ async def test_payloads_to_nobody_are_counted() -> None:
     logger.start()
     for _ in range(3):
         ask(logger)
-    await logger._queue.join()
+    await logger._queue.waiting.join()
     await logger.close(0)
 
     assert logger.counts == failed(SinkFailure.UNREACHABLE, request=3, response=3)
@@ -118,7 +118,7 @@ async def test_losses_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture)
     async with logging_to(responds(404)) as (logger, sink):
         for number in range(20):
             ask(logger, str(number))
-        await logger._queue.join()
+        await logger._queue.waiting.join()
         assert caplog.messages == [
             f"payloads were not delivered to http://{sink.host}/in?a=b: status_4xx 1; its last problem: it responded "
             "with 404"

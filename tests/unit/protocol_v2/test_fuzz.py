@@ -16,6 +16,7 @@ from data_plane.protocol.v2.datatypes import DATATYPES
 from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor, dtype
 from tests.support.fuzz import damaged
+from tests.support.v2_rest import decode_response, encode_request
 
 ROUNDS = 4000
 
@@ -31,14 +32,12 @@ NESTED = orjson.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1
 
 
 def test_json_requests() -> None:
-    outcomes = [
-        parses(rest.decode_request, body) for body in damaged([rest.encode_request(REQUEST)[0], NESTED], ROUNDS)
-    ]
+    outcomes = [parses(rest.decode_request, body) for body in damaged([encode_request(REQUEST)[0], NESTED], ROUNDS)]
     assert set(outcomes) == {True, False}
 
 
 def test_requests_in_the_binary_form() -> None:
-    good, length = rest.encode_request(REQUEST, binary=True)
+    good, length = encode_request(REQUEST, binary=True)
     chance = random.Random(1)
     lengths = (length, length, length, 0, -1, chance.randrange(len(good)), 2**70)
     outcomes = [parses(rest.decode_request, body, chance.choice(lengths)) for body in damaged([good], ROUNDS)]
@@ -64,7 +63,7 @@ def test_protobuf_requests() -> None:
 def test_answers() -> None:
     response = TensorResponse("m", "1", TENSORS, "42")
     good, _ = rest.encode_response(response, TensorRequest(TENSORS))
-    outcomes = [parses(rest.decode_response, body) for body in damaged([good], ROUNDS)]
+    outcomes = [parses(decode_response, body) for body in damaged([good], ROUNDS)]
     assert set(outcomes) == {True, False}
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import orjson
 import pytest
 
-from data_plane.errors import InvalidRequest, UpstreamBroken
+from data_plane.errors import InvalidRequest
 from data_plane.protocol.v2 import rest
 from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from tests.support.tensors import plain, plain_request
+from tests.support.v2_rest import encode_request
 
 INPUT = {"name": "x", "shape": [2, 2], "datatype": "FP32", "data": [1, 2, 3, 4]}
 SQUARE = np.array([[1, 2], [3, 4]], dtype=np.float32)
@@ -70,7 +71,7 @@ def test_data_is_flat_or_nested(shape: list[int], data: list[Any], actual: tuple
 
 
 def test_binary_data_is_looked_at_where_it_lies() -> None:
-    sent, json_length = rest.encode_request(asking(), binary=True)
+    sent, json_length = encode_request(asking(), binary=True)
     (tensor,) = rest.decode_request(sent, json_length).inputs
     assert np.shares_memory(tensor.data, np.frombuffer(sent, np.uint8))
 
@@ -146,14 +147,6 @@ def test_bytes_that_json_cannot_carry_are_to_be_asked_for_in_binary_form() -> No
     image = Tensor.from_numpy("y", np.array([b"\xff\xd8"], dtype=object))
     with pytest.raises(InvalidRequest, match=r'"y" holds bytes that are not UTF-8.*"binary_data": true'):
         rest.encode_response(answer(image), asking())
-
-
-@pytest.mark.parametrize(
-    "body", [b"", b"<html>", b'{"error": "no"}', b'{"model_name": "m", "outputs": [{"name": "y"}]}'], ids=range(4)
-)
-def test_an_answer_that_is_none_is_the_upstreams_fault(body: bytes) -> None:
-    with pytest.raises(UpstreamBroken, match="The response is not of the v2 protocol"):
-        rest.decode_response(body)
 
 
 def test_an_array_that_no_datatype_holds_is_the_models_fault() -> None:

@@ -9,11 +9,12 @@ from data_plane.protocol.v2 import grpc, rest
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest
 from tests.support.tensors import plain_request, requests
+from tests.support.v2_rest import encode_request
 
 
 @given(requests())
 def test_a_request_survives_the_binary_form(request: TensorRequest) -> None:
-    body, json_length = rest.encode_request(request, binary=True)
+    body, json_length = encode_request(request, binary=True)
     assert plain_request(rest.decode_request(body, json_length)) == plain_request(request)
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from data_plane.messages import Headers
+from data_plane.messages import Headers, is_header
 from transformer_sdk.kserve.serving.errors import HookFailed
 
 # Set by the server, or specific to the connection to the predictor.
 _NOT_PASSED = frozenset({"content-length", "content-type", "connection", "transfer-encoding", "x-request-id", "date",
                          "server", "keep-alive"})  # fmt: skip
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
-_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def encode(given: Mapping[str, str]) -> Headers:
@@ -29,6 +26,6 @@ def content_type(given: Mapping[str, str], otherwise: bytes) -> bytes:
 
 def _encoded(name: str, value: Any) -> tuple[bytes, bytes]:
     text = str(value)
-    if not _NAME.fullmatch(name) or _CONTROLS.search(text):
+    if not is_header(name, text):
         raise HookFailed(f"A hook set the header {name!r} to {text!r}, which HTTP cannot carry.")
     return name.lower().encode(), text.strip().encode("latin-1", "replace")

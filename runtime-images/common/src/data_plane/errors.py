@@ -15,7 +15,6 @@ All code below the servers raises these; only `server.app` (HTTP) and `server.gr
     ├─ UnprocessableInput       422
     ├─ QueueFull                429 with Retry-After
     ├─ HeadTooLarge             431
-    ├─ TooManyFields            431
     ├─ InferenceFailed          500, or the status that the handler chose
     ├─ Unsupported              501
     │  └─ EncodedTransfer       501
@@ -45,6 +44,8 @@ class ServingError(Exception):
     component = "server"
     details: Mapping[str, object] = {}  # further fields of the error's document
     headers: tuple[tuple[bytes, bytes], ...] = ()  # further headers of the HTTP response
+    # The rest of the request is still on its way, so that its connection cannot carry another one.
+    ends_connection = False
 
     @property
     def message(self) -> str:
@@ -65,6 +66,8 @@ class InvalidRequest(ServingError):
 
 class UnreadableRequest(InvalidRequest):
     """The data on the connection is not an HTTP request."""
+
+    ends_connection = True
 
 
 class NotFound(ServingError):
@@ -87,14 +90,16 @@ class MethodNotAllowed(ServingError):
     status = 405
 
     def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
-        self.allowed = ", ".join(sorted(allowed))
-        super().__init__(f"{method} is not allowed on {path}; use {self.allowed}.")
+        methods = ", ".join(sorted(allowed))
+        self.headers = ((b"allow", methods.encode()),)
+        super().__init__(f"{method} is not allowed on {path}; use {methods}.")
 
 
 class ClientTooSlow(ServingError):
     """The client took too long to send a request, or to read its response."""
 
     status = 408
+    ends_connection = True
 
 
 class SequenceLost(ServingError):
@@ -114,6 +119,7 @@ class BodyTooLarge(ServingError):
     """The request body has more bytes than the server accepts."""
 
     status = 413
+    ends_connection = True
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"The request body is over the limit of {limit} bytes (--max-request-size).")
@@ -147,21 +153,10 @@ class QueueFull(ServingError):
 
 
 class HeadTooLarge(ServingError):
-    """The request line and headers have more bytes than the server accepts."""
+    """The request line and headers have more bytes, or more fields, than the server accepts."""
 
     status = 431
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"The request line and headers are over the limit of {limit} bytes.")
-
-
-class TooManyFields(ServingError):
-    """The head has more fields than the server accepts."""
-
-    status = 431
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"The request has more than {limit} header fields.")
+    ends_connection = True
 
 
 class InferenceFailed(ServingError):
@@ -182,6 +177,8 @@ class Unsupported(ServingError):
 
 class EncodedTransfer(Unsupported):
     """The body has a transfer coding other than `chunked`, which the server does not decode (RFC 9112, 6.1)."""
+
+    ends_connection = True
 
     def __init__(self, codings: str) -> None:
         super().__init__(
@@ -229,6 +226,7 @@ class TooManyConnections(ServingError):
 
     status = 503
     retry_after_s = 1
+    ends_connection = True
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} connections are open already (--max-connections); connect again later.")

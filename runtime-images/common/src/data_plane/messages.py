@@ -5,12 +5,16 @@ They are structs because creating a frozen dataclass takes microseconds, and eac
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import msgspec
 import orjson
 
 Headers = tuple[tuple[bytes, bytes], ...]
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def never() -> bool:
@@ -60,6 +64,15 @@ async def close_chunks(response: StreamingResponse) -> None:
         await aclose()
 
 
+async def gathered(response: StreamingResponse) -> Response:
+    """Return the response with all its chunks as one body."""
+    try:
+        body = b"".join([chunk async for chunk in response.chunks])
+    finally:
+        await close_chunks(response)
+    return Response(body, response.status, response.content_type, response.headers)
+
+
 Endpoint = Callable[[Request], Awaitable[Response | StreamingResponse]]
 
 
@@ -82,6 +95,11 @@ def header(headers: Headers, name: bytes) -> bytes | None:
         if key == name:
             return value
     return None
+
+
+def is_header(name: str, value: str) -> bool:
+    """Return whether HTTP can carry a header."""
+    return bool(_NAME.fullmatch(name)) and not _CONTROLS.search(value)
 
 
 def json_response(document: object, status: int = 200, headers: Headers = ()) -> Response:

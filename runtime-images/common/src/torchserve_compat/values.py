@@ -6,13 +6,13 @@ import inspect
 import io
 import json
 import logging
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from data_plane.messages import is_header
 from torchserve_compat.frames import HandlerResponse, RequestPart
 
 log = logging.getLogger(__name__)
@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 _RESERVED_HEADERS = {
     "connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 }  # fmt: skip
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
-_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _BYTES = "application/octet-stream"
 _TEXT = "text/plain; charset=utf-8"
 NOT_AWAITED = "The handler is `async def`, but handlers are not awaited: write `def`, and asyncio.run what it awaits."
@@ -145,7 +143,7 @@ def headers_of(given: Mapping[Any, Any]) -> dict[str, str]:
     TorchServe. Raises HandlerOutputError."""
     headers = {}
     for name, value in ((str(name), str(value)) for name, value in given.items()):
-        if not _NAME.fullmatch(name) or _CONTROLS.search(value):
+        if not is_header(name, value):
             raise HandlerOutputError(f"The handler set the header {name!r} to {value!r}, which HTTP cannot carry.")
         if name.lower() not in _RESERVED_HEADERS:
             headers[name.lower()] = value.strip().encode("latin-1", "replace").decode("latin-1")

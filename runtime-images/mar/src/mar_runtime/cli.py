@@ -18,12 +18,10 @@ from data_plane.log_lines import configure_logging
 from data_plane.model import Models
 from data_plane.model_server import memory
 from data_plane.model_server.container import processors
-from data_plane.model_server.errors import StartError
-from data_plane.model_server.life import Listeners, fail, open_port, request_budget
+from data_plane.model_server.life import Listeners, exit_code_of, open_port
 from data_plane.model_server.options import FlagParser, add_common_flags
 from data_plane.model_server.serving import serve
 from data_plane.model_server.work_dir import claimed
-from data_plane.server.certificate import Tls
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime.configuration import model_directory
 from mar_runtime.configuration.settings import RuntimeSettings, ServingOptions
@@ -56,31 +54,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         memory.keep_freed_memory()
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    try:
-        with open_port(options.host, options.http_port) as listener, claimed(options.work_dir):
-            inputs = rules.RuleInputs(
-                options.model_dir, os.environ, Path.is_dir, options.max_request_size, settings_of(options)
-            )
-            found = model_directory.read(inputs, options.service_name)
-            listeners = Listeners(
-                listener=listener,
-                host=options.host,
-                grpc_port=options.grpc_port,
-                max_request_size=found.max_request_size,
-                request_timeout_s=options.request_timeout,
-                grace_period_s=options.grace_period,
-                cors=cors_headers(found.properties),
-                tls=Tls.of_secret(options.tls_dir),
-                max_connections=options.max_connections,
-                budget=request_budget(options.max_buffered_bytes),
-            )
-            uvloop.run(_run(options, inputs, found, listeners))
-    except StartError as error:
-        return fail(options.termination_log, str(error), error.exit_code)
-    except Exception as error:
-        log.exception("unexpected error")
-        return fail(options.termination_log, f"{type(error).__name__}: {error}", StartError.exit_code)
-    return 0
+    return exit_code_of(lambda: run(options), options.termination_log)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Serve until a signal; raises StartError."""
+    with open_port(options.host, options.http_port) as listener, claimed(options.work_dir):
+        inputs = rules.RuleInputs(
+            options.model_dir, os.environ, Path.is_dir, options.max_request_size, settings_of(options)
+        )
+        found = model_directory.read(inputs, options.service_name)
+        listeners = Listeners.of(
+            options, listener, max_request_size=found.max_request_size, cors=cors_headers(found.properties)
+        )
+        uvloop.run(_run(options, inputs, found, listeners))
 
 
 async def _run(

@@ -18,11 +18,10 @@ import uvloop
 
 from data_plane.log_lines import configure_logging
 from data_plane.model_server import container
-from data_plane.model_server.errors import ConfigurationError, StartError
-from data_plane.model_server.life import Listeners, fail, open_port, request_budget
+from data_plane.model_server.errors import ConfigurationError
+from data_plane.model_server.life import Listeners, exit_code_of, open_port
 from data_plane.model_server.options import FlagParser, add_common_flags
 from data_plane.model_server.work_dir import claimed
-from data_plane.server.certificate import Tls
 from data_plane.server.run import listen
 from model_archive.configuration import CONFIG
 from torchserve_adapter.archive_settings import read_settings
@@ -54,14 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the adapter; return its exit code. The reason for its end goes to stderr and the termination log."""
     options = build_parser(os.environ).parse_args(arguments)
     configure_logging()
-    try:
-        run(options, os.environ)
-    except StartError as error:
-        return fail(options.termination_log, str(error), error.exit_code)
-    except Exception as error:
-        log.exception("unexpected error")
-        return fail(options.termination_log, f"{type(error).__name__}: {error}", StartError.exit_code)
-    return 0
+    return exit_code_of(lambda: run(options, os.environ), options.termination_log)
 
 
 def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
@@ -93,7 +85,10 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
                 processor_limit=container.processor_limit(),
                 batch_sizes=wanted.batch_sizes,
             )
-            uvloop.run(supervise(wanted, launch, _listeners(options, written, listener), management))
+            listeners = Listeners.of(
+                options, listener, max_request_size=max_request_size(written), cors=cors_headers(written)
+            )
+            uvloop.run(supervise(wanted, launch, listeners, management))
 
 
 def _open_management(
@@ -105,21 +100,6 @@ def _open_management(
     port = ports.take(wanted)
     log.info("models can be registered at http://%s:%d (enable_model_api)", LOOPBACK, port)
     return listen(LOOPBACK, port)
-
-
-def _listeners(options: argparse.Namespace, written: Mapping[str, str], listener: socket.socket) -> Listeners:
-    return Listeners(
-        listener=listener,
-        host=options.host,
-        grpc_port=options.grpc_port,
-        max_request_size=max_request_size(written),
-        request_timeout_s=options.request_timeout,
-        grace_period_s=options.grace_period,
-        cors=cors_headers(written),
-        tls=Tls.of_secret(options.tls_dir),
-        max_connections=options.max_connections,
-        budget=request_budget(options.max_buffered_bytes),
-    )
 
 
 def _configure(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchserve_compat.server.errors import cure_of
 from torchserve_compat.store.models import RequestedModel
 
 
@@ -60,8 +61,5 @@ def named(model: RequestedModel) -> str:
 
 def _cause(report: Mapping[str, str | None]) -> str:
     """Return the exception, its place in the user's code, and the fix."""
-    if module := report["missing_module"]:
-        fix = f"Add {module} to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."
-    else:
-        fix = "Correct the handler or the archive and upload it again."
+    fix = cure_of(report["missing_module"])
     return f"{report['type']}: {report['message']} (at {report['where']}). {fix}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
 import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +58,24 @@ class Listeners:
     cors: Headers = ()  # of every response, for browsers
     max_connections: int = MAX_CONNECTIONS  # over HTTP, as far as the process may open files
     budget: ByteBudget = field(default_factory=lambda: request_budget(None))
+
+    @classmethod
+    def of(
+        cls, options: argparse.Namespace, listener: socket.socket, *, max_request_size: int, cors: Headers
+    ) -> Listeners:
+        """Return those that the flags of all model servers ask for."""
+        return cls(
+            listener=listener,
+            host=options.host,
+            grpc_port=options.grpc_port,
+            max_request_size=max_request_size,
+            request_timeout_s=options.request_timeout,
+            grace_period_s=options.grace_period,
+            cors=cors,
+            tls=Tls.of_secret(options.tls_dir),
+            max_connections=options.max_connections,
+            budget=request_budget(options.max_buffered_bytes),
+        )
 
 
 def request_budget(limit: int | None, processes: int = 1) -> ByteBudget:
@@ -141,15 +160,24 @@ async def _serve_while(
         await cancel(stopped, trimming)
 
 
-def fail(termination_log: Path, reason: str, exit_code: int) -> int:
-    """Write the reason to stderr and to the termination log; return the exit code."""
+def exit_code_of(run: Callable[[], None], termination_log: Path) -> int:
+    """Run a server; return its exit code. The reason for its end goes to stderr and the termination log."""
+    try:
+        run()
+    except StartError as error:
+        reason, code = str(error), error.exit_code
+    except Exception as error:
+        log.exception("unexpected error")
+        reason, code = f"{type(error).__name__}: {error}", StartError.exit_code
+    else:
+        return 0
     line = one_line(" ".join(reason.split()))
     sys.stderr.write(f"{line}\n")
     try:
         termination_log.write_text(line)
     except OSError as error:
         log.debug("no termination log: %s", error)
-    return exit_code
+    return code
 
 
 def _certificate(tls: Tls | None) -> Certificate | None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
-from msgspec import structs
 
 from data_plane.limits import PAYLOAD_OVERHEAD
-from data_plane.messages import Headers, Response, StreamingResponse, close_chunks
-from data_plane.payload_logger.counts import Drop
+from data_plane.messages import Headers
 from data_plane.payload_logger.events import Payload, PayloadKind
-from data_plane.payload_logger.queue import PayloadQueue
+from data_plane.payload_logger.queue import Drop, PayloadQueue
 
 _OK = 200  # KServe's agent logs no other responses
 
@@ -31,20 +29,14 @@ class LoggedExchange(msgspec.Struct, frozen=True):
         payload.add(*pieces)
         payload.end(content_type)
 
-    def respond(self, response: Response) -> None:
+    def respond(self, content_type: bytes, pieces: Sequence[bytes], status: int = _OK) -> None:
         """Log a successful response."""
-        if self.logs_response and response.status == _OK:
-            self.log(PayloadKind.RESPONSE, response.content_type, (response.body,))
+        if self.logs_response and status == _OK:
+            self.log(PayloadKind.RESPONSE, content_type, pieces)
 
-    def following(self, response: StreamingResponse) -> StreamingResponse:
-        """Return the response; its chunks are logged as one payload when it ends, however it ends."""
-        if not (self.logs_response and response.status == _OK):
-            return response
-        return structs.replace(response, chunks=_LoggedChunks(response, self.stream()))
-
-    def stream(self) -> OpenPayload:
-        """Return a response that is logged in pieces."""
-        return OpenPayload(self, PayloadKind.RESPONSE)
+    def stream(self, status: int = _OK) -> OpenPayload | None:
+        """Return a response that is logged as one payload when it ends, however it ends; None for one that is not."""
+        return OpenPayload(self, PayloadKind.RESPONSE) if self.logs_response and status == _OK else None
 
 
 class OpenPayload:
@@ -69,7 +61,7 @@ class OpenPayload:
         """Log the pieces if there are any, or count why they are dropped."""
         exchange = self._exchange
         if self._drop:
-            self._queue.counts.dropped(self._kind, self._drop)
+            self._queue.dropped(self._kind, self._drop)
         elif not self._pieces:  # an error came first
             self._queue.release(self._size)
         else:
@@ -88,27 +80,3 @@ class OpenPayload:
             self._pieces, self._size = [], 0
         else:
             self._size += size
-
-
-class _LoggedChunks:
-    """The chunks of a response, which are logged when it is closed. No generator: one that never began has no end."""
-
-    def __init__(self, response: StreamingResponse, payload: OpenPayload) -> None:
-        self._response = response
-        self._chunks = aiter(response.chunks)
-        self._payload: OpenPayload | None = payload
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        chunk = await anext(self._chunks)
-        if self._payload:
-            self._payload.add(chunk)
-        return chunk
-
-    async def aclose(self) -> None:
-        if self._payload:
-            self._payload.end(self._response.content_type)
-            self._payload = None
-        await close_chunks(self._response)

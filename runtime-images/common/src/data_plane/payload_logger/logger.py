@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 from data_plane.limits import LOG_SENDERS, MAX_SINK_RESPONSE
 from data_plane.log_lines import one_line
 from data_plane.messages import Headers, header, never
-from data_plane.payload_logger.counts import PayloadCounts
 from data_plane.payload_logger.events import EventWriter, PayloadKind
 from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.queue import PayloadQueue
@@ -51,8 +50,7 @@ class PayloadLogger:
     ) -> None:
         self._settings = settings
         self._writer = EventWriter(settings, source)
-        self._counts = PayloadCounts(registry, settings.url)
-        self._queue = PayloadQueue(self._counts, max_bytes)
+        self._queue = PayloadQueue(registry, settings.url, max_bytes)
         self._is_busy = is_busy
         self._now = now
         self._logs_requests = settings.mode is not Mode.RESPONSE
@@ -77,7 +75,7 @@ class PayloadLogger:
         """Send what waits, at most for `timeout_s`, and drop the rest."""
         if self._sender:
             await self._sender.close(timeout_s)
-        self._counts.log()
+        self._queue.log_losses(at_end=True)
 
     def begin(
         self, headers: Headers, request_id: str, content_type: bytes, pieces: Sequence[bytes]
@@ -102,12 +100,8 @@ def _tls(settings: LoggerSettings) -> ssl.SSLContext:
         log.warning("%s does not exist: the sink's certificate is checked with those of the system", one_line(file))
         file = None
     try:
-        context = trusting(file)
+        return trusting(file, verify=not settings.tls_skip_verify)
     except OSError as error:  # OpenSSL's, which names no file
         raise BadSettings(
             f"The certificates for the payload logger, {file}, cannot be read: {error}; write certificates in PEM."
         ) from error
-    if settings.tls_skip_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context

@@ -1,34 +1,75 @@
-"""The payloads that wait to be sent: bounded in number and in bytes, and never waited for by who adds one."""
+"""The payloads that wait to be sent: bounded in number and in bytes, and counted, whatever becomes of them."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from collections import Counter as Numbers
+from enum import Enum
 
-from data_plane.limits import MAX_LOGGED_EVENTS, MAX_LOGGED_PAYLOAD
-from data_plane.payload_logger.counts import Drop, PayloadCounts
-from data_plane.payload_logger.events import Payload
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from data_plane.limits import LOG_REPORT_EVERY, MAX_LOGGED_EVENTS, MAX_LOGGED_PAYLOAD
+from data_plane.log_lines import one_line
+from data_plane.payload_logger.events import Payload, PayloadKind
+
+log = logging.getLogger(__name__)
+
+
+class Drop(Enum):
+    """Why a payload was not sent."""
+
+    QUEUE_FULL = "queue_full"
+    TOO_LARGE = "too_large"
+    STOPPED = "stopped"  # the server ended first
+
+
+class SinkFailure(Enum):
+    """Why the sink did not take a payload."""
+
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    BROKEN = "broken"
+    STATUS_3XX = "status_3xx"
+    STATUS_4XX = "status_4xx"
+    STATUS_5XX = "status_5xx"
 
 
 class PayloadQueue:
-    """Holds at most `max_bytes`, also of payloads that are being sent and of responses that are being streamed."""
+    """Holds at most `max_bytes`, also of payloads that are being sent and of responses that are being streamed.
 
-    def __init__(self, counts: PayloadCounts, max_bytes: int) -> None:
-        self.counts = counts
+    Who adds a payload never waits. Each one is delivered, dropped or failed; `sink` is for the log.
+    """
+
+    def __init__(self, registry: CollectorRegistry, sink: str, max_bytes: int) -> None:
+        self.waiting: asyncio.Queue[Payload] = asyncio.Queue()  # those that nobody sends yet
         self._max_bytes = max_bytes
-        self._max_size = min(MAX_LOGGED_PAYLOAD, max_bytes)
         self._bytes = 0
         self._number = 0  # waiting, or being sent
-        self._waiting: asyncio.Queue[Payload] = asyncio.Queue()
-        counts.watch(lambda: self._number, lambda: self._bytes)
+        self._delivered = Counter(
+            "payload_logger_delivered", "Payloads that the sink has taken.", ["type"], registry=registry
+        )
+        self._dropped = Counter(
+            "payload_logger_dropped", "Payloads that were not sent.", ["type", "reason"], registry=registry
+        )
+        self._failed = Counter(
+            "payload_logger_failed", "Payloads that the sink did not take.", ["type", "reason"], registry=registry
+        )
+        Gauge("payload_logger_queued", "Payloads that wait or are being sent.", registry=registry).set_function(
+            lambda: self._number
+        )
+        Gauge("payload_logger_queued_bytes", "Bytes that payloads hold in memory.", registry=registry).set_function(
+            lambda: self._bytes
+        )
+        self._sink = one_line(sink)
+        self._lost: Numbers[str] = Numbers()  # since the last line of the log
+        self._next_line = 0.0
+        self._problem = ""
 
-    @property
-    def waiting(self) -> int:
-        """The number of payloads that nobody sends yet."""
-        return self._waiting.qsize()
-
-    def hold(self, size: int, held: int = 0) -> Drop | None:
+    def hold(self, size: int, held: int) -> Drop | None:
         """Count `size` more bytes of a payload that holds `held`; return why they cannot be held, if so."""
-        if held + size > self._max_size:
+        if held + size > min(MAX_LOGGED_PAYLOAD, self._max_bytes):
             return Drop.TOO_LARGE
         if self._bytes + size > self._max_bytes:
             return Drop.QUEUE_FULL
@@ -40,31 +81,40 @@ class PayloadQueue:
         self._bytes -= size
 
     def put(self, payload: Payload) -> None:
-        """Add a payload whose bytes are held, or drop it."""
+        """Add a payload whose bytes are held, or drop it. One that is taken is counted until it is `done`."""
         if self._number >= MAX_LOGGED_EVENTS:
             self.release(payload.size)
-            self.counts.dropped(payload.kind, Drop.QUEUE_FULL)
+            self.dropped(payload.kind, Drop.QUEUE_FULL)
             return
         self._number += 1
-        self._waiting.put_nowait(payload)
-
-    async def take(self) -> Payload:
-        """Return the oldest payload, which is counted until it is `done`."""
-        return await self._waiting.get()
+        self.waiting.put_nowait(payload)
 
     def done(self, payload: Payload) -> None:
         """Forget a payload that was taken."""
         self._number -= 1
         self.release(payload.size)
-        self._waiting.task_done()
+        self.waiting.task_done()
 
-    async def join(self) -> None:
-        """Wait until all payloads are done."""
-        await self._waiting.join()
+    def delivered(self, kind: PayloadKind) -> None:
+        """Count a payload that the sink has taken."""
+        self._delivered.labels(kind.value).inc()
 
-    def drop_all(self) -> None:
-        """Drop all payloads that wait."""
-        while self.waiting:
-            payload = self._waiting.get_nowait()
-            self.counts.dropped(payload.kind, Drop.STOPPED)
-            self.done(payload)
+    def dropped(self, kind: PayloadKind, why: Drop) -> None:
+        """Count a payload that is not sent."""
+        self._dropped.labels(kind.value, why.value).inc()
+        self._lost[why.value] += 1
+
+    def failed(self, kind: PayloadKind, why: SinkFailure, problem: str) -> None:
+        """Count a payload that the sink did not take."""
+        self._failed.labels(kind.value, why.value).inc()
+        self._lost[why.value] += 1
+        self._problem = f"; its last problem: {problem}"
+
+    def log_losses(self, *, at_end: bool = False) -> None:
+        """Log the losses since the last line, by reason, if there are any: once a minute, and at the end."""
+        if not self._lost or (time.monotonic() < self._next_line and not at_end):
+            return
+        numbers = ", ".join(f"{reason} {number}" for reason, number in sorted(self._lost.items()))
+        log.warning("payloads were not delivered to %s: %s%s", self._sink, numbers, one_line(self._problem))
+        self._lost.clear()
+        self._next_line = time.monotonic() + LOG_REPORT_EVERY

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from data_plane.client.address import split
 from data_plane.client.errors import PredictorBroken, PredictorTimeout, PredictorUnreachable
 from data_plane.client.http import HttpClient
 from data_plane.limits import LOG_ATTEMPTS, LOG_SENDERS, LOG_TIMEOUT
-from data_plane.payload_logger.counts import Drop, SinkFailure
 from data_plane.payload_logger.events import EventWriter, Payload
-from data_plane.payload_logger.queue import PayloadQueue
+from data_plane.payload_logger.queue import Drop, PayloadQueue, SinkFailure
 from data_plane.tasks import cancel
 
 _FIRST_PAUSE_S = 0.25
@@ -25,13 +23,12 @@ _DELAY_S: Final = 0.002
 _MOST_DELAYS: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
+class _Problem(NamedTuple):
     """Why an attempt has failed."""
 
     failure: SinkFailure
     text: str
-    may_pass: bool
+    may_pass: bool = True
 
 
 class Sender:
@@ -50,29 +47,33 @@ class Sender:
 
     async def close(self, timeout_s: float) -> None:
         """Send what waits, once each; after `timeout_s`, drop the rest."""
+        waiting = self._queue.waiting
         self._closing.set()
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._queue.join(), timeout_s)
+            await asyncio.wait_for(waiting.join(), timeout_s)
         await cancel(*self._tasks)
-        self._queue.drop_all()
+        while not waiting.empty():
+            payload = waiting.get_nowait()
+            self._queue.dropped(payload.kind, Drop.STOPPED)
+            self._queue.done(payload)
         await self._http.close()
 
     async def _run(self) -> None:
         while True:
-            payload = await self._queue.take()
+            payload = await self._queue.waiting.get()
             try:
                 await self._let_requests_pass()
                 await self._deliver(payload)
             except asyncio.CancelledError:
-                self._queue.counts.dropped(payload.kind, Drop.STOPPED)
+                self._queue.dropped(payload.kind, Drop.STOPPED)
                 raise
             finally:
                 self._queue.done(payload)
-            self._queue.counts.log_if_due()
+            self._queue.log_losses()
 
     async def _let_requests_pass(self) -> None:
         for _ in range(_MOST_DELAYS):
-            if not self._is_busy() or self._queue.waiting >= LOG_SENDERS or self._closing.is_set():
+            if not self._is_busy() or self._queue.waiting.qsize() >= LOG_SENDERS or self._closing.is_set():
                 return
             await asyncio.sleep(_DELAY_S)
 
@@ -82,10 +83,10 @@ class Sender:
         for attempts_left in reversed(range(LOG_ATTEMPTS)):
             problem = await self._post(headers, body)
             if problem is None:
-                self._queue.counts.delivered(payload.kind)
+                self._queue.delivered(payload.kind)
                 return
             if not (problem.may_pass and attempts_left) or self._closing.is_set():
-                self._queue.counts.failed(payload.kind, problem.failure, problem.text)
+                self._queue.failed(payload.kind, problem.failure, problem.text)
                 return
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), pause_s)
@@ -93,18 +94,14 @@ class Sender:
 
     async def _post(self, headers: list[tuple[str, str]], body: bytes) -> _Problem | None:
         try:
-            response = await self._http.send("POST", self._server, self._path, headers, body, LOG_TIMEOUT)
+            status = (await self._http.send("POST", self._server, self._path, headers, body, LOG_TIMEOUT)).status
         except PredictorUnreachable as error:
-            return _Problem(SinkFailure.UNREACHABLE, error.reason, may_pass=True)
+            return _Problem(SinkFailure.UNREACHABLE, error.reason)
         except PredictorTimeout:
             return _Problem(SinkFailure.TIMEOUT, f"it sent no response within {LOG_TIMEOUT} s", may_pass=False)
         except PredictorBroken as error:
-            return _Problem(SinkFailure.BROKEN, error.reason, may_pass=True)
-        return _problem_of(response.status)
-
-
-def _problem_of(status: int) -> _Problem | None:
-    if status < 300:
-        return None
-    failure = SinkFailure(f"status_{min(status // 100, 5)}xx")
-    return _Problem(failure, f"it responded with {status}", may_pass=status >= 500 or status == _TOO_MANY)
+            return _Problem(SinkFailure.BROKEN, error.reason)
+        if status < 300:
+            return None
+        failure = SinkFailure(f"status_{min(status // 100, 5)}xx")
+        return _Problem(failure, f"it responded with {status}", may_pass=status >= 500 or status == _TOO_MANY)

@@ -6,8 +6,6 @@ The Content-Type is ignored: `curl -T file` sends none.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import orjson
 
@@ -44,11 +42,6 @@ def decode_request(body: bytes) -> PredictRequest:
     if instances is msgspec.UNSET:
         raise InvalidRequest(f'The request has no "instances"; send {_FORM}.')
     return PredictRequest(body, len(instances))
-
-
-def encode_response(predictions: list[Any]) -> bytes:
-    """Encode the body of a response; raises TypeError for values that JSON cannot hold."""
-    return orjson.dumps({"predictions": predictions})
 
 
 def _explain(body: bytes, error: Exception) -> InvalidRequest:

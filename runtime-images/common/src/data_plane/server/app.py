@@ -19,14 +19,7 @@ from msgspec import structs
 from data_plane.errors import (
     BodyTooLarge,
     ClientGone,
-    ClientTooSlow,
-    EncodedTransfer,
-    HeadTooLarge,
-    MethodNotAllowed,
     ServingError,
-    TooManyConnections,
-    TooManyFields,
-    UnreadableRequest,
 )
 from data_plane.limits import LINGER, MAX_DISCARDED, SMALL_RESPONSE
 from data_plane.log_lines import one_line
@@ -37,12 +30,13 @@ from data_plane.messages import (
     StreamingResponse,
     close_chunks,
     encodable,
+    gathered,
     header,
     json_response,
     never,
     text_of,
 )
-from data_plane.payload_logger.exchange import LoggedExchange
+from data_plane.payload_logger.exchange import LoggedExchange, OpenPayload
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.metrics import ServerMetrics
@@ -148,7 +142,7 @@ class App:
                 exchange = self.payloads.begin(headers, request.id, content_type, (body,))
             response = await matched.endpoint(request)
             if isinstance(response, StreamingResponse) and scope.get("http_version") == "1.0":
-                response = await _gathered(response)  # its chunks are HTTP/1.1's
+                response = await gathered(response)  # its chunks are HTTP/1.1's
             if matched.check and isinstance(response, Response) and len(response.body) > SMALL_RESPONSE:
                 held.add(len(response.body))  # until it is written; the connection counts what it cannot send at once
         except ClientGone:
@@ -163,12 +157,15 @@ class App:
             response = structs.replace(response, headers=(*response.headers, timed))
         self._metrics.observe(scope["method"], route, response.status, time.perf_counter() - started)
         if isinstance(response, StreamingResponse):
-            response = exchange.following(response) if exchange else response
+            logged = exchange.stream(response.status) if exchange else None
             try:
-                await _stream(send, response, request_id, receive)
+                await _stream(send, response, request_id, receive, logged=logged)
             except ServingError as error:
                 # Its head has left: the server closes a connection whose response has no end, which tells the client.
                 _log(error, one_line(f"{scope['method']} {scope['path']} broke off with"), _text(request_id))
+            finally:
+                if logged:
+                    logged.end(response.content_type)
         else:
             all_headers = _whole_headers(response, request_id)
             await send({"type": "http.response.start", "status": response.status, "headers": all_headers})
@@ -180,7 +177,7 @@ class App:
                 body = b""
             await send({"type": "http.response.body", "body": body})
             if exchange:
-                exchange.respond(response)
+                exchange.respond(response.content_type, (response.body,), response.status)
 
     async def _read_body(self, found: Found, headers: Headers, incoming: _Incoming, held: Held) -> bytes:
         """Read the body. A request that its head alone rules out is refused first; the connection discards its body."""
@@ -272,24 +269,10 @@ def _document(message: str, component: str, request_id: str) -> dict[str, str]:
 
 
 def _error_headers(error: ServingError) -> Headers:
-    match error:
-        case (
-            BodyTooLarge()
-            | HeadTooLarge()
-            | TooManyFields()
-            | UnreadableRequest()
-            | EncodedTransfer()
-            | ClientTooSlow()
-        ):
-            # The rest of it is still on its way: this connection cannot carry another request.
-            return _CLOSE
-        case TooManyConnections():
-            return ((b"retry-after", str(error.retry_after_s).encode()), *_CLOSE)
-        case MethodNotAllowed():
-            return ((b"allow", error.allowed.encode()),)
+    headers = list(error.headers)
     if error.retry_after_s:
-        return ((b"retry-after", str(error.retry_after_s).encode()), *error.headers)
-    return error.headers
+        headers.append((b"retry-after", str(error.retry_after_s).encode()))
+    return (*headers, *_CLOSE) if error.ends_connection else tuple(headers)
 
 
 def _content_length(headers: Headers) -> int:
@@ -297,12 +280,14 @@ def _content_length(headers: Headers) -> int:
     return int((header(headers, b"content-length") or b"0").strip()[-20:])
 
 
-async def _stream(send: Send, response: StreamingResponse, request_id: bytes, receive: Receive) -> None:
+async def _stream(
+    send: Send, response: StreamingResponse, request_id: bytes, receive: Receive, *, logged: OpenPayload | None
+) -> None:
     """Send all chunks, or stop when the client disconnects, which may be while there is nothing to send.
 
     An error closes the connection, so that the client notices that the response is incomplete.
     """
-    sending = asyncio.ensure_future(_send_pieces(send, response, request_id))
+    sending = asyncio.ensure_future(_send_pieces(send, response, request_id, logged))
     client = asyncio.ensure_future(receive())  # after the body, it ends only with the connection
     try:
         await asyncio.wait((sending, client), return_when=asyncio.FIRST_COMPLETED)
@@ -313,23 +298,17 @@ async def _stream(send: Send, response: StreamingResponse, request_id: bytes, re
         await sending
 
 
-async def _send_pieces(send: Send, response: StreamingResponse, request_id: bytes) -> None:
+async def _send_pieces(send: Send, response: StreamingResponse, request_id: bytes, logged: OpenPayload | None) -> None:
     headers = ((b"content-type", response.content_type), (REQUEST_ID, request_id), *response.headers)
     try:
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         async for chunk in response.chunks:
+            if logged:
+                logged.add(chunk)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     finally:
         await close_chunks(response)
     await send({"type": "http.response.body"})
-
-
-async def _gathered(response: StreamingResponse) -> Response:
-    try:
-        body = b"".join([chunk async for chunk in response.chunks])
-    finally:
-        await close_chunks(response)
-    return Response(body, response.status, response.content_type, response.headers)
 
 
 def _whole_headers(response: Response, request_id: bytes) -> Headers:

@@ -23,7 +23,6 @@ from data_plane.errors import (
     HeadTooLarge,
     ServingError,
     TooManyConnections,
-    TooManyFields,
     UnreadableRequest,
 )
 from data_plane.limits import (
@@ -127,9 +126,9 @@ class ServerConnection(HttpToolsProtocol):
 
     def _check_head(self) -> None:
         if len(self.headers) > MAX_FIELDS:
-            raise TooManyFields(MAX_FIELDS)
+            raise _too_many_fields()
         if self._first + self._pending > MAX_HEAD and self._head_size() > MAX_HEAD:
-            raise HeadTooLarge(MAX_HEAD)
+            raise _too_large()
         if self._is_surplus and self.parser.get_method() not in (b"GET", b"HEAD"):
             raise TooManyConnections(self._connections.limit)
         if len(self.pipeline) >= MAX_PIPELINED:
@@ -153,9 +152,9 @@ class ServerConnection(HttpToolsProtocol):
     def _bound_unfinished(self) -> None:
         """The parser keeps a header until it is whole, be it of the head or behind the body."""
         if len(self.headers or ()) > MAX_FIELDS:
-            raise TooManyFields(MAX_FIELDS)
+            raise _too_many_fields()
         if self._pending > MAX_HEAD:
-            raise HeadTooLarge(MAX_HEAD)
+            raise _too_large()
         if self._in_head:
             self._head.add(self._segment)
 
@@ -284,6 +283,14 @@ class ServerConnection(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(LINGER, self.transport.close)
+
+
+def _too_many_fields() -> HeadTooLarge:
+    return HeadTooLarge(f"The request has more than {MAX_FIELDS} header fields.")
+
+
+def _too_large() -> HeadTooLarge:
+    return HeadTooLarge(f"The request line and headers are over the limit of {MAX_HEAD} bytes.")
 
 
 def _cause(error: httptools.HttpParserError) -> ServingError:

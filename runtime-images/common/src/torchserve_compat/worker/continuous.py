@@ -17,6 +17,7 @@ from torchserve_compat import frames, values
 from torchserve_compat.frames import Form, HandlerBatch, HandlerRequest, HandlerResponse, HandlerResult, Piece
 from torchserve_compat.worker.context import RequestHeaders
 from torchserve_compat.worker.failures import failure_of
+from torchserve_compat.worker.merging import refusal
 from torchserve_compat.worker.pieces import RefusingSocket
 
 K = TypeVar("K")
@@ -56,7 +57,7 @@ class RunningBatch(Generic[K]):
         try:
             row = self._row(batch.form, request)
         except ServingError as error:
-            return HandlerResult([HandlerResponse(error.message.encode(), error.status, frames.REFUSAL)], 0.0)
+            return HandlerResult([refusal(error)], 0.0)
         # Clients choose the ids of their requests and reuse them for retries. The counter keeps a retry from getting
         # the state that the handler kept for an aborted request.
         self._joined += 1

@@ -56,7 +56,6 @@ class ModelConfig:
     inputs: tuple[TensorMetadata, ...] = ()
     outputs: tuple[TensorMetadata, ...] = ()
     batch_size: int | None = None
-    max_batch_delay_ms: int | None = None
 
 
 def read_config(model: Path) -> ModelConfig:
@@ -70,12 +69,7 @@ def read_config(model: Path) -> ModelConfig:
         document = msgspec.convert(yaml.safe_load(text) or {}, _ConfigFile)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise CannotLoad(path, str(error)) from error
-    return ModelConfig(
-        inputs=_metadata(document.inputs),
-        outputs=_metadata(document.outputs),
-        batch_size=document.batch_size,
-        max_batch_delay_ms=document.max_batch_delay,
-    )
+    return ModelConfig(_metadata(document.inputs), _metadata(document.outputs), document.batch_size)
 
 
 def _metadata(tensors: list[_Tensor]) -> tuple[TensorMetadata, ...]:

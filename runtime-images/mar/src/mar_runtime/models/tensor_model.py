@@ -22,7 +22,7 @@ from data_plane.protocol import json_text
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from data_plane.protocol.v2 import rest
-from data_plane.protocol.v2.document import JSON_LENGTH, TensorDocument, json_length
+from data_plane.protocol.v2.document import TensorDocument, body_response, json_length
 from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import Engine
@@ -91,11 +91,7 @@ class TensorModel:
         length = json_length(call.headers)
         tensors = await off_loop(rest.weight(request.body, length), rest.decode_request, request.body, length)
         response = await self.infer(tensors, call)
-        encoded, length = await off_loop(response.size, rest.encode_response, response, tensors)
-        if length is None:
-            return Response(encoded)
-        headers = ((JSON_LENGTH, str(length).encode()),)
-        return Response(encoded, content_type=b"application/octet-stream", headers=headers)
+        return body_response(*await off_loop(response.size, rest.encode_response, response, tensors))
 
     async def close(self) -> None:
         """End the thread after its last batch."""

@@ -14,7 +14,7 @@ from data_plane.errors import ClientGone, NotReady
 from data_plane.model_server.errors import ModelFailed
 from mar_runtime import resources
 from mar_runtime.limits import MAX_DEATHS
-from mar_runtime.pool.ages import WorkerAges
+from mar_runtime.pool.ages import too_old
 from mar_runtime.pool.pipe import NeverStarted, WorkerDied
 from mar_runtime.pool.restarts import Restarts
 from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
@@ -64,7 +64,6 @@ class ProcessPool:
         self._not_gone: set[WorkerProcess] = set()  # the workers, and those that are ending
         self._waiting: deque[asyncio.Future[None]] = deque()  # batches that wait for a worker
         self._replacing: dict[WorkerProcess, bool] = {}  # workers to replace, and whether the replacement is ready
-        self._ages = WorkerAges(policy)
         self._restarts = Restarts(clock)
         self._pause = pause
         self._tasks: set[asyncio.Task[None]] = set()
@@ -215,7 +214,7 @@ class ProcessPool:
         if self._replacing.get(worker):
             if not worker.pending:
                 self._retire(worker)
-        elif worker not in self._replacing and (reason := self._ages.too_old(worker)):
+        elif worker not in self._replacing and (reason := too_old(worker, self._policy, time.monotonic())):
             log.info("model %s: worker %d is replaced: %s", self._spec.model, worker.pid, reason)
             self._replacing[worker] = False
             self._spawn(self._replace(worker))
@@ -264,7 +263,6 @@ class ProcessPool:
     def _forget(self, worker: WorkerProcess) -> None:
         self._workers.remove(worker)
         self._replacing.pop(worker, None)
-        self._ages.forget(worker)
 
     def _report(self, how: str = "") -> None:
         self._on_change(len(self._workers), how)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from data_plane.errors import UpstreamTimeout
+from torchserve_compat.server.errors import cure_of
 from torchserve_compat.server.transport import Transport
 
 # The cause in torch.load's long message.
@@ -63,10 +64,8 @@ def describe_failure(model: str, archive: str, failure: dict[str, str | None]) -
             "torch.load loads only tensors from a file that is not trusted. If you trust this file, set "
             "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the container's env; else save a state_dict, or TorchScript."
         )
-    elif module := failure["missing_module"]:
-        cure = f"Add {module} to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."
     else:
-        cure = "Correct the handler or the archive and upload it again."
+        cure = cure_of(failure["missing_module"])
     return (
         f"Model {model} ({archive}) could not be loaded: {failure['type']}: {message} (at {failure['where']}). {cure}"
     )

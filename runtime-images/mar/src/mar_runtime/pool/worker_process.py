@@ -16,7 +16,7 @@ import msgspec
 import psutil
 
 from mar_runtime.pool.pipe import NeverStarted, OnPiece, Pipe, WorkerDied
-from mar_runtime.worker.main import Loaded, memory_bytes, run
+from mar_runtime.worker.main import Loaded, run
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ class WorkerProcess:
         self.gpu = gpu
         self.gone: asyncio.Future[str] = loop.create_future()
         self.served = 0
+        self.measured_at = 0.0  # when its memory was looked at
         self._process = process
         self._pipe = pipe
         self._exited: asyncio.Future[None] = loop.create_future()
@@ -126,16 +127,16 @@ class WorkerProcess:
         return await self._pipe.send(frame, timeout_s, on_piece)
 
     def memory_bytes(self) -> int:
-        """Return the memory of the process in bytes."""
-        return memory_bytes(self.pid)
+        """Return the resident memory of the process in bytes; 0 if it is gone."""
+        with contextlib.suppress(psutil.Error):
+            return int(psutil.Process(self.pid).memory_info().rss)
+        return 0
 
     def private_bytes(self) -> int:
         """Return the memory that the process does not share, in bytes; 0 if it is gone."""
-        try:
-            held: int = psutil.Process(self.pid).memory_full_info().uss
-        except psutil.Error:
-            return 0
-        return held
+        with contextlib.suppress(psutil.Error):
+            return int(psutil.Process(self.pid).memory_full_info().uss)
+        return 0
 
     def retire(self) -> None:
         """Close the connection, so that the process ends by itself."""

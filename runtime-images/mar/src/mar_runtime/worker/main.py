@@ -183,12 +183,3 @@ def prepare_process(spec: HandlerSpec) -> None:
     # As in TorchServe, for Python processes that the handler starts.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), *own)))
     os.chdir(spec.folder)
-
-
-def memory_bytes(pid: int) -> int:
-    """Return the resident memory of a process in bytes; 0 if it is gone."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -12,7 +12,7 @@ import orjson
 
 from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_PARAMETERS, MAX_TENSORS
-from data_plane.messages import Headers, header
+from data_plane.messages import Headers, Response, header
 from data_plane.protocol import json_text
 
 JSON_LENGTH = b"inference-header-content-length"
@@ -80,6 +80,14 @@ def split_body(body: bytes, json_length: int | None) -> tuple[bytes, memoryview]
             "it is the length of the JSON that the body starts with."
         )
     return body[:json_length], memoryview(body)[json_length:]
+
+
+def body_response(body: bytes, json_length: int | None) -> Response:
+    """Return the response with a body of the protocol; with binary data, it says where that begins."""
+    if json_length is None:
+        return Response(body)
+    headers: Headers = ((JSON_LENGTH, str(json_length).encode()),)
+    return Response(body, content_type=b"application/octet-stream", headers=headers)
 
 
 def parse(text: bytes, form: type[_T]) -> _T:

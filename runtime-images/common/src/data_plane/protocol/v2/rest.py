@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from data_plane.errors import InvalidRequest, UpstreamBroken
+from data_plane.errors import InvalidRequest
 from data_plane.limits import ON_LOOP_BYTES
 from data_plane.protocol import json_text
 from data_plane.protocol.v2 import tensors
@@ -22,7 +22,6 @@ from data_plane.protocol.v2.document import (
     Parameter,
     Parameters,
     RequestDocument,
-    ResponseDocument,
     TensorDocument,
     checked_size,
     parse,
@@ -73,25 +72,6 @@ def encode_response(response: TensorResponse, request: TensorRequest) -> tuple[b
         "outputs": described,
     }
     return _join(document, buffers)
-
-
-def encode_request(request: TensorRequest, *, binary: bool = False) -> tuple[bytes, int | None]:
-    """Return the body of a request, for clients; with `binary`, all inputs are binary data."""
-    described, buffers = _write_tensors((tensor, binary) for tensor in request.inputs)
-    outputs = [{"name": output.name, **_given(parameters=output.parameters)} for output in request.outputs]
-    document = {"inputs": described, **_given(id=request.id, parameters=request.parameters, outputs=outputs)}
-    return _join(document, buffers)
-
-
-def decode_response(body: bytes, json_length: int | None = None) -> TensorResponse:
-    """Decode the body of a response, for clients; raises UpstreamBroken."""
-    try:
-        text, binary = split_body(body, json_length)
-        document = parse(text, ResponseDocument)
-        outputs = _read_tensors(document.outputs, binary)
-    except InvalidRequest as error:
-        raise UpstreamBroken(f"The response is not of the v2 protocol. {error}") from error
-    return TensorResponse(document.model_name, document.model_version, outputs, document.id, document.parameters or {})
 
 
 def _checked(parameters: Parameters | None, flag: str) -> Parameters:

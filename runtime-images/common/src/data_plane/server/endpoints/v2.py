@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 
 from data_plane import __version__
-from data_plane.messages import Headers, Request, Response, json_response
+from data_plane.messages import Request, Response, json_response
 from data_plane.model import Models, ServableModel
 from data_plane.off_loop import off_loop
 from data_plane.protocol import cloudevents
 from data_plane.protocol.cloudevents import EventStyle
 from data_plane.protocol.v2 import rest
-from data_plane.protocol.v2.document import JSON_LENGTH, json_length
+from data_plane.protocol.v2.document import body_response, json_length
 from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from data_plane.server.endpoints import bodies
 from data_plane.server.endpoints.calls import Calls
@@ -81,8 +81,4 @@ class V2Endpoints:
 
 
 def _response(result: TensorResponse, tensors: TensorRequest) -> Response:
-    body, length = rest.encode_response(result, tensors)
-    if length is None:
-        return Response(body)
-    headers: Headers = ((JSON_LENGTH, str(length).encode()),)
-    return Response(body, content_type=b"application/octet-stream", headers=headers)
+    return body_response(*rest.encode_response(result, tensors))

@@ -14,7 +14,7 @@ import grpc
 from data_plane.errors import InvalidRequest
 from data_plane.messages import Headers, header
 from data_plane.model import Call
-from data_plane.payload_logger.events import GRPC_TYPE, PayloadKind, grpc_frame
+from data_plane.payload_logger.events import GRPC_TYPE, grpc_frame
 from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
@@ -53,37 +53,34 @@ class UnaryCalls:
         self._payloads = shared.payloads if logged else None
         self._method = method
         self._receiver = receiver
-        self._metrics = shared.metrics
-        self._budget = shared.budget
-        self._unread = shared.unread
-        self._timeout_s = shared.timeout_s
+        self._shared = shared
         self.handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_unary_rpc_method_handler(self._handle)
 
     async def _handle(self, _: object, context: Context) -> bytes:
         started = time.perf_counter()
-        call = _begin(context, self._timeout_s)
-        held = Held(self._budget)
+        call = _begin(context, self._shared.timeout_s)
+        held = Held(self._shared.budget)
         code = grpc.StatusCode.CANCELLED  # by the client
         response = b""
-        self._metrics.in_flight.requests += 1
+        self._shared.metrics.in_flight.requests += 1
         try:
             body = await self._receiver.read(context, held)
             exchange = _log_request(self._payloads, body, call)
             response = await self._method(body, call)
             held.release()
-            self._unread.hold(response, context)
+            self._shared.unread.hold(response, context)
             context.set_trailing_metadata(trailing_metadata(call))
             code = grpc.StatusCode.OK
-            if exchange and exchange.logs_response:
-                exchange.log(PayloadKind.RESPONSE, GRPC_TYPE, grpc_frame(response))
+            if exchange:
+                exchange.respond(GRPC_TYPE, grpc_frame(response))
         except Exception as error:  # noqa: BLE001 - every error becomes a status
             body = response = b""  # gRPC keeps this frame until the next full garbage collection
             code = code_of(error)
             await abort(context, code, error, call=call, what=self._name)
         finally:
-            self._metrics.in_flight.requests -= 1
+            self._shared.metrics.in_flight.requests -= 1
             held.release()
-            self._metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)
+            self._shared.metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)
         return response
 
 
@@ -101,24 +98,20 @@ class StreamCalls:
         self._method = method
         self._error_message = error_message
         self._receiver = receiver
-        self._metrics = shared.metrics
-        self._budget = shared.budget
-        self._unread = shared.unread
-        self._timeout_s = shared.timeout_s
-        self._payloads = shared.payloads
+        self._shared = shared
         self.handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._handle)
 
     async def _handle(self, _: object, context: Context) -> None:
         started = time.perf_counter()
-        call = _begin(context, self._timeout_s)
-        held = Held(self._budget)
+        call = _begin(context, self._shared.timeout_s)
+        held = Held(self._shared.budget)
         code = grpc.StatusCode.CANCELLED  # by the client
         try:
             body: bytes | None = await self._receiver.read(context, held)
             while body is not None:
                 await self._respond(body, call, context, held)
                 held.release()
-                call = _begin(context, self._timeout_s)
+                call = _begin(context, self._shared.timeout_s)
                 body = await self._next(context, held)
             code = grpc.StatusCode.OK
         except Exception as error:  # noqa: BLE001 - every error becomes a status
@@ -127,7 +120,7 @@ class StreamCalls:
             await abort(context, code, error, call=call, what=self._name)
         finally:
             held.release()
-            self._metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)
+            self._shared.metrics.observe_grpc(self._name, code.name, time.perf_counter() - started)
 
     async def _next(self, context: Context, held: Held) -> bytes | None:
         """Read the next request; None if the client has no more."""
@@ -137,15 +130,15 @@ class StreamCalls:
             return None
 
     async def _respond(self, body: bytes, call: Call, context: Context, held: Held) -> None:
-        exchange = _log_request(self._payloads, body, call)
-        logged = exchange.stream() if exchange and exchange.logs_response else None
-        self._metrics.in_flight.requests += 1
+        exchange = _log_request(self._shared.payloads, body, call)
+        logged = exchange.stream() if exchange else None
+        self._shared.metrics.in_flight.requests += 1
         try:
             async with contextlib.aclosing(self._method(body, call)) as responses:
                 async for response in responses:
                     if logged:
                         logged.add(*grpc_frame(response))
-                    await self._unread.write(response, context, held)
+                    await self._shared.unread.write(response, context, held)
             return
         except Exception as error:  # noqa: BLE001 - every error becomes a message or a status
             response = b""  # not kept until the client has read the error
@@ -153,8 +146,8 @@ class StreamCalls:
         finally:
             if logged:
                 logged.end(GRPC_TYPE)
-            self._metrics.in_flight.requests -= 1
-        await self._unread.write(message, context, held)
+            self._shared.metrics.in_flight.requests -= 1
+        await self._shared.unread.write(message, context, held)
 
 
 def _log_request(payloads: PayloadLogger | None, body: bytes, call: Call) -> LoggedExchange | None:

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from data_plane.errors import InferenceFailed, InvalidRequest
 from data_plane.limits import MAX_FORM_PARTS
-from data_plane.messages import Response, StreamingResponse, close_chunks, header
+from data_plane.messages import Response, StreamingResponse, close_chunks, gathered, header
 from data_plane.model import Call, Models
 from data_plane.off_loop import off_loop
 from data_plane.protocol.torchserve import inference_apis_pb2 as pb
@@ -44,8 +44,8 @@ class InferenceAPIsService:
     async def predictions(self, body: bytes, call: Call) -> bytes:
         request = await off_loop(len(body), _read, body)
         answer = await self._ask(request, call)
-        prediction = await _gathered(answer) if isinstance(answer, StreamingResponse) else answer.body
-        return pb.PredictionResponse(prediction=prediction).SerializeToString()
+        whole = await gathered(answer) if isinstance(answer, StreamingResponse) else answer
+        return pb.PredictionResponse(prediction=whole.body).SerializeToString()
 
     async def stream_predictions(self, body: bytes, call: Call) -> AsyncGenerator[bytes, None]:
         """A response for each piece of the response: one, where the handler does not send it in pieces."""
@@ -71,8 +71,8 @@ class InferenceAPIsService:
         body = pieces.pop(name, b"")
         answer = await model.raw(RawRequest(body, name=name, fields=tuple(pieces.items())), call)
         if answer.status >= 400:
-            text = await _gathered(answer) if isinstance(answer, StreamingResponse) else answer.body
-            raise InferenceFailed(text.decode("utf-8", "replace"), answer.status)
+            whole = await gathered(answer) if isinstance(answer, StreamingResponse) else answer
+            raise InferenceFailed(whole.body.decode("utf-8", "replace"), answer.status)
         return answer
 
 
@@ -103,10 +103,3 @@ def _read(body: bytes) -> pb.PredictionsRequest:
     if len(request.input) > MAX_FORM_PARTS:
         raise InvalidRequest(f"The request has more than {MAX_FORM_PARTS} inputs; send what belongs together as one.")
     return request
-
-
-async def _gathered(answer: StreamingResponse) -> bytes:
-    try:
-        return b"".join([chunk async for chunk in answer.chunks])
-    finally:
-        await close_chunks(answer)
