@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
-
 import pytest
 
 from isvc.bench.load import LoadPlan, Responses
@@ -28,44 +25,6 @@ def test_a_histogram_has_every_value_once_and_no_empty_ends() -> None:
     assert [(round(bound, 6), count) for bound, count in rows] == [
         (1.0, 1), (1.5, 2), (2.2, 0), (3.3, 0), (4.7, 0), (6.8, 1), (10.0, 0), (15.0, 0), (22.0, 1),
     ]  # fmt: skip
-
-
-def test_the_document_says_everything() -> None:
-    seen = Responses(
-        latencies=array("d", [0.004, 0.001, 0.002, 0.003]),
-        late=array("d", [0.0001, 0.0002]),
-        statuses=Counter({503: 1, 200: 3}),
-        errors=Counter({"no response in 30 s": 1}),
-        unsent=2,
-        received=100,
-        seconds=2.0,
-        cpu_seconds=0.1,
-    )
-
-    assert document("http://h/", PLAN, seen) == {
-        "url": "http://h/",
-        "loop": "closed",
-        "connections": 4,
-        "rate": None,
-        "seconds": 2.0,
-        "responses": 4,
-        "failed": 4,
-        "responsesPerSecond": 2.0,
-        "statuses": {"200": 3, "503": 1},
-        "errors": {"no response in 30 s": 1},
-        "interrupted": False,
-        "unsent": 2,
-        "receivedBytes": 100,
-        "latencyMs": {
-            "mean": 2.5, "min": 1.0, "p50": 2.0, "p75": 3.0, "p90": 4.0, "p95": 4.0, "p99": 4.0, "p99_9": 4.0,
-            "max": 4.0,
-        },
-        "histogram": [
-            {"upToMs": 1.0, "count": 1}, {"upToMs": 1.5, "count": 0}, {"upToMs": 2.2, "count": 1},
-            {"upToMs": 3.3, "count": 1}, {"upToMs": 4.7, "count": 1},
-        ],
-        "client": {"cpuMicrosecondsPerRequest": 25000.0, "cores": 0.05, "lateP99Ms": 0.2},
-    }  # fmt: skip
 
 
 def test_the_document_of_nothing_is_whole() -> None:
