@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import Counter
+
 import pytest
 
 from isvc.bench.load import LoadPlan, Responses
@@ -25,6 +28,14 @@ def test_a_histogram_has_every_value_once_and_no_empty_ends() -> None:
     assert [(round(bound, 6), count) for bound, count in rows] == [
         (1.0, 1), (1.5, 2), (2.2, 0), (3.3, 0), (4.7, 0), (6.8, 1), (10.0, 0), (15.0, 0), (22.0, 1),
     ]  # fmt: skip
+
+
+def test_requests_that_were_never_sent_have_failed_and_lateness_is_in_milliseconds() -> None:
+    seen = Responses(late=array("d", [0.0001, 0.0002]), errors=Counter({"no response in 30 s": 1}), unsent=2)
+
+    found = document("http://h/", PLAN, seen)
+
+    assert (found["failed"], found["unsent"], found["client"]["lateP99Ms"]) == (3, 2, 0.2)
 
 
 def test_the_document_of_nothing_is_whole() -> None:
