@@ -30,10 +30,7 @@ def main() -> int:
     arguments = parser().parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isvc-operator"
-    options = Options(
-        arguments.quick, cache, os.environ, before=arguments.before, services=arguments.services,
-        profile=arguments.profile,
-    )  # fmt: skip
+    options = Options(arguments.quick, cache, os.environ, arguments.before)
     for suite in arguments.suites or SUITES:
         run(suite, options, QUICK_RESULTS if options.quick else RESULTS)
     return 0
@@ -50,17 +47,12 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--quick", action="store_true", help="few cells, in minutes; writes to build/benchmarks instead")
     made.add_argument("--before", type=Path, metavar="DIR", help="another checkout, whose operator `scale` runs, too")
-    made.add_argument("--services", type=int, help="how many services the suite `scale` creates; default: 1000")
-    made.add_argument("--profile", action="store_true", help="the suite `scale` only profiles the operator")
     return made
 
 
 def run(suite: str, options: Options, results: Path) -> None:
     """Measure, print, write."""
     measured = importlib.import_module(f"tests.bench.{suite}_suite").measure(options)
-    if not measured.rows:
-        sys.stdout.write(f"\n## {suite}\n\n{measured.tables}\n")
-        return
     report = Report(suite, datetime.now(UTC).date().isoformat(), measured)
     path = report.write(results)
     sys.stdout.write(f"\n## {suite}\n\n{report.table()}\n\nwritten to {path.relative_to(RESULTS.parents[1])}\n")

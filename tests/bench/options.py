@@ -15,5 +15,3 @@ class Options:
     cache: Path  # for what is made once: virtual environments, models
     environment: Mapping[str, str]
     before: Path | None = None  # another checkout to compare with
-    services: int | None = None  # of the suite `scale`
-    profile: bool = False

@@ -4,28 +4,22 @@ What no program can be faster than is measured, too (``scale/least.py``).
 
 Each program gets a new cluster (``scale/cluster.py``): the pods exist in the API server only, and are ready at once.
 KServe's manager has no limit of processor time here. First Kubernetes' controllers have no limit of calls, so that the
-programs are compared, then their own, which most clusters have. ``--services`` sets another number than a thousand,
-``--before DIR`` runs the operator of another checkout, too, ``--profile`` writes ``scale-profile.txt`` beside the
-results.
+programs are compared, then their own, which most clusters have. ``--before DIR`` runs the operator of another checkout,
+too.
 """
 
 from __future__ import annotations
 
 import logging
-import tempfile
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-import psutil
-
 from tests.bench.options import Options
-from tests.bench.report import QUICK_RESULTS, RESULTS, Measured, Row, versions
+from tests.bench.report import Measured, Row, versions
 from tests.bench.scale.contenders import KServe, Ours
 from tests.bench.scale.least import Least, least
-from tests.bench.scale.profile import profiled, summary
 from tests.bench.scale.trial import Created, Failed, Idle, Restarted, Rolled, trial, verbs
 from tests.support.apiserver import find_assets
 
@@ -74,9 +68,7 @@ class Found:
 def measure(options: Options) -> Measured:
     """Rows of the suite."""
     assets = find_assets(options.environment.get("KUBEBUILDER_ASSETS"))
-    count = options.services or (QUICK_SERVICES if options.quick else SERVICES)
-    if options.profile:
-        return _profiled(assets, count, QUICK_RESULTS if options.quick else RESULTS)
+    count = QUICK_SERVICES if options.quick else SERVICES
     scale = 0.1 if options.quick else 1.0
     found = _found(assets, count, scale, options.before)
     cells = [{"cell": name, **cell} for name, cell in _cells(found)]
@@ -250,18 +242,3 @@ def _cells(found: Found) -> list[tuple[str, dict[str, Any]]]:
 def _cpu_each(cell: Created) -> float:
     """Milliseconds a service."""
     return round(1000 * cell.cpu / cell.services, 1)
-
-
-def _profiled(assets: Path, count: int, results: Path) -> Measured:
-    """Where the time goes while services are created."""
-    with tempfile.TemporaryDirectory() as folder, trial(Ours(), assets) as mine:
-        stacks = Path(folder) / "stacks"
-
-        def profile(process: psutil.Process) -> AbstractContextManager[None]:
-            return profiled(process, stacks)
-
-        created = mine.create(count, profile)
-        text = summary(stacks.read_text())
-    results.mkdir(parents=True, exist_ok=True)
-    (results / "scale-profile.txt").write_text(text + "\n")
-    return Measured([], versions(), cells=[asdict(created)], tables=f"```\n{text}\n```")

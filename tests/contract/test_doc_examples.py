@@ -26,8 +26,9 @@ class Reason(StrEnum):
 _TRANSFORMERS = "tests/e2e/cluster/test_transformers_page.py::test_the_page_leads_from_an_empty_folder_to_a_prediction"
 _FIVE_MINUTES = "tests/integration/release/test_distributions.py::test_the_first_five_minutes_are_as_the_page_says"
 _PACK = "tests/unit/cli/test_pack.py::test_the_commands_of_the_page_do_what_it_says"
-_NEW_MODEL = "tests/integration/local/test_new_model.py::test_the_commands_of_a_new_models_readme_do_what_it_says"
 _DOCS = "tests/integration/cli/test_docs.py::"
+_NEW_MODEL = _DOCS + "test_the_tests_of_a_new_model_pass"
+_SERVED_MODEL = _DOCS + "test_a_new_model_is_packed_and_run_as_in_the_first_five_minutes"
 _SEQUENCE = _DOCS + "test_a_sequence_has_its_number_in_a_header"
 _ADDRESSES = _DOCS + "test_a_run_prints_the_addresses_of_the_page"
 _RENDERED = _DOCS + "test_rendered_objects_are_what_a_cluster_gets"
@@ -158,8 +159,8 @@ RUN_BY: dict[str, str] = {
     "examples/torchserve/README.md: curl -X POST 'http://127.0.0.1:8081/models?url=dense": _ARCHIVES,
     'examples/torchserve/README.md: kubectl apply -f examples/torchserve/image-classifie': Reason.CLUSTER,
     'templates/model/README.md.template: python train.py': _NEW_MODEL,
-    'templates/model/README.md.template: mkdir -p volume': _NEW_MODEL,
-    'templates/model/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=volume': _NEW_MODEL,
+    'templates/model/README.md.template: mkdir -p volume': _SERVED_MODEL,
+    'templates/model/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=volume': _SERVED_MODEL,
     'templates/model/README.md.template: kubectl apply -f inferenceservice.yaml': Reason.CLUSTER,
     "templates/transformer/README.md.template: pip install 'isvc-transformer-sdk[fast]' pytest": Reason.USERS,
     'templates/transformer/README.md.template: python model.py --model_name {{name}} --predictor_ho': _TEMPLATE,

@@ -48,10 +48,6 @@ ELSEWHERE = {"apiVersion": "v1", "kind": "Node", "name": "elsewhere"}
 NAMED = ("CrashLoopBackOff", "no such layer", "exit code", "exitCode")  # in a status that names the failure
 
 
-# What looks at a process, until the end of a block.
-Observed = Callable[[psutil.Process], contextlib.AbstractContextManager[None]]
-
-
 class Contender(Protocol):
     """A program that makes the children of services."""
 
@@ -140,15 +136,11 @@ class Trial:
     def __post_init__(self) -> None:
         self.services.changed.append(self._note_ready)
 
-    def create(self, count: int, observed: Observed = contextlib.nullcontext) -> Created:
-        """Start the program, and create services at the client's full speed, while ``observed`` sees the process."""
+    def create(self, count: int) -> Created:
+        """Start the program, and create services at the client's full speed."""
         self.count = count
         measured = yardstick()
-        with (
-            self.contender.running(self.cluster) as running,
-            _most_memory(running.process) as most,
-            observed(running.process),
-        ):
+        with self.contender.running(self.cluster) as running, _most_memory(running.process) as most:
             self._calls()
             api_server, cpu, began = cpu_seconds(self.cluster.api_server), cpu_seconds(running.process), time.time()
             names = [f"model-{number}" for number in range(count)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import http.server
+import re
 import ssl
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ import yaml
 
 from isvc.commands import main
 from tests.support.apiserver import ApiServer
-from tests.support.build_cache import sample
+from tests.support.build_cache import ROOT, sample
 from tests.support.doc_shell import DocShell, exchanges, find, plain
 from tests.support.isvc_process import read_until, stop
 from tests.support.local_services import write_yaml
@@ -44,14 +44,30 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> DocShell:
     (shell.folder / "digit.json").symlink_to(shell.folder / "examples/mnist/sample.json")
     (shell.folder / "kitten.jpg").write_bytes(b"\xff\xd8")
     assert main(["new", "model", "largest", "--into", str(shell.folder)]) == 0
-    train = [sys.executable, "train.py"]
-    subprocess.run(train, cwd=shell.folder / "largest", env=shell.environment, check=True, capture_output=True)
     return shell
 
 
 @pytest.fixture(scope="module")
-def packed(shell: DocShell) -> list[str]:
+def readme(shell: DocShell) -> list[str]:
+    """The blocks of commands of the new model's README that need no cluster."""
+    blocks = re.findall(
+        r"^```sh\n(.*?)^```$", (shell.folder / "largest/README.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    return [block for block in blocks if "kubectl" not in block]
+
+
+@pytest.fixture(scope="module")
+def trained(shell: DocShell, readme: list[str]) -> str:
+    """What is printed when the new model is trained and tested, as its README says."""
+    train = ["bash", "-euo", "pipefail", "-c", readme[0]]
+    folder = shell.folder / "largest"
+    return subprocess.run(train, cwd=folder, env=shell.environment, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def packed(shell: DocShell, trained: str) -> list[str]:
     """The lines with which docs/pack.md packs the new model, shown there and printed here."""
+    assert trained
     (shell.folder / "largest/volume").mkdir()
     (pack,) = shell.at("largest").talk("docs/pack.md: $ isvc pack model")
     return [pack.shown, pack.printed]
@@ -91,6 +107,19 @@ def laptop(shell: DocShell, packed: list[str]) -> Iterator[tuple[DocShell, str]]
 def on_our_runtime(service: dict[str, object]) -> dict[str, object]:
     metadata = {**service["metadata"], "annotations": {"isvc-operator.io/runtime": "isvc-mar"}}  # type: ignore[dict-item]
     return {**service, "metadata": metadata}
+
+
+def test_the_tests_of_a_new_model_pass(trained: str) -> None:
+    assert "2 passed" in trained
+
+
+def test_a_new_model_is_packed_and_run_as_in_the_first_five_minutes(readme: list[str]) -> None:
+    """A test of the distributions runs the commands of that page."""
+    page = (ROOT / "docs/first-five-minutes.md").read_text()
+    commands = "".join(readme[1:]).replace(" --force", "").splitlines()
+
+    assert len(commands) == 3
+    assert [command for command in commands if f"{command}\n" not in page] == []
 
 
 def test_what_is_packed_is_printed_and_looked_into(shell: DocShell, packed: list[str]) -> None:

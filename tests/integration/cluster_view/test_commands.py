@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from isvc.commands import main
 from isvc.commands.exit_codes import EXIT_INTERRUPTED
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended, running
-from tests.support.failing_pods import POD
 from tests.support.failing_services import FAILING_SERVICES
 from tests.support.limited_users import SERVICES, a_reader
 from tests.support.related_objects import a_problem_of, a_related
@@ -56,31 +54,6 @@ def test_services_are_a_table(
     assert any(line.startswith(f"{another} ") and "NoSupportingRuntime" in line for line in lines)
 
 
-def test_a_service_is_a_tree_of_components_pods_and_containers(
-    apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
-) -> None:
-    store(
-        apiserver,
-        namespace,
-        a_related(a_pod(initializer=an_initializer(running())), deployment=a_deployment(available=0)),
-    )
-
-    assert main(["status", "torchserve", *here]) == 0
-    text = re.sub(r"\d+s", "0s", capsys.readouterr().out)
-    assert text.splitlines()[0] == f"torchserve in namespace {namespace} Starting"
-    assert text.splitlines()[-3:] == [
-        "└─ predictor torchserve-predictor Starting LoadingModel (0 of 1 available)",
-        f"   └─ pod {POD} Starting LoadingModel (node-1, 0s)",
-        "      └─ storage-initializer Running",
-    ]
-
-    assert main(["status", "torchserve", *here, "-o", "json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert (shown["health"], shown["components"][0]["pods"][0]["stage"]) == ("Starting", "LoadingModel")
-    assert main(["status", *here, "-o", "yaml"]) == 0
-    assert yaml.safe_load(capsys.readouterr().out)["services"][0]["name"] == "torchserve"
-
-
 def test_every_failing_service_is_diagnosed(
     apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
 ) -> None:
@@ -95,19 +68,6 @@ def test_every_failing_service_is_diagnosed(
         assert first["fix"]
         apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
         apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/events")
-
-
-def test_a_diagnosis_for_people(apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured) -> None:
-    store(apiserver, namespace, a_problem_of("NoSupportingRuntime", "no runtime serves model format 'pytroch'"))
-
-    assert main(["diagnose", "torchserve", *here]) == 1
-    assert capsys.readouterr().out == (
-        f"torchserve in namespace {namespace}: Failed\n"
-        "\n"
-        "reason    NoSupportingRuntime\n"
-        "cause     no runtime serves model format 'pytroch'\n"
-        "fix       correct modelFormat.name or protocolVersion, or install a runtime that serves them\n"
-    )
 
 
 def test_nothing_is_wrong_with_a_service_that_serves(

@@ -119,9 +119,10 @@ def test_make_serves_the_sample(shell: DocShell) -> None:
         (folder / ".venv" / name).symlink_to(ROOT / ".venv" / name)
     (folder / ".venv/.ready").touch()
     ask = f"curl -T examples/bert/sample.json -X POST http://127.0.0.1:{port}/default/torchserve/v1/models/bert:predict"
-    until_asked = {"make run ": f"make run & {ask}; kill %1; wait %1 || true "}
+    # `.ci/run` has `make demo` as a step of its own.
+    until_asked = {"make run ": f"make run & {ask}; kill %1; wait %1 || true ", "make demo ": "true "}
 
     own = replace(shell.knowing(HTTP_PORT=str(port)), swaps=until_asked)
     said = own.run("docs/first-model.md: make setup", "docs/run-on-a-laptop.md: make run")
 
-    assert len(re.findall(r'\{"predictions": ?\[4\]\}', said)) == 2, said
+    assert '{"predictions":[4]}' in said, said

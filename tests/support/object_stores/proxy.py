@@ -283,6 +283,11 @@ def proxy(upstream: str | None, decide: Decide = harmless, certificate: Certific
 
 
 async def _close(server: asyncio.Server, made: Proxy) -> None:
+    for listener in server.sockets:
+        asyncio.get_running_loop().remove_reader(listener.fileno())
+    # An accepted connection has its task in the third turn of the loop. Until then, a closed server would lose it.
+    for _ in range(3):
+        await asyncio.sleep(0)
     server.close()
     connections = asyncio.all_tasks() - {asyncio.current_task()}
     for task in connections:

@@ -8,8 +8,6 @@ import pytest
 import yaml
 
 from isvc.commands import main
-from isvc.migrate.plan import MigrationPlan
-from isvc.migrate.plan_line import blocking, warning
 from isvc.view.diagnosis import Diagnosis
 from isvc.view.json_shape import as_json
 from isvc.view.values import HealthStatus
@@ -34,13 +32,3 @@ def test_render_prints_the_same_objects_as_yaml_and_as_a_list(capsys: Captured) 
 
     assert json.loads(capsys.readouterr().out) == {"apiVersion": "v1", "kind": "List", "items": documents}
     assert documents
-
-
-def test_a_plan_is_plain_values() -> None:
-    plan = MigrationPlan((warning("one"), blocking("two")), ())
-
-    assert plan.as_data() == {
-        "level": "blocking",
-        "cluster": [{"level": "warning", "text": "one"}, {"level": "blocking", "text": "two"}],
-        "services": [],
-    }

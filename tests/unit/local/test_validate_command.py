@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from pathlib import Path
 
@@ -40,25 +39,6 @@ def test_what_has_no_effect_is_exit_code_3(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == (
         "no effect: InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)\n"
     )
-
-
-def test_programs_get_the_findings_as_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    body = service()
-    body["spec"]["predictor"]["minReplica"] = 2
-
-    assert main(["validate", str(write_yaml(tmp_path / "my.yaml", body, runtime())), "--output", "json"]) == 3
-
-    assert json.loads(capsys.readouterr().out)["findings"] == [
-        {
-            "severity": "no effect",
-            "text": "InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)",
-            "file": str(tmp_path / "my.yaml"),
-            "kind": "InferenceService",
-            "namespace": "default",
-            "name": "first",
-            "field": "spec.predictor.minReplica",
-        }
-    ]
 
 
 def test_what_would_be_refused_is_exit_code_2_and_named_beside_the_rest(

@@ -23,6 +23,7 @@ class Network:
     """What a file must not hold that is not trusted."""
 
 
+@pytest.mark.process
 def test_a_file_with_objects_is_told_apart_from_a_wrong_handler(tmp_path: Path) -> None:
     torch.save(Network(), tmp_path / "network.pt")
     with pytest.raises(pickle.UnpicklingError) as raised:

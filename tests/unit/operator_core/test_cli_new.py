@@ -1,5 +1,5 @@
 """`isvc new`: what it writes, and what it refuses. That all of it runs is shown in
-tests/integration/kserve_sdk and tests/integration/local/test_new_model.py."""
+tests/integration/kserve_sdk and tests/integration/cli/test_docs.py."""
 
 from __future__ import annotations
 

@@ -31,20 +31,6 @@ def test_the_time_is_split_into_the_servers_stages_and_the_rest() -> None:
     assert sum(stage["milliseconds"] for stage in timed.as_data()["stages"]) == pytest.approx(10.0)
 
 
-def test_an_answer_is_plain_values() -> None:
-    assert answer().as_data() == {
-        "url": "http://h/v1/models/bert:predict",
-        "model": "bert",
-        "protocol": "v1",
-        "status": 200,
-        "contentType": "application/json",
-        "answer": {"predictions": [4]},
-        "answerBase64": None,
-        "milliseconds": 10.0,
-        "stages": [],
-    }
-
-
 @pytest.mark.parametrize(
     ("body", "value"),
     [(b"text", "text"), (b"\xff\xd8", None), (b"[" * 100_000, "[" * 100_000)],

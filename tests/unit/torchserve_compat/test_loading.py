@@ -34,6 +34,7 @@ def _thawed() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.mark.process
 def test_a_handler_computes_with_torchs_own_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "pools.py").write_text(POOLS)
