@@ -7,7 +7,6 @@ import contextlib
 import json
 import ssl
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +22,8 @@ _TOO_LARGE = 64 * 1024**2
 
 @dataclass(frozen=True)
 class Arrival:
-    """A request that arrived; ``at`` in seconds of this machine's monotonic clock."""
+    """A request that arrived."""
 
-    at: float
     agent: str
     method: str
     path: str
@@ -68,7 +66,7 @@ class FaultyApi:
             self.faults = lambda _: None
 
     async def answer(self, request: web.Request, session: aiohttp.ClientSession) -> web.StreamResponse:
-        arrival = Arrival(time.monotonic(), request.headers.get("User-Agent", ""), request.method, request.path_qs)
+        arrival = Arrival(request.headers.get("User-Agent", ""), request.method, request.path_qs)
         body = await request.read()
         self.arrivals.append(arrival)
         fault = self.faults(arrival) or Fault()

@@ -216,10 +216,10 @@ async def test_a_server_that_does_not_live_is_started_again(folder: Path, tmp_pa
         await until_settled(cluster)
         sick.touch()
         async with asyncio.timeout(20):
-            await cluster.until(lambda: restarts(cluster) == 1)
+            await cluster.until(lambda: restarts(cluster) >= 1)
         sick.unlink()
         async with asyncio.timeout(20):
-            await cluster.until(lambda: restarts(cluster) >= 1 and cluster.is_ready(key("first")))
+            await cluster.until(lambda: cluster.is_ready(key("first")))
         related = cluster.related(key("first"))
         assert related
         (status,) = related.pods[0]["status"]["containerStatuses"]
