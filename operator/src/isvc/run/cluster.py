@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -17,10 +16,10 @@ from isvc.run.clock import now
 from isvc.run.container import LOOPBACK
 from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.kubelet import LocalPod
-from isvc.run.log import Wakeup
 from isvc.run.processes import Group
 from isvc.run.routes import IngressRoute, path_of
 from isvc.run.service import Host, LocalService, Settings
+from isvc.view.changed import Changed
 from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse, ServiceSource
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.names import READY
@@ -30,17 +29,9 @@ from isvc_operator.observe.component import LAST_LOG_LINES
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line, visible
 
-_AT_MOST_EVERY = 0.2  # seconds between two statuses of a service, and between two items of ``changes``
+_AT_MOST_EVERY = 0.2  # seconds between two statuses of a service
 _LOG_EVERY = 2.0  # seconds; the status of a service that is not ready quotes its logs
 _SCRAPE = aiohttp.ClientTimeout(total=5)
-
-
-@dataclass
-class _Watcher:
-    """Someone who waits for changes."""
-
-    changed: set[ServiceKey] = field(default_factory=set)
-    wakeup: Wakeup = field(default_factory=Wakeup)
 
 
 class LocalCluster(ServiceSource):
@@ -62,9 +53,8 @@ class LocalCluster(ServiceSource):
         self._ready_after: dict[ServiceKey, float] = {}
         self._predicted: set[ServiceKey] = set()
         self._checked: dict[ServiceKey, LocalService] = {}
-        self._dirty: set[ServiceKey] = set()
-        self._wakeup = Wakeup()
-        self._watchers: list[_Watcher] = []
+        self._changed = Changed()  # whose status is to be derived
+        self._derived = Changed()
         self._endings: set[asyncio.Task[None]] = set()
 
     async def check(self, services: Collection[Rendered]) -> None:
@@ -99,18 +89,13 @@ class LocalCluster(ServiceSource):
 
     async def keep_statuses(self) -> None:
         """Derive the status of each service that has changed, and of those that are not ready; until cancelled."""
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOG_EVERY):
-                    while not self._dirty:
-                        await self._wakeup.wait()
-            changed, self._dirty = self._dirty, set()
-            changed |= {key for key in self.services if not self.is_ready(key)}
-            self.update_statuses(changed)
-            for watcher in self._watchers:
-                watcher.changed |= changed
-                watcher.wakeup.wake()
-            await asyncio.sleep(_AT_MOST_EVERY)
+        with self._changed.read() as reader:
+            while True:
+                changed = await reader.wait(_LOG_EVERY)
+                changed |= {key for key in self.services if not self.is_ready(key)}
+                self.update_statuses(changed)
+                self._derived.note(changed)
+                await asyncio.sleep(_AT_MOST_EVERY)
 
     def update_statuses(self, keys: Iterable[ServiceKey] | None = None) -> None:
         """Derive the statuses of these services, or of all; their warnings are printed."""
@@ -187,18 +172,9 @@ class LocalCluster(ServiceSource):
         service = self.services.get(key)
         return service.related() if service else None
 
-    async def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
+    def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
         """Yield the services that have changed since the last item."""
-        watcher = _Watcher()
-        self._watchers.append(watcher)
-        try:
-            while True:
-                while not watcher.changed:
-                    await watcher.wakeup.wait()
-                changed, watcher.changed = watcher.changed, set()
-                yield frozenset(changed)
-        finally:
-            self._watchers.remove(watcher)
+        return self._derived.changes()
 
     def hidden(self) -> Sequence[str]:
         """Return nothing: who runs services sees all of them."""
@@ -280,13 +256,11 @@ class LocalCluster(ServiceSource):
     def _mark(self, key: ServiceKey) -> None:
         """A service has changed: its routes, its pods, its Events."""
         self.routes[:] = [route for service in self.services.values() for route in service.routes]
-        self._dirty.add(key)
-        self._wakeup.wake()
+        self._changed.note([key])
 
     def _failed(self, failure: RunFailed) -> None:
         self._group.output.say(str(failure))
         self.failure = self.failure or failure
-        self._wakeup.wake()
 
 
 @asynccontextmanager

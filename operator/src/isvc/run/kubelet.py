@@ -90,10 +90,6 @@ class LocalPod:
         """Return the names of its containers, in the order of their start."""
         return list(self._containers)
 
-    def has_ended(self, container: str) -> bool:
-        """Whether a container does not run any more, and is not started again."""
-        return self._containers[container].has_ended
-
     def mark_ending(self) -> None:
         """Take it out of the endpoints: requests go to other pods from now on."""
         self.manifest = {**self.manifest, "metadata": {**self.manifest["metadata"], "deletionTimestamp": now()}}

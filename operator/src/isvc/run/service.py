@@ -6,10 +6,9 @@ import asyncio
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -29,23 +28,20 @@ from isvc.run.pod import Pod, plan_pod
 from isvc.run.processes import Group
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
 from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
+from isvc.view.log_ends import LogEnd, wanted
+from isvc.view.pods import with_logs
 from isvc.view.source import Related
 from isvc_operator.api.inference_service import InferenceServiceStatus, parse_inference_service
-from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR
+from isvc_operator.api.names import LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR
 from isvc_operator.limits import KEPT_EVENTS, LOG_BYTES
 from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of, name_of
-from isvc_operator.observe.component import ComponentObservation, observe_component
+from isvc_operator.observe.component import observe_component
 from isvc_operator.observe.events import events_for
-from isvc_operator.observe.pods import LOADING, STARTING, furthest, stage_of, waiting_container
-from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
 from isvc_operator.resolve.components import components_of
 from isvc_operator.resolve.ignored import all_ignored_parts
 from isvc_operator.text import last_of
-
-# As on a cluster (isvc_operator.controller.pod_details).
-_FAILED_LINES, _WAITING_LINES, _WAITING_LATE = 10, 5, 10.0
 
 
 @dataclass(frozen=True)
@@ -201,14 +197,14 @@ class LocalService:
 
     def related(self) -> Related:
         """Return the service and its objects, as a cluster would have them."""
-        own = self.rendered.runtimes
+        own, pods = self.rendered.runtimes, [pod.manifest for pod in self.pods()]
         return Related(
             service=self.body,
             children=self._objects(),
-            pods=[pod.manifest for pod in self.pods()],
+            pods=pods,
             events=list(self._events),
             runtimes=[item.as_dict() for item in (*own.namespaced, *own.cluster)],
-            logs=dict(self._logs()),
+            logs={(end.pod, end.container): self._log(end) for end in wanted(pods)},
         )
 
     def _objects(self) -> list[Manifest]:
@@ -289,11 +285,11 @@ class LocalService:
         self._host.changed(self.key)
 
     def _observe(self) -> Observation:
-        resolved = self.rendered.resolved
-        labelled = [*self._objects(), *(pod.manifest for pod in self.pods())]
+        resolved, related = self.rendered.resolved, self.related()
+        labelled = [*related.children, *related.pods]
         known = {item.kind: item for item in resolved.components}
         components = [
-            self._with_log(observe_component(item.kind, known.get(item.kind), labelled, stopped=False))
+            with_logs(observe_component(item.kind, known.get(item.kind), labelled, stopped=False), related)
             for item in components_of(self.rendered.service)
         ]
         return Observation(
@@ -303,33 +299,10 @@ class LocalService:
             ignored=tuple(all_ignored_parts(self.rendered.service, resolved, self.rendered.config)),
         )
 
-    def _with_log(self, component: ComponentObservation) -> ComponentObservation:
-        if failure := component.failure:
-            name, lines = failure.container if failure.has_log else None, _FAILED_LINES
-            of_pod = [event for event in self._events if event["involvedObject"]["name"] == failure.pod]
-            component = replace(component, failure=with_probe(failure, of_pod))
-            return replace(component, log=self._log(failure.pod, name, lines, previous=failure.previous))
-        pod = furthest(component.pods)
-        stage = stage_of(pod).reason if pod else ""
-        if pod and stage == LOADING:
-            return replace(component, progress=self._log(name_of(pod), CONTAINER_INITIALIZER, 1))
-        if pod and stage == STARTING and _runs_for(pod) >= _WAITING_LATE:
-            return replace(component, log=self._log(name_of(pod), waiting_container(pod), _WAITING_LINES))
-        return component
-
-    def _log(self, pod: str, container: str | None, lines: int, *, previous: bool = False) -> str:
-        found = self.pod(pod)
-        if found is None or container is None:
-            return ""
-        return last_of("\n".join(found.log(container, previous=previous).last(lines)).strip(), LOG_BYTES)
-
-    def _logs(self) -> Iterator[tuple[tuple[str, str], str]]:
-        """Yield the last lines of containers of pods that are not ready."""
-        for pod in self.pods():
-            for name in () if pod.is_ready else pod.containers():
-                lines = 1 if name == CONTAINER_INITIALIZER and not pod.has_ended(name) else _FAILED_LINES
-                if text := self._log(pod.name, name, lines):
-                    yield (pod.name, name), text
+    def _log(self, end: LogEnd) -> str:
+        pod = self.pod(end.pod)
+        lines = pod.log(end.container, previous=end.previous).last(end.lines) if pod else []
+        return last_of("\n".join(lines).strip(), LOG_BYTES)
 
     async def _close(self) -> None:
         await asyncio.gather(*self._removals)
@@ -360,16 +333,6 @@ def _deployments(rendered: Rendered) -> Sequence[Manifest]:
 def _pod_labels(deployment: Manifest) -> Mapping[str, str]:
     labels: Mapping[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
     return labels
-
-
-def _runs_for(pod: Manifest) -> float:
-    """Return since how many seconds the first running container of the pod runs."""
-    started = [
-        datetime.fromisoformat(item["state"]["running"]["startedAt"])
-        for item in pod["status"]["containerStatuses"]
-        if "running" in item["state"]
-    ]
-    return (datetime.fromisoformat(now()) - min(started)).total_seconds() if started else 0.0
 
 
 def _unreachable(service: Rendered) -> str:

@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Final
 
-from isvc.source.changed import Changed
 from isvc.source.errors import NotReachable
 from isvc.source.objects import WatchedObjects
 from isvc.source.pod_log import followed_lines, log_lines
 from isvc.source.ways_in import answer_seconds, service_place
+from isvc.view.changed import Changed
 from isvc.view.source import ContainerKey, ServiceRequest, ServiceResponse
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi

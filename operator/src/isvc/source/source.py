@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from isvc.source.changed import Changed
 from isvc.source.errors import NotInstalled
 from isvc.source.follow import follow
 from isvc.source.log_ends import LogEnds
@@ -17,6 +16,7 @@ from isvc.source.objects import WatchedObjects
 from isvc.source.reach import Reach
 from isvc.source.rights import Rights, rights_of
 from isvc.source.ways_in import metrics_place
+from isvc.view.changed import Changed
 from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import Role

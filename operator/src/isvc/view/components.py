@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from isvc.view.fixes import fix_for
-from isvc.view.pods import failure_of, log_of, pods_seen, progress_line, seen_failure
+from isvc.view.pods import pods_seen, seen_failure, with_logs
 from isvc.view.request_path import shares_of
 from isvc.view.source import Related
 from isvc.view.values import ComponentView, Failure, HealthStatus
@@ -14,7 +14,7 @@ from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest, find, labels_of, name_of
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready
-from isvc_operator.observe.pods import furthest, newest_revision, pods_of, stage, waiting_container
+from isvc_operator.observe.pods import newest_revision, pods_of, stage
 from isvc_operator.observe.rollout import rollout_of
 from isvc_operator.resolve.components import component_names
 
@@ -85,17 +85,8 @@ def _component(
 
 def _observed(related: Related, kind: str, name: str, deployment: Manifest | None) -> ComponentObservation:
     pods = newest_revision(pods_of(related.pods, kind, name))
-    starting, failure = furthest(pods), failure_of(pods, related)
-    waits = (waiting_container(starting) or "") if starting else ""
-    return ComponentObservation(
-        kind=kind,
-        rollout=rollout_of(deployment, _minimum(related, name)),
-        pods=pods,
-        failure=failure,
-        stage=stage(pods),
-        log=log_of(failure, related) or (related.logs.get((name_of(starting), waits), "") if starting else ""),
-        progress=progress_line(starting, related),
-    )
+    rollout = rollout_of(deployment, _minimum(related, name))
+    return with_logs(ComponentObservation(kind, rollout, pods, None, stage(pods)), related)
 
 
 def _failure(observed: ComponentObservation, reason: str, message: str) -> Failure:

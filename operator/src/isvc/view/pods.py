@@ -11,18 +11,21 @@ from isvc.view.containers import containers_of
 from isvc.view.fixes import fix_for
 from isvc.view.progress import progress_in
 from isvc.view.source import Related
-from isvc.view.values import DownloadProgress, Failure, HealthStatus, PodView, Purpose
+from isvc.view.values import Failure, HealthStatus, PodView, Purpose
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.limits import SEEN_PODS
 from isvc_operator.manifests import Event, Pod, name_of
+from isvc_operator.observe.component import ComponentObservation
 from isvc_operator.observe.pods import (
     LOADING,
     PREPARING,
     PodFailure,
     first_failure,
+    furthest,
     is_ready,
     newest_revision,
     stage_of,
+    waiting_container,
 )
 from isvc_operator.observe.probes import with_probe
 from isvc_operator.observe.volumes import mount_failure
@@ -62,12 +65,20 @@ def seen_failure(failure: PodFailure, log: str) -> Failure:
     )
 
 
-def log_of(failure: PodFailure | None, related: Related) -> str:
+def with_logs(observed: ComponentObservation, related: Related) -> ComponentObservation:
+    """Return the observation with its failure, also of volumes and probes, the last log lines, and the progress."""
+    failure, starting = failure_of(observed.pods, related), furthest(observed.pods)
+    waits = related.logs.get((name_of(starting), waiting_container(starting) or ""), "") if starting else ""
+    log = _log_of(failure, related) or waits
+    return replace(observed, failure=failure, log=log, progress=_progress_line(starting, related))
+
+
+def _log_of(failure: PodFailure | None, related: Related) -> str:
     """Return the last lines of the container that has failed."""
     return related.logs.get((failure.pod, failure.container or ""), "") if failure else ""
 
 
-def progress_line(pod: Pod | None, related: Related) -> str:
+def _progress_line(pod: Pod | None, related: Related) -> str:
     """Return the last line of the storage-initializer that copies."""
     if pod is None or stage_of(pod).reason != LOADING:
         return ""
@@ -88,14 +99,10 @@ def _pod(pod: Pod, related: Related, *, current: bool) -> PodView:
         message=stage.message if stage else "",
         node=pod.get("spec", {}).get("nodeName", ""),
         ready_at=_ready_at(pod) if ready else None,
-        progress=_progress(pod, related),
-        failure=seen_failure(failure, log_of(failure, related)) if failure else None,
+        progress=progress_in(_progress_line(pod, related)),
+        failure=seen_failure(failure, _log_of(failure, related)) if failure else None,
         containers=containers_of(pod),
     )
-
-
-def _progress(pod: Pod, related: Related) -> DownloadProgress | None:
-    return progress_in(progress_line(pod, related))
 
 
 def _health(pod: Pod, *, ready: bool, failed: bool) -> HealthStatus:
