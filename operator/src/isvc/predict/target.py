@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from isvc.inference.protocol import InferenceProtocol
 from isvc.predict.errors import PredictFailed, UnusableRequest
 from isvc.predict.fields import is_field, without_user
-from isvc.predict.payload import InferenceProtocol
 from isvc_operator.api.names import PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.containers import is_grpc
