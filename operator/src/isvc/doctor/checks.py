@@ -11,7 +11,7 @@ from typing import Any
 from isvc.crds import CustomResource, build_crd
 from isvc_operator.config import IngressConfig
 from isvc_operator.limits import NAMED
-from isvc_operator.manifests import Manifest, annotations_of
+from isvc_operator.manifests import Manifest, annotations_of, condition_of
 from isvc_operator.plan.diff import matches
 from isvc_operator.text import one_line
 
@@ -90,8 +90,7 @@ def check_crd(resource: CustomResource, found: Manifest | None, version: str) ->
     subject = f"crd {resource.name}"
     if found is None:
         return Check(subject, Verdict.PROBLEM, f"it is not installed; apply the crds of isvc-operator {version}")
-    conditions = {item["type"]: item for item in found.get("status", {}).get("conditions") or ()}
-    established = conditions.get("Established", {})
+    established = condition_of(found, "Established")
     if established.get("status") != "True":
         why = established.get("message") or "the API server has not accepted it"
         return Check(subject, Verdict.PROBLEM, f"it is not served: {why}; remove what conflicts with it")
@@ -181,9 +180,8 @@ def check_gateway(config: IngressConfig, *, installed: bool, gateway: Manifest |
     if gateway is None:
         message = f"there is no Gateway {name}; create it, or change kserveIngressGateway in inferenceservice-config"
         return Check("ingress", Verdict.PROBLEM, message)
-    conditions = {item["type"]: item for item in gateway.get("status", {}).get("conditions") or ()}
     for kind in ("Accepted", "Programmed"):
-        condition = conditions.get(kind, {})
+        condition = condition_of(gateway, kind)
         if condition.get("status") != "True":
             why = condition.get("message") or "no controller has reported on it"
             return Check("ingress", Verdict.PROBLEM, f"Gateway {name} is not {kind}: {why}; see its controller's log")

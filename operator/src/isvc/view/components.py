@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from isvc.view.fixes import fix_for
 from isvc.view.pods import pods_seen, seen_failure, with_logs
@@ -12,7 +11,7 @@ from isvc.view.source import Related
 from isvc.view.values import ComponentView, Failure, HealthStatus
 from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, PREDICTOR, TRANSFORMER
-from isvc_operator.manifests import Manifest, find, labels_of, name_of
+from isvc_operator.manifests import Manifest, condition_of, find, labels_of, name_of
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready
 from isvc_operator.observe.pods import newest_revision, pods_of, stage
 from isvc_operator.observe.rollout import rollout_of
@@ -56,7 +55,7 @@ def _component(
 ) -> ComponentView:
     deployment = find(related.children, "Deployment", name)
     observed = _observed(related, kind, name, deployment)
-    stored = _stored(related.service, CONDITIONS[kind])
+    stored = condition_of(related.service, CONDITIONS[kind])
     ready = component_ready(observed, was_ready=_is_current(related.service) and stored.get("status") == "True")
     # What the spec lacks is only known to who resolves it. Of the pods, what is seen now is newer than what is stored.
     is_told = stored.get("status") == "False" and (ready.status != "False" or observed.failure is None)
@@ -97,9 +96,9 @@ def _failure(observed: ComponentObservation, reason: str, message: str) -> Failu
 
 def _rolled_out_at(deployment: Manifest | None) -> str | None:
     """Return when all pods of the newest template were available first: later ends of one do not change it."""
-    conditions = deployment.get("status", {}).get("conditions", ()) if deployment else ()
-    done = (item for item in conditions if item["type"] == "Progressing" and item["status"] == "True")
-    return next((item.get("lastUpdateTime") for item in done if item.get("reason") == _ROLLED_OUT), None)
+    progressing = condition_of(deployment or {}, "Progressing")
+    is_done = (progressing.get("status"), progressing.get("reason")) == ("True", _ROLLED_OUT)
+    return progressing.get("lastUpdateTime") if is_done else None
 
 
 def _wanted(deployment: Manifest | None, observed: ComponentObservation) -> int:
@@ -121,8 +120,3 @@ def _minimum(related: Related, name: str) -> int | None:
 
 def _is_current(service: Manifest) -> bool:
     return bool(service.get("status", {}).get("observedGeneration") == service["metadata"]["generation"])
-
-
-def _stored(service: Manifest, type_: str) -> Mapping[str, Any]:
-    conditions = service.get("status", {}).get("conditions", ())
-    return next((item for item in conditions if item["type"] == type_), {})
