@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from isvc.run.children import render_services
-from isvc.run.container import HttpGet, Machine, Probe, Process
+from isvc.run.container import Machine, Probe, Process
 from isvc.run.documents import Documents, parse_documents
 from isvc.run.errors import UnusableInput
 from isvc.run.files import read_files, read_runtimes
@@ -99,9 +99,11 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 working_dir=None,
                 termination_log=FOLDER / ".termination/kserve-container",
                 container="kserve-container",
-                readiness=Probe(HttpGet(40001, "/v2/health/ready"), period=1, timeout=2),
-                liveness=Probe(HttpGet(40001, "/v2/health/live"), timeout=5),
-                startup=Probe(HttpGet(40001, "/v2/health/live"), period=1, timeout=2, failures=600),
+                readiness=Probe({"httpGet": {"path": "/v2/health/ready", "port": 40001}}, period=1, timeout=2),
+                liveness=Probe({"httpGet": {"path": "/v2/health/live", "port": 40001}}, timeout=5),
+                startup=Probe(
+                    {"httpGet": {"path": "/v2/health/live", "port": 40001}}, period=1, timeout=2, failures=600
+                ),
             ),
         ),
     )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isvc.run.container import Exec, HttpGet, Machine, Probe
+from isvc.run.container import Machine, Probe
 from isvc.run.errors import UnusableInput
 from isvc.run.pod import Pod, plan_pod
 from isvc_operator.resolve.storage.objects import ObjectReference
@@ -103,8 +103,9 @@ def changed(path: tuple[Any, ...], *values: Any) -> Any:
 def test_the_whole_spec_can_be_run() -> None:
     server = plan(WHOLE).servers[0]
 
-    assert server.readiness == Probe(HttpGet(40001, "/", "http", (("X", "y"),)), initial_delay=1, period=2)
-    assert server.liveness == Probe(Exec(("true",)))
+    get = {"port": 40001, "path": "/", "httpHeaders": [{"name": "X", "value": "y"}]}
+    assert server.readiness == Probe({"httpGet": get}, initial_delay=1, period=2)
+    assert server.liveness == Probe({"exec": {"command": ("true",)}})
 
 
 def test_nothing_that_is_missing_or_of_another_type_ends_in_another_error() -> None:
