@@ -21,8 +21,6 @@ from isvc.run.routes import IngressRoute, path_of
 from isvc.run.service import Host, LocalService, Settings
 from isvc.view.changed import Changed
 from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse, ServiceSource
-from isvc_operator.api.inference_service import Condition
-from isvc_operator.api.names import READY
 from isvc_operator.limits import SCRAPED_BYTES, SENT_RESPONSE_BYTES
 from isvc_operator.manifests import ServiceKey, annotations_of
 from isvc_operator.observe.component import LAST_LOG_LINES
@@ -48,10 +46,6 @@ class LocalCluster(ServiceSource):
         self._settings = settings
         self._host = Host(group, session, settings, changed=self._mark, failed=self._failed)
         self.services: dict[ServiceKey, LocalService] = {}
-        self._clock = asyncio.get_running_loop().time
-        self._began: dict[ServiceKey, float] = {}
-        self._ready_after: dict[ServiceKey, float] = {}
-        self._predicted: set[ServiceKey] = set()
         self._checked: dict[ServiceKey, LocalService] = {}
         self._changed = Changed()  # whose status is to be derived
         self._derived = Changed()
@@ -76,10 +70,6 @@ class LocalCluster(ServiceSource):
             task.add_done_callback(self._endings.discard)
             self._mark(key)
         for rendered in services:
-            if rendered.key not in self.services:
-                self._began[rendered.key] = self._clock()
-                self._ready_after.pop(rendered.key, None)
-                self._predicted.discard(rendered.key)
             self.services[rendered.key] = self._checked[rendered.key]
             self.services[rendered.key].apply(rendered)
 
@@ -92,7 +82,7 @@ class LocalCluster(ServiceSource):
         with self._changed.read() as reader:
             while True:
                 changed = await reader.wait(_LOG_EVERY)
-                changed |= {key for key in self.services if not self.is_ready(key)}
+                changed |= {key for key, service in self.services.items() if not service.is_ready}
                 self.update_statuses(changed)
                 self._derived.note(changed)
                 await asyncio.sleep(_AT_MOST_EVERY)
@@ -105,8 +95,6 @@ class LocalCluster(ServiceSource):
                     # Without the last log lines, which were printed when they came.
                     message = event["message"].partition(LAST_LOG_LINES)[0]
                     self._group.output.say(visible(f"{key.name}: {event['reason']}: {message}"))
-            if key not in self._ready_after and self.is_ready(key):
-                self._ready_after[key] = self._clock() - self._began[key]
 
     async def until(self, wanted: Callable[[], bool]) -> None:
         """Return when ``wanted`` holds; it is asked after each change."""
@@ -114,33 +102,10 @@ class LocalCluster(ServiceSource):
         while not wanted():
             await anext(changes)
 
-    def ready(self, key: ServiceKey) -> Condition | None:
-        """Return the condition ``Ready`` of a service; None if it has none yet."""
-        conditions = self.services[key].status.conditions if key in self.services else ()
-        return next((item for item in conditions if item.type == READY), None)
-
-    def is_ready(self, key: ServiceKey) -> bool:
-        """Whether a service is ready."""
-        condition = self.ready(key)
-        return condition is not None and condition.status == "True"
-
-    def has_failed(self, key: ServiceKey) -> bool:
-        """Whether a service does not become ready without a change."""
-        condition = self.ready(key)
-        return condition is not None and condition.status == "False"
-
-    def is_settled(self, key: ServiceKey) -> bool:
-        """Whether a service is ready, or has failed; a predictor that starts is waited for whatever else has failed."""
-        return self.is_ready(key) or (self.has_failed(key) and not self.services[key].is_starting)
-
     def predicted(self, route: IngressRoute, seconds: float) -> None:
-        """Print how long the first prediction of a service took, and how long the service until it was ready."""
-        key = route.key
-        if key is None or key in self._predicted or key not in self.services:
-            return
-        self._predicted.add(key)
-        ready = self._ready_after.get(key) or self._clock() - self._began[key] - seconds
-        self._group.output.say(f"{key.name}: ready after {ready:.1f} s; its first prediction took {seconds:.2f} s")
+        """Note that a service has answered a prediction after so many seconds."""
+        if route.key in self.services:
+            self.services[route.key].predicted(seconds)
 
     def endpoint(self, key: ServiceKey) -> Endpoint:
         """Return where a service is reached; its first host is that of the default template, unless another has it."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
@@ -31,10 +32,10 @@ from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarte
 from isvc.view.log_ends import LogEnd, wanted
 from isvc.view.pods import with_logs
 from isvc.view.source import Related
-from isvc_operator.api.inference_service import InferenceServiceStatus, parse_inference_service
-from isvc_operator.api.names import LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR
+from isvc_operator.api.inference_service import parse_inference_service
+from isvc_operator.api.names import LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR, READY
 from isvc_operator.limits import KEPT_EVENTS, LOG_BYTES
-from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of, name_of
+from isvc_operator.manifests import Event, Manifest, ServiceKey, condition_of, labels_of, name_of
 from isvc_operator.observe.component import observe_component
 from isvc_operator.observe.events import events_for
 from isvc_operator.observe.status import Observation, derive_status
@@ -105,6 +106,10 @@ class LocalService:
         self._restarts: dict[str, str] = {}
         self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self._removals: set[asyncio.Task[None]] = set()
+        self._clock = asyncio.get_running_loop().time
+        self._began = 0.0
+        self._ready_after: float | None = None
+        self._has_predicted = False
         self._listener = PodListener(self._changed, self._pod_event, host.failed)
 
     async def check(self, rendered: Rendered) -> None:
@@ -131,7 +136,7 @@ class LocalService:
         routes = self._routes_of(rendered)
         self._next_routes = routes
         if first:
-            self.routes = routes
+            self.routes, self._began = routes, self._clock()
         for (kind, name), child in self._children.items():
             if kind != "Deployment":
                 continue
@@ -165,8 +170,7 @@ class LocalService:
         """Return the plan of the newest pod of each Deployment."""
         return {name: item.pods[-1].plan for name, item in self._deployments.items() if item.pods}
 
-    @property
-    def is_starting(self) -> bool:
+    def _is_starting(self) -> bool:
         """Whether a pod of its predictor is not ready, and has not failed so far; other components wait for it."""
         predictors = [pod for pod in self.pods() if labels_of(pod.manifest).get(LABEL_COMPONENT) == PREDICTOR]
         return any(not pod.is_ready and not pod.is_ending and not pod.has_failed for pod in predictors)
@@ -188,12 +192,37 @@ class LocalService:
         events = events_for(service, status, at)
         self._events.extend(events)
         self.body = {**self.body, "status": status.as_dict()}
+        if self._ready_after is None and self.is_ready:
+            self._ready_after = self._clock() - self._began
         return list(events)
 
     @property
-    def status(self) -> InferenceServiceStatus:
-        """The status, as it was last derived."""
-        return parse_inference_service(self.body).status
+    def ready(self) -> Mapping[str, Any]:
+        """The condition ``Ready``, as it was last derived; empty if there is none yet."""
+        return condition_of(self.body, READY)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is ready."""
+        return self.ready.get("status") == "True"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it does not become ready without a change."""
+        return self.ready.get("status") == "False"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is ready, or has failed; a predictor that starts is waited for whatever else has failed."""
+        return self.is_ready or (self.has_failed and not self._is_starting())
+
+    def predicted(self, seconds: float) -> None:
+        """Print how long the first prediction took, and how long the service until it was ready."""
+        if not self._has_predicted:
+            self._has_predicted = True
+            ready = self._ready_after or self._clock() - self._began - seconds
+            line = f"{self.key.name}: ready after {ready:.1f} s; its first prediction took {seconds:.2f} s"
+            self._host.group.output.say(line)
 
     def related(self) -> Related:
         """Return the service and its objects, as a cluster would have them."""
