@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from isvc.run.container import Machine, Probe
 from isvc.run.errors import UnusableInput
-from isvc.run.pod import Pod, plan_pod
+from isvc.run.pod import PodPlan, plan_pod
 from isvc_operator.resolve.storage.objects import ObjectReference
 
 SECRET = {"kind": "Secret", "metadata": {"name": "keys"}, "data": {"token": "eA=="}}
@@ -60,7 +60,7 @@ WHOLE: dict[str, Any] = {
 OTHERS: tuple[Any, ...] = (None, "", "nothing", "/", "../../x", -1, 0, 1.5, 70000, True, [], ["x"], [[]], {}, {"x": 1})
 
 
-def plan(spec: Any) -> Pod:
+def plan(spec: Any) -> PodPlan:
     labels = {"component": "predictor", "serving.kserve.io/inferenceservice": "first"}
     ports = iter(range(40001, 50000))
     machine = Machine(

@@ -215,16 +215,16 @@ class HopShare:
     weight: int | None
 
 
-def steps(way: Sequence[Hop]) -> list[list[HopShare]]:
-    """Return the places of a way, step by step; those that share the requests are of one step."""
-    kinds = {hop.name: hop.kind for hop in way}
+def steps(hops: Sequence[Hop]) -> list[list[HopShare]]:
+    """Return the places on a request path, step by step; those that share the requests are of one step."""
+    kinds = {hop.name: hop.kind for hop in hops}
     reached: set[str] = set()
-    step = [HopShare(hop.name, hop.kind, None) for hop in way[:1]]
+    step = [HopShare(hop.name, hop.kind, None) for hop in hops[:1]]
     found = []
     while step:
         found.append(step)
         reached |= {place.name for place in step}
-        here = [hop for hop in way if hop.target and hop.name in {place.name for place in step}]
+        here = [hop for hop in hops if hop.target and hop.name in {place.name for place in step}]
         following = {hop.target: hop.weight for hop in here if hop.target not in reached}
         step = [HopShare(name, kinds.get(name, "Service"), weight) for name, weight in following.items()]
     return found

@@ -18,7 +18,7 @@ from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.kubelet import LocalPod
 from isvc.run.processes import Group
 from isvc.run.routes import IngressRoute, path_of
-from isvc.run.service import Host, LocalService, Settings
+from isvc.run.service import LocalService, Node, Settings
 from isvc.view.changed import Changed
 from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse, ServiceSource
 from isvc_operator.limits import SCRAPED_BYTES, SENT_RESPONSE_BYTES
@@ -41,10 +41,7 @@ class LocalCluster(ServiceSource):
     def __init__(self, group: Group, session: aiohttp.ClientSession, settings: Settings) -> None:
         self.routes: list[IngressRoute] = []
         self.failure: RunFailed | None = None
-        self._group = group
-        self._session = session
-        self._settings = settings
-        self._host = Host(group, session, settings, changed=self._mark, failed=self._failed)
+        self._node = Node(group, session, settings, changed=self._mark, failed=self._failed)
         self.services: dict[ServiceKey, LocalService] = {}
         self._checked: dict[ServiceKey, LocalService] = {}
         self._changed = Changed()  # whose status is to be derived
@@ -56,9 +53,9 @@ class LocalCluster(ServiceSource):
         before, self._checked = self._checked, {}
         unused = [service for key, service in before.items() if service is not self.services.get(key)]
         await asyncio.gather(*(service.stop() for service in unused))
-        self._host.several_namespaces = len({rendered.key.namespace for rendered in services}) > 1
+        self._node.several_namespaces = len({rendered.key.namespace for rendered in services}) > 1
         for rendered in services:
-            service = self.services.get(rendered.key) or LocalService(self._host, rendered.key)
+            service = self.services.get(rendered.key) or LocalService(self._node, rendered.key)
             self._checked[rendered.key] = service
             await service.check(rendered)
 
@@ -94,7 +91,7 @@ class LocalCluster(ServiceSource):
                 if event["type"] == "Warning":
                     # Without the last log lines, which were printed when they came.
                     message = event["message"].partition(LAST_LOG_LINES)[0]
-                    self._group.output.say(visible(f"{key.name}: {event['reason']}: {message}"))
+                    self._node.group.output.say(visible(f"{key.name}: {event['reason']}: {message}"))
 
     async def until(self, wanted: Callable[[], bool]) -> None:
         """Return when ``wanted`` holds; it is asked after each change."""
@@ -111,12 +108,12 @@ class LocalCluster(ServiceSource):
         """Return where a service is reached; its first host is that of the default template, unless another has it."""
         service = self.services[key]
         return Endpoint(
-            key.name, service.routes[0].host, self._settings.http_port, service.grpc_port(), path=path_of(key)
+            key.name, service.routes[0].host, self._node.settings.http_port, service.grpc_port(), path=path_of(key)
         )
 
     def keep(self, content: bytes) -> Path:
         """Write a file that is there as long as the run is; return its path."""
-        folder = self._host.folder()
+        folder = self._node.folder()
         folder.mkdir()
         file = folder / "sample.json"
         file.write_bytes(content)
@@ -176,7 +173,7 @@ class LocalCluster(ServiceSource):
             return ""
         url = f"http://{LOOPBACK}:{port}{annotations.get('prometheus.io/path', '/metrics')}"
         try:
-            async with self._session.get(url, timeout=_SCRAPE, allow_redirects=False) as response:
+            async with self._node.session.get(url, timeout=_SCRAPE, allow_redirects=False) as response:
                 content = await _read(response, SCRAPED_BYTES)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise RunFailed(f"the metrics of pod {pod} cannot be read: {one_line(str(error))}") from error
@@ -189,7 +186,7 @@ class LocalCluster(ServiceSource):
         endpoint, clock = self.endpoint(key), asyncio.get_running_loop().time
         began = clock()
         try:
-            async with self._session.request(
+            async with self._node.session.request(
                 request.method,
                 URL(endpoint.url + request.path, encoded=True),
                 headers={**request.headers, "Host": endpoint.host},
@@ -224,7 +221,7 @@ class LocalCluster(ServiceSource):
         self._changed.note([key])
 
     def _failed(self, failure: RunFailed) -> None:
-        self._group.output.say(str(failure))
+        self._node.group.output.say(str(failure))
         self.failure = self.failure or failure
 
 

@@ -15,7 +15,7 @@ from isvc.run.clock import now
 from isvc.run.container import Probe, Process
 from isvc.run.errors import RunFailed
 from isvc.run.log import Log
-from isvc.run.pod import Pod
+from isvc.run.pod import PodPlan
 from isvc.run.probes import check_of, wait_until_bad, wait_until_good
 from isvc.run.processes import Group, Running
 from isvc.run.states import ContainerStatus, pod_status, statuses_of
@@ -44,7 +44,7 @@ class LocalPod:
     """A pod on this machine; ``manifest`` is the object with its status."""
 
     manifest: Manifest
-    plan: Pod
+    plan: PodPlan
     group: Group
     session: aiohttp.ClientSession
     listener: PodListener

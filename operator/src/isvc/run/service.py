@@ -25,7 +25,7 @@ from isvc.run.endpoints import Endpoints
 from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.ingress import service_port
 from isvc.run.kubelet import LocalPod, PodListener
-from isvc.run.pod import Pod, plan_pod
+from isvc.run.pod import PodPlan, plan_pod
 from isvc.run.processes import Group
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
 from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
@@ -56,7 +56,7 @@ class Settings:
 
 
 @dataclass
-class Host:
+class Node:
     """What services run on: the processes of the run, a session for probes, and who is told of what.
 
     ``changed`` gets the key of a service, ``failed`` why a container is not running. Names of processes have their
@@ -92,12 +92,12 @@ class Host:
 class LocalService:
     """A service. ``rendered`` is what it was last changed to; nothing of that runs before ``apply``."""
 
-    def __init__(self, host: Host, key: ServiceKey) -> None:
+    def __init__(self, node: Node, key: ServiceKey) -> None:
         self.key = key
         self.routes: tuple[IngressRoute, ...] = ()
         self.rendered: Rendered
         self.body: Manifest
-        self._host = host
+        self._node = node
         self._stack = AsyncExitStack()
         self._ports: dict[ServicePort, tuple[Endpoints, int]] = {}
         self._children: dict[tuple[str, str], Manifest] = {}
@@ -110,7 +110,7 @@ class LocalService:
         self._began = 0.0
         self._ready_after: float | None = None
         self._has_predicted = False
-        self._listener = PodListener(self._changed, self._pod_event, host.failed)
+        self._listener = PodListener(self._changed, self._pod_event, node.failed)
 
     async def check(self, rendered: Rendered) -> None:
         """Check whether it can run here; raises UnusableInput. Opens the ports of its Services."""
@@ -166,7 +166,7 @@ class LocalService:
         """Return its pods, also those that are ending."""
         return [pod for deployment in self._deployments.values() for pod in deployment.pods]
 
-    def plans(self) -> Mapping[str, Pod]:
+    def plans(self) -> Mapping[str, PodPlan]:
         """Return the plan of the newest pod of each Deployment."""
         return {name: item.pods[-1].plan for name, item in self._deployments.items() if item.pods}
 
@@ -222,7 +222,7 @@ class LocalService:
             self._has_predicted = True
             ready = self._ready_after or self._clock() - self._began - seconds
             line = f"{self.key.name}: ready after {ready:.1f} s; its first prediction took {seconds:.2f} s"
-            self._host.group.output.say(line)
+            self._node.group.output.say(line)
 
     def related(self) -> Related:
         """Return the service and its objects, as a cluster would have them."""
@@ -246,7 +246,7 @@ class LocalService:
             return child
         requested = requested_replicas(child, self.rendered.children)
         if (replicas := replicas_of(requested)) < requested:
-            self._host.group.output.say(f"{name_of(child)}: {replicas} of {requested} pods run on this machine")
+            self._node.group.output.say(f"{name_of(child)}: {replicas} of {requested} pods run on this machine")
         child = {**child, "spec": {**child["spec"], "replicas": replicas}}
         at = self._restarts.get(name_of(child))
         return restarted(child, at) if at else child
@@ -262,21 +262,21 @@ class LocalService:
         before = deployments[: names.index(name_of(deployment))]
         ports = [(port, self._ports[port][1]) for port in service_ports(rendered.children)]
         return Machine(
-            folder=self._host.folder(),
-            claims=self._host.settings.claims,
-            environment=self._host.settings.environment,
+            folder=self._node.folder(),
+            claims=self._node.settings.claims,
+            environment=self._node.settings.environment,
             python=sys.executable,
-            free_port=self._host.free_port,
+            free_port=self._node.free_port,
             objects=rendered.objects,
             addresses=addresses_of(ports, self.key.namespace, [_pod_labels(item) for item in before]),
-            images=self._host.settings.images,
-            prefix=f"{self.key.namespace}/" if self._host.several_namespaces else "",
+            images=self._node.settings.images,
+            prefix=f"{self.key.namespace}/" if self._node.several_namespaces else "",
             tag=tag,
         )
 
     def _start_pod(self, rendered: Rendered, deployment: Manifest, manifest: Manifest, tag: str) -> LocalPod:
         plan = plan_pod(deployment, self._machine(rendered, deployment, tag))
-        return LocalPod(manifest, plan, self._host.group, self._host.session, self._listener)
+        return LocalPod(manifest, plan, self._node.group, self._node.session, self._listener)
 
     async def _drained(self, pod: LocalPod) -> None:
         """Return when the ingress has no request for a pod; a pod of an older spec may lack a port of the newest."""
@@ -294,7 +294,7 @@ class LocalService:
         self._move_traffic()
         for deployment in list(self._deployments.values()):
             deployment.roll()
-        self._host.changed(self.key)
+        self._node.changed(self.key)
 
     def _move_traffic(self) -> None:
         """Use the routes of the newest spec when all of its pods serve, and end components that it does not have."""
@@ -311,7 +311,7 @@ class LocalService:
 
     def _pod_event(self, pod: Manifest, type_: str, reason: str, message: str) -> None:
         self._events.append(pod_event(pod, type_, reason=reason, message=message, now=now()))
-        self._host.changed(self.key)
+        self._node.changed(self.key)
 
     def _observe(self) -> Observation:
         resolved, related = self.rendered.resolved, self.related()
@@ -347,7 +347,7 @@ def _listening(port: ServicePort, endpoints: Endpoints) -> AbstractAsyncContextM
     return grpc_proxy(port.service, endpoints)
 
 
-def _require_installed(pod: Pod) -> None:
+def _require_installed(pod: PodPlan) -> None:
     """Raise UnusableInput if a program of ours would not start."""
     for process in (*pod.init, *pod.servers):
         program = program_of_ours(process.command[1:])
