@@ -50,7 +50,7 @@ def key(name: str) -> ServiceKey:
 async def until_settled(cluster: LocalCluster) -> None:
     """Wait until each service is ready or has failed."""
     async with asyncio.timeout(30):
-        await cluster.until(lambda: all(map(cluster.is_settled, cluster.services)))
+        await cluster.until(lambda: all(service.is_settled for service in cluster.services.values()))
 
 
 def conditions(cluster: LocalCluster, name: str) -> dict[str, tuple[str, str]]:

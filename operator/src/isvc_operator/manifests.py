@@ -38,6 +38,12 @@ def annotations_of(manifest: Manifest) -> Mapping[str, str]:
     return manifest["metadata"].get("annotations") or {}
 
 
+def condition_of(manifest: Manifest, type_: str) -> Mapping[str, Any]:
+    """Return a condition of the object's status; empty if it has none of the type."""
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    return next((item for item in conditions if item["type"] == type_), {})
+
+
 def controller_of(manifest: Manifest) -> Mapping[str, Any]:
     """Return the owner reference of the object's controller; empty if it has none."""
     owners = manifest["metadata"].get("ownerReferences") or ()

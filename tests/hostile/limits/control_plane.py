@@ -489,7 +489,7 @@ BOUNDS: tuple[Bound, ...] = (
         constant="isvc.limits:DASHBOARD_ANSWER_SECONDS",
         unit=Unit.SECONDS,
         beyond="the request ends, and the page says so",
-        test="tests/unit/operator_core/cluster/test_ways_in.py::test_a_response_may_take_as_long_as_the_service_says",
+        test="tests/unit/operator_core/cluster/test_proxy_targets.py::test_a_response_may_take_as_long_as_the_service_says",
     ),
     Bound(
         what="lines that a log begins with in the dashboard, and that a page keeps",

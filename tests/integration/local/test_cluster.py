@@ -119,9 +119,8 @@ async def test_services_and_their_objects_are_those_of_a_cluster(cluster: LocalC
         "nothing": ("ServerFailed", 128, SERVER),
     }
     for name, cause in (("fails", "no weights; copy them"), ("exits", "no such model"), ("nothing", "no-such-server")):
-        ready = cluster.ready(key(name))
-        assert ready
-        assert cause in (ready.message or "")
+        ready = cluster.services[key(name)].ready
+        assert cause in ready["message"]
 
     # --- as the page and the commands show them
     seen = {name: view_of(cluster.related(key(name))) for name in ("serves", "exits", "absent")}  # type: ignore[arg-type]
@@ -207,7 +206,7 @@ async def test_a_download_is_seen_while_it_goes_on(folder: Path) -> None:
             await cluster.until(lambda: bool((found := progress()) and found.percent))
             assert conditions(cluster, "first")["Ready"] == ("Unknown", "LoadingModel")
             seen.set()
-            await cluster.until(lambda: cluster.is_ready(key("first")))
+            await cluster.until(lambda: cluster.services[key("first")].is_ready)
 
 
 async def test_a_server_that_does_not_live_is_started_again(folder: Path, tmp_path: Path) -> None:
@@ -219,7 +218,7 @@ async def test_a_server_that_does_not_live_is_started_again(folder: Path, tmp_pa
             await cluster.until(lambda: restarts(cluster) >= 1)
         sick.unlink()
         async with asyncio.timeout(20):
-            await cluster.until(lambda: cluster.is_ready(key("first")))
+            await cluster.until(lambda: cluster.services[key("first")].is_ready)
         related = cluster.related(key("first"))
         assert related
         (status,) = related.pods[0]["status"]["containerStatuses"]
@@ -233,7 +232,7 @@ async def test_a_server_that_does_not_start_in_time_is_stopped(folder: Path) -> 
     late = {"tcpSocket": {"port": 9}, "periodSeconds": 1, "failureThreshold": 1}
     async with running(folder, service(), runtime(startupProbe=late)) as cluster:
         async with asyncio.timeout(20):
-            await cluster.until(lambda: cluster.has_failed(key("first")))
+            await cluster.until(lambda: cluster.services[key("first")].has_failed)
         related = cluster.related(key("first"))
         assert related
 
@@ -302,4 +301,4 @@ def restarts(cluster: LocalCluster) -> int:
 
 
 def conditions_of_ready(cluster: LocalCluster) -> tuple[str, str]:
-    return conditions(cluster, "first").get("Ready", ("", "")) if cluster.ready(key("first")) else ("", "")
+    return conditions(cluster, "first").get("Ready", ("", "")) if cluster.services[key("first")].ready else ("", "")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from isvc.dashboard.samples import FormProtocol, sample, target, with_file
+from isvc.dashboard.samples import sample, with_file
+from isvc.inference.protocol import InferenceProtocol
 
 IMAGE = {"name": "image", "datatype": "FP32", "shape": [-1, 1, 2, 2]}
 TEXT = {"name": "text", "datatype": "BYTES", "shape": [-1]}
@@ -17,16 +18,16 @@ TEXT = {"name": "text", "datatype": "BYTES", "shape": [-1]}
 @pytest.mark.parametrize(
     ("protocol", "inputs", "body"),
     [
-        (FormProtocol.V1, [], {"instances": [{"data": "Hello World!"}]}),
-        (FormProtocol.V1, [IMAGE], {"instances": [[[[0.0, 0.0], [0.0, 0.0]]]]}),
-        (FormProtocol.V1, [IMAGE, TEXT], {"instances": [{"image": [[[0.0, 0.0], [0.0, 0.0]]], "text": ""}]}),
+        (InferenceProtocol.V1, [], {"instances": [{"data": "Hello World!"}]}),
+        (InferenceProtocol.V1, [IMAGE], {"instances": [[[[0.0, 0.0], [0.0, 0.0]]]]}),
+        (InferenceProtocol.V1, [IMAGE, TEXT], {"instances": [{"image": [[[0.0, 0.0], [0.0, 0.0]]], "text": ""}]}),
         (
-            FormProtocol.V2,
+            InferenceProtocol.V2,
             [],
             {"inputs": [{"name": "data", "datatype": "BYTES", "shape": [1], "data": ["Hello World!"]}]},
         ),
         (
-            FormProtocol.V2,
+            InferenceProtocol.V2,
             [IMAGE, TEXT],
             {
                 "inputs": [
@@ -37,7 +38,7 @@ TEXT = {"name": "text", "datatype": "BYTES", "shape": [-1]}
         ),
     ],
 )
-def test_a_sample_fits_the_models_inputs(protocol: FormProtocol, inputs: list[Any], body: Any) -> None:
+def test_a_sample_fits_the_models_inputs(protocol: InferenceProtocol, inputs: list[Any], body: Any) -> None:
     assert json.loads(sample(protocol, {"inputs": inputs}).body) == body
 
 
@@ -45,15 +46,17 @@ def test_a_sample_fits_the_models_inputs(protocol: FormProtocol, inputs: list[An
     "inputs", [None, "x", [1], [{"name": "a"}], {"a": 1}, [IMAGE, {"name": "b"}], [{**IMAGE, "shape": [1] * 1000}]]
 )
 def test_metadata_of_another_form_declare_no_inputs(inputs: Any) -> None:
-    assert sample(FormProtocol.V1, {"inputs": inputs}) == sample(FormProtocol.V1, {})
+    assert sample(InferenceProtocol.V1, {"inputs": inputs}) == sample(InferenceProtocol.V1, {})
 
 
 LARGE = {"name": "image", "datatype": "FP32", "shape": [-1, 3, 224, 224]}
 
 
-@pytest.mark.parametrize("protocol", FormProtocol)
+@pytest.mark.parametrize("protocol", [InferenceProtocol.V1, InferenceProtocol.V2])
 @pytest.mark.parametrize("inputs", [[LARGE], [{**IMAGE, "name": str(number)} for number in range(251)]])
-def test_of_too_many_values_there_is_no_sample_but_a_word_about_it(protocol: FormProtocol, inputs: list[Any]) -> None:
+def test_of_too_many_values_there_is_no_sample_but_a_word_about_it(
+    protocol: InferenceProtocol, inputs: list[Any]
+) -> None:
     made = sample(protocol, {"inputs": inputs})
 
     assert made.body == ""
@@ -62,7 +65,7 @@ def test_of_too_many_values_there_is_no_sample_but_a_word_about_it(protocol: For
 
 
 def test_a_file_is_an_instance_in_base64() -> None:
-    assert json.loads(with_file(FormProtocol.V1, {}, b"\x89PNG")) == {
+    assert json.loads(with_file(InferenceProtocol.V1, {}, b"\x89PNG")) == {
         "instances": [{"data": base64.b64encode(b"\x89PNG").decode()}]
     }
 
@@ -70,11 +73,4 @@ def test_a_file_is_an_instance_in_base64() -> None:
 def test_a_file_is_the_models_input_of_bytes() -> None:
     tensor = {"name": "text", "datatype": "BYTES", "shape": [1], "data": [base64.b64encode(b"x").decode()]}
 
-    assert json.loads(with_file(FormProtocol.V2, {"inputs": [IMAGE, TEXT]}, b"x")) == {"inputs": [tensor]}
-
-
-def test_each_protocol_has_its_path() -> None:
-    assert [target(protocol, "bert") for protocol in FormProtocol] == [
-        "/v1/models/bert:predict",
-        "/v2/models/bert/infer",
-    ]
+    assert json.loads(with_file(InferenceProtocol.V2, {"inputs": [IMAGE, TEXT]}, b"x")) == {"inputs": [tensor]}

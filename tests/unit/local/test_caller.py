@@ -11,13 +11,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from isvc.inference.protocol import InferenceProtocol
 from isvc.run import caller
 from isvc.run.caller import (
     UNKNOWN,
     Endpoint,
     Served,
     predict,
-    predict_path,
     sample_request,
     served,
 )
@@ -99,7 +99,7 @@ async def test_commands_are_printed_for_so_many_models() -> None:
 def test_the_announced_command_holds_for_names_with_blanks() -> None:
     endpoint = Endpoint("first", "first.default.example.com", 8080, path="/default/first")
 
-    assert endpoint.curl(predict_path("a model"), Path("my samples/one.json")) == (
+    assert endpoint.curl(InferenceProtocol.V1.path("a model"), Path("my samples/one.json")) == (
         "curl -X POST http://127.0.0.1:8080/default/first/v1/models/a%20model:predict -T 'my samples/one.json'"
     )
     assert endpoint.curl("/v2/models/m/infer", b'{"inputs": ["it\'s"]}') == (

@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 
 from isvc.run.container import (
-    Exec,
-    Grpc,
-    HttpGet,
     LocalBindings,
     Machine,
     Probe,
     Process,
-    TcpSocket,
     plan_process,
 )
 from isvc.run.errors import UnusableInput
@@ -64,7 +60,7 @@ def test_a_whole_container_becomes_a_process() -> None:
         working_dir="/run/models/code",
         termination_log=Path("/run/termination/server"),
         container="server",
-        readiness=Probe(HttpGet(40001, "/ready")),
+        readiness=Probe({"httpGet": {"path": "/ready", "port": 40001}}),
     )
 
 
@@ -143,18 +139,30 @@ def test_the_initializer_runs_what_its_image_runs() -> None:
 @pytest.mark.parametrize(
     ("probe", "expected"),
     [
-        ({"tcpSocket": {"port": 8080}}, Probe(TcpSocket(40001))),
-        ({"httpGet": {"port": 9000}}, Probe(HttpGet(9000))),
+        ({"tcpSocket": {"port": 8080}}, Probe({"tcpSocket": {"port": 40001}})),
+        ({"httpGet": {"port": 9000}}, Probe({"httpGet": {"port": 9000}})),
         (
             {"httpGet": {"port": 8080, "path": "/a", "scheme": "HTTPS", "httpHeaders": [{"name": "A", "value": "b"}]}},
-            Probe(HttpGet(40001, "/a", "https", (("A", "b"),))),
+            Probe(
+                {
+                    "httpGet": {
+                        "port": 40001,
+                        "path": "/a",
+                        "scheme": "HTTPS",
+                        "httpHeaders": [{"name": "A", "value": "b"}],
+                    }
+                }
+            ),
         ),
-        ({"grpc": {"port": 8080, "service": "live"}, "periodSeconds": 5}, Probe(Grpc(40001, "live"), period=5)),
+        (
+            {"grpc": {"port": 8080, "service": "live"}, "periodSeconds": 5},
+            Probe({"grpc": {"port": 40001, "service": "live"}}, period=5),
+        ),
         (
             {"exec": {"command": ["python", "/mnt/models/check.py"]}, "failureThreshold": 9, "timeoutSeconds": 2},
-            Probe(Exec(("/venv/bin/python", "/run/models/check.py")), failures=9, timeout=2),
+            Probe({"exec": {"command": ("/venv/bin/python", "/run/models/check.py")}}, failures=9, timeout=2),
         ),
-        ({"tcpSocket": {"port": 8080}, "periodSeconds": 0}, Probe(TcpSocket(40001), period=1)),
+        ({"tcpSocket": {"port": 8080}, "periodSeconds": 0}, Probe({"tcpSocket": {"port": 40001}}, period=1)),
     ],
 )
 def test_each_kind_of_probe_asks_the_process_on_this_machine(probe: dict[str, Any], expected: Probe) -> None:

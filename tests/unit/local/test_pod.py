@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from isvc.run.children import render_services
-from isvc.run.container import HttpGet, Machine, Probe, Process
+from isvc.run.container import Machine, Probe, Process
 from isvc.run.documents import Documents, parse_documents
 from isvc.run.errors import UnusableInput
 from isvc.run.files import read_files, read_runtimes
-from isvc.run.pod import Pod, plan_pod
+from isvc.run.pod import PodPlan, plan_pod
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.storage.plan import Objects
@@ -39,7 +39,7 @@ def _ports(first: int) -> Callable[[], int]:
     return lambda: next(ports)
 
 
-def plan(*, predictor: dict[str, Any] | None = None, uri: str = "pvc://models", **container: Any) -> Pod:
+def plan(*, predictor: dict[str, Any] | None = None, uri: str = "pvc://models", **container: Any) -> PodPlan:
     body = service(uri=uri)
     body["spec"]["predictor"] |= predictor or {}
     return plan_pod(deployment(parsed(body, runtime(**container))), machine())
@@ -55,7 +55,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
     pod = plan_pod(deployment(parse_documents(read_files([SAMPLE]), "default")), machine(["leeway"]))
 
     models = "/run/0/kserve-provision-location"
-    assert pod == Pod(
+    assert pod == PodPlan(
         folder=FOLDER,
         folders=(FOLDER / ".tmp", FOLDER / ".termination", Path(models), FOLDER / "scratch"),
         files={},
@@ -99,9 +99,11 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 working_dir=None,
                 termination_log=FOLDER / ".termination/kserve-container",
                 container="kserve-container",
-                readiness=Probe(HttpGet(40001, "/v2/health/ready"), period=1, timeout=2),
-                liveness=Probe(HttpGet(40001, "/v2/health/live"), timeout=5),
-                startup=Probe(HttpGet(40001, "/v2/health/live"), period=1, timeout=2, failures=600),
+                readiness=Probe({"httpGet": {"path": "/v2/health/ready", "port": 40001}}, period=1, timeout=2),
+                liveness=Probe({"httpGet": {"path": "/v2/health/live", "port": 40001}}, timeout=5),
+                startup=Probe(
+                    {"httpGet": {"path": "/v2/health/live", "port": 40001}}, period=1, timeout=2, failures=600
+                ),
             ),
         ),
     )
@@ -187,7 +189,7 @@ def a_secret(name: str, **texts: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": texts}
 
 
-def planned(*objects: dict[str, Any], uri: str) -> Pod:
+def planned(*objects: dict[str, Any], uri: str) -> PodPlan:
     """The pod of a service whose account has the secrets among the objects."""
     account = {**ACCOUNT, "secrets": [{"name": item["metadata"]["name"]} for item in objects]}
     installed = parse_documents(read_runtimes(None), "default").runtimes

@@ -10,7 +10,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
-from isvc.run.container import HttpGet, Probe
+from isvc.run.container import Probe
 from isvc.run.probes import check_of
 
 
@@ -27,7 +27,7 @@ def serve_once(listener: socket.socket, status: int, body: bytes) -> bytes:
 
 
 async def probed(listener: socket.socket) -> str:
-    probe, unused = Probe(HttpGet(listener.getsockname()[1], "/", "http", {}), timeout=30), cast(Any, None)
+    probe, unused = Probe({"httpGet": {"port": listener.getsockname()[1]}}, timeout=30), cast(Any, None)
     async with aiohttp.ClientSession() as session:
         return await check_of(probe, unused, unused, session)()
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isvc.run.container import Exec, HttpGet, Machine, Probe
+from isvc.run.container import Machine, Probe
 from isvc.run.errors import UnusableInput
-from isvc.run.pod import Pod, plan_pod
+from isvc.run.pod import PodPlan, plan_pod
 from isvc_operator.resolve.storage.plan import ObjectReference
 
 SECRET = {"kind": "Secret", "metadata": {"name": "keys"}, "data": {"token": "eA=="}}
@@ -60,7 +60,7 @@ WHOLE: dict[str, Any] = {
 OTHERS: tuple[Any, ...] = (None, "", "nothing", "/", "../../x", -1, 0, 1.5, 70000, True, [], ["x"], [[]], {}, {"x": 1})
 
 
-def plan(spec: Any) -> Pod:
+def plan(spec: Any) -> PodPlan:
     labels = {"component": "predictor", "serving.kserve.io/inferenceservice": "first"}
     ports = iter(range(40001, 50000))
     machine = Machine(
@@ -103,8 +103,9 @@ def changed(path: tuple[Any, ...], *values: Any) -> Any:
 def test_the_whole_spec_can_be_run() -> None:
     server = plan(WHOLE).servers[0]
 
-    assert server.readiness == Probe(HttpGet(40001, "/", "http", (("X", "y"),)), initial_delay=1, period=2)
-    assert server.liveness == Probe(Exec(("true",)))
+    get = {"port": 40001, "path": "/", "httpHeaders": [{"name": "X", "value": "y"}]}
+    assert server.readiness == Probe({"httpGet": get}, initial_delay=1, period=2)
+    assert server.liveness == Probe({"exec": {"command": ("true",)}})
 
 
 def test_nothing_that_is_missing_or_of_another_type_ends_in_another_error() -> None:

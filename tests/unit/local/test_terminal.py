@@ -18,7 +18,7 @@ from typing import TextIO
 import pytest
 
 from isvc.run import output as module
-from isvc.run.output import Output, PlainOutput, QueuedOutput, TerminalOutput, new_output
+from isvc.run.output import Output, PlainOutput, TerminalOutput, new_output
 
 INITIALIZER = "first/storage-initializer"
 
@@ -103,7 +103,7 @@ def test_where_there_is_no_terminal_lines_are_plain(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("output_of", [PlainOutput, TerminalOutput])
 def test_what_nobody_reads_any_more_is_told_once_and_then_dropped(
-    output_of: Callable[[TextIO, TextIO], Output], capfd: pytest.CaptureFixture[str]
+    output_of: Callable[[TextIO, TextIO], PlainOutput | TerminalOutput], capfd: pytest.CaptureFixture[str]
 ) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -125,7 +125,7 @@ def test_a_reader_who_does_not_read_stops_nothing_and_is_told_what_was_dropped(
     monkeypatch.setattr(module, "UNREAD_OUTPUT_BYTES", 20_000)
     reader, writer = os.pipe()
     with os.fdopen(writer, "w") as stderr, os.fdopen(reader) as printed:
-        output = QueuedOutput(PlainOutput(stderr, io.StringIO()))
+        output = Output(PlainOutput(stderr, io.StringIO()))
         for number in range(10_000):
             output.log("first/kserve-container", f"{number} {'x' * 200}")
         output.say("stopping")
@@ -141,7 +141,7 @@ def test_the_end_does_not_wait_for_a_reader_who_does_not_read(monkeypatch: pytes
     monkeypatch.setattr(module, "_UNREAD_SECONDS", 0.1)
     reader, writer = os.pipe()
     with os.fdopen(writer, "w") as stderr, os.fdopen(reader):
-        output = QueuedOutput(PlainOutput(stderr, io.StringIO()))
+        output = Output(PlainOutput(stderr, io.StringIO()))
         for _ in range(1000):
             output.log("first/kserve-container", "x" * 200)
         output.end()  # for ever, if it waited

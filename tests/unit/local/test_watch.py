@@ -6,16 +6,16 @@ import asyncio
 from pathlib import Path
 
 from isvc.run.container import Process
-from isvc.run.pod import Pod
+from isvc.run.pod import PodPlan
 from isvc.run.watch import FileWatcher, Root, roots_of
 from tests.support.local_services import Silent
 
 
-def pod(folder: Path, *commands: tuple[str, ...], init: tuple[str, ...] = (), **links: Path) -> Pod:
+def pod(folder: Path, *commands: tuple[str, ...], init: tuple[str, ...] = (), **links: Path) -> PodPlan:
     def process(name: str, command: tuple[str, ...]) -> Process:
         return Process(name, command, {}, str(folder), folder / "log", name)
 
-    return Pod(
+    return PodPlan(
         folder=folder / "own",
         folders=(),
         files={},

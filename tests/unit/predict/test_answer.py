@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from isvc.inference.protocol import InferenceProtocol
 from isvc.inference.timing import stages_of
 from isvc.predict.answer import Answer
-from isvc.predict.payload import InferenceProtocol
 
 
 def answer(body: bytes = b'{"predictions": [4]}', status: int = 200, header: str = "") -> Answer:

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from isvc.inference.protocol import InferenceProtocol
 from isvc.predict.errors import UnusableRequest
-from isvc.predict.payload import File, InferenceProtocol, PredictPayload, of_files, of_json
+from isvc.predict.payload import File, PredictPayload, of_files, of_json
 
 CAT = File("", "cat.jpg", b"\xff\xd8")
 TENSOR = {"name": "data", "shape": [1], "datatype": "FP32", "data": [1]}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from isvc.inference.protocol import InferenceProtocol
 from isvc.predict import target
 from isvc.predict.errors import PredictFailed, UnusableRequest
-from isvc.predict.payload import InferenceProtocol
 from isvc.predict.target import Target
 
 HOST = "bert.models.example.com"

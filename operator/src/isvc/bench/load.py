@@ -12,7 +12,7 @@ import selectors
 import ssl
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
 from urllib.parse import urlsplit
@@ -126,19 +126,19 @@ class _Load:
         host = next((value for name, value in request.headers.items() if name.lower() == "host"), "")
         self._server_hostname = urlsplit(f"//{host}").hostname
         self._seen = Responses()
-        self._left = plan.requests
-        self._free = asyncio.Semaphore(plan.connections)
 
     async def run(self) -> Responses:
         cpu, started = process_time(), perf_counter()
         self._ends = started + self._plan.seconds
+        due = self._due(started)
         try:
             async with asyncio.TaskGroup() as sending:
-                if self._plan.rate:
-                    await self._at_rate(started, sending)
-                else:
-                    for _ in range(self._plan.connections):
-                        sending.create_task(self._in_turn())
+                for _ in range(self._plan.connections):
+                    sending.create_task(self._in_turn(due))
+            if self._plan.rate:
+                # The time of the last request belongs to the run: without it, few would look like a higher rate.
+                last = min(self._ends, started + self._plan.requests / self._plan.rate)
+                await asyncio.sleep(max(0.0, last - perf_counter()))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
         except asyncio.CancelledError:
@@ -146,34 +146,25 @@ class _Load:
         self._seen.seconds, self._seen.cpu_seconds = perf_counter() - started, process_time() - cpu
         return self._seen
 
-    async def _in_turn(self) -> None:
-        while self._left and (now := perf_counter()) < self._ends:
-            self._left -= 1
-            await self._send(now)
-
-    async def _at_rate(self, started: float, sending: asyncio.TaskGroup) -> None:
+    def _due(self, started: float) -> Iterator[float]:
+        """Yield when each request is due: without a rate, as soon as a connection is free."""
         for number in range(self._plan.requests):
-            due = started + number / self._plan.rate
+            due = started + number / self._plan.rate if self._plan.rate else perf_counter()
             if due >= self._ends:
-                break
-            await asyncio.sleep(max(0.0, due - perf_counter()))
-            sending.create_task(self._when_free(due))
-        # The time of the last request belongs to the run: without it, few requests would look like a higher rate.
-        self._ends = min(self._ends, started + self._plan.requests / self._plan.rate)
-        await asyncio.sleep(max(0.0, self._ends - perf_counter()))
+                return
+            yield due
 
-    async def _when_free(self, due: float) -> None:
-        try:
-            async with asyncio.timeout(self._ends + self._plan.timeout - perf_counter()):
-                await self._free.acquire()
-        except TimeoutError:
-            self._seen.unsent += 1
-            return
-        try:
-            self._seen.late.append(perf_counter() - due)
+    async def _in_turn(self, requests: Iterator[float]) -> None:
+        """Send one request after the other, each when it is due and the one before has its response."""
+        for due in requests:
+            if (wait := due - perf_counter()) > 0:
+                await asyncio.sleep(wait)
+            if perf_counter() >= self._ends + self._plan.timeout:
+                self._seen.unsent += 1
+                continue
+            if self._plan.rate:
+                self._seen.late.append(perf_counter() - due)
             await self._send(due)
-        finally:
-            self._free.release()
 
     async def _send(self, due: float) -> None:
         sent, seen = self._request, self._seen

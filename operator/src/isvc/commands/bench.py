@@ -224,12 +224,9 @@ def _header(text: str) -> tuple[str, str]:
 def _tls(flags: _Flags) -> ssl.SSLContext:
     import ssl
 
-    from isvc.tls import trusting
+    from isvc.predict.send import tls_of
 
-    try:
-        context = trusting(flags.cacert)
-    except OSError as error:
-        raise UnusableInput(f"--cacert {flags.cacert}: {error}; give a file with PEM certificates") from error
+    context = tls_of(flags.cacert)
     if flags.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

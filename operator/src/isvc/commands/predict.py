@@ -21,8 +21,9 @@ from isvc.limits import PREDICT_BODY_BYTES, PREDICT_SECONDS
 from isvc.predict.errors import UnusableRequest
 
 if TYPE_CHECKING:
+    from isvc.inference.protocol import InferenceProtocol
     from isvc.predict.answer import Answer
-    from isvc.predict.payload import File, InferenceProtocol, PredictPayload
+    from isvc.predict.payload import File, PredictPayload
     from isvc.predict.target import Target
 
 _STANDARD_INPUT = "-"
@@ -115,7 +116,8 @@ def _payload(
     data: str | None, files: tuple[str, ...], protocol: str | None
 ) -> Callable[[InferenceProtocol | None], PredictPayload]:
     """Read what is sent; return what makes it a request for a service that declares a protocol."""
-    from isvc.predict.payload import InferenceProtocol, of_files, of_json
+    from isvc.inference.protocol import InferenceProtocol
+    from isvc.predict.payload import of_files, of_json
 
     wanted = InferenceProtocol(protocol) if protocol else None
     if (data is None) == (not files):

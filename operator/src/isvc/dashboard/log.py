@@ -71,67 +71,47 @@ class Logs:
 
 async def _send(stream: EventStream, lines: AsyncGenerator[tuple[str | None, str], None]) -> str:
     """Send lines as they come, those of a tenth of a second together; return why there are no more."""
-    ahead = _Ahead()
-    reading = asyncio.create_task(_read(lines, ahead))
-    reading.add_done_callback(lambda _: ahead.end())
-    try:
-        is_open = True
-        while is_open:
-            gathered = await ahead.gathered()
-            is_open = None not in gathered
-            if items := [item for item in gathered if item]:
-                await stream.send(json.dumps(items), event="lines")
-            elif is_open:
-                await stream.beat()
-        return await reading
-    finally:
-        reading.cancel()
-        await asyncio.wait((reading,))  # the source's connection is closed by then
+    ahead = asyncio.Queue[Line | None](_AHEAD)
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(_read(lines, ahead))
+        try:
+            while True:
+                gathered = await _gathered(ahead)
+                if items := [item for item in gathered if item]:
+                    await stream.send(json.dumps(items), event="lines")
+                if None in gathered:
+                    return await reading
+                if not items:
+                    await stream.beat()
+        finally:
+            reading.cancel()  # the source's connection is closed at the end of the group
 
 
-async def _read(lines: AsyncGenerator[tuple[str | None, str], None], ahead: _Ahead) -> str:
-    """Read all lines; return why there are no more."""
+async def _read(lines: AsyncGenerator[tuple[str | None, str], None], ahead: asyncio.Queue[Line | None]) -> str:
+    """Read all lines, and then put None; return why there are no more."""
+    end = "The log ends here"
     try:
         async with aclosing(lines):
             async for at, text in lines:
                 shown = visible(shortened(text, limits.DASHBOARD_LOG_LINE_BYTES))
                 await ahead.put((at, level_of(shown), shown))
     except OperatorError as error:
-        return visible(str(error))
-    return "The log ends here"
+        end = visible(str(error))
+    await ahead.put(None)
+    return end
 
 
-class _Ahead:
-    """The lines that were read and are to be sent: a limited number, and then the end, which never waits for room."""
-
-    def __init__(self) -> None:
-        self._lines = asyncio.Queue[Line | None]()
-        self._room = asyncio.Semaphore(_AHEAD)
-
-    async def put(self, line: Line) -> None:
-        """Add a line as soon as there is room."""
-        await self._room.acquire()
-        self._lines.put_nowait(line)
-
-    def end(self) -> None:
-        """Note that there are no more."""
-        self._lines.put_nowait(None)
-
-    async def gathered(self) -> list[Line | None]:
-        """Return the next lines as soon as there are some, None for the end; nothing after a while without any."""
-        items = list[Line | None]()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(HEARTBEAT):
-                items.append(await self._lines.get())
-        if not items:
-            return items
-        if self._lines.empty() and items[0] is not None:
-            await asyncio.sleep(_GATHER)
-        while len(items) < _LINES and not self._lines.empty():
-            items.append(self._lines.get_nowait())
-        for _ in items:
-            self._room.release()
-        return items
+async def _gathered(ahead: asyncio.Queue[Line | None]) -> list[Line | None]:
+    """Return the next lines as soon as there are some, None for the end; nothing after a while without any."""
+    items = list[Line | None]()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(HEARTBEAT):
+            items.append(await ahead.get())
+    if items and items[0] is not None and ahead.empty():
+        await asyncio.sleep(_GATHER)
+    while items and len(items) < _LINES and not ahead.empty():
+        items.append(ahead.get_nowait())
+    return items
 
 
 def _exists(service: ServiceView, pod: str, container: str) -> bool:

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +19,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from isvc.view.times import parse_time
 from isvc.view.values import ConditionView, ContainerState, ContainerView, Failure, HealthStatus, Hop, Purpose
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.text import visible
@@ -214,16 +215,16 @@ class HopShare:
     weight: int | None
 
 
-def steps(way: Sequence[Hop]) -> list[list[HopShare]]:
-    """Return the places of a way, step by step; those that share the requests are of one step."""
-    kinds = {hop.name: hop.kind for hop in way}
+def steps(hops: Sequence[Hop]) -> list[list[HopShare]]:
+    """Return the places on a request path, step by step; those that share the requests are of one step."""
+    kinds = {hop.name: hop.kind for hop in hops}
     reached: set[str] = set()
-    step = [HopShare(hop.name, hop.kind, None) for hop in way[:1]]
+    step = [HopShare(hop.name, hop.kind, None) for hop in hops[:1]]
     found = []
     while step:
         found.append(step)
         reached |= {place.name for place in step}
-        here = [hop for hop in way if hop.target and hop.name in {place.name for place in step}]
+        here = [hop for hop in hops if hop.target and hop.name in {place.name for place in step}]
         following = {hop.target: hop.weight for hop in here if hop.target not in reached}
         step = [HopShare(name, kinds.get(name, "Service"), weight) for name, weight in following.items()]
     return found
@@ -236,7 +237,7 @@ def clock(at: str) -> str:
 
 def after(at: str, begins: datetime) -> str:
     """Write a time as the duration since ``begins``."""
-    then = moment(at)
+    then = parse_time(at)
     if then is None:
         return at
     since = (then - begins).total_seconds()
@@ -244,14 +245,5 @@ def after(at: str, begins: datetime) -> str:
 
 
 def _between(start: str | None, end: str | None) -> float | None:
-    first, last = moment(start), moment(end)
+    first, last = parse_time(start), parse_time(end)
     return (last - first) / timedelta(seconds=1) if first and last else None
-
-
-def moment(text: str | None) -> datetime | None:
-    """Return a time of RFC 3339; None if the text is none."""
-    try:
-        at = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -91,7 +91,7 @@ class Pages:
         """Send all rows, then those that change, come or go."""
         viewer = request[VIEWER]
         async with self._streams.begin(request) as stream:
-            with self._feed.watched() as changes:
+            with self._feed.changed.read() as changes:
                 visible = dict(self._visible(viewer))
                 sent = {key: self._row(key, service) for key, service in visible.items()}
                 await stream.send(_partials({"rows": "".join(sent.values()), "summary": self._summary(viewer)}))
@@ -142,7 +142,7 @@ class Pages:
         if tab not in TABS:
             raise HttpRefusal(404, "there is no such page")
         async with self._streams.begin(request) as stream:
-            with self._feed.watched() as changes, self._scraping.watching([key] if tab == "charts" else []):
+            with self._feed.changed.read() as changes, self._scraping.watching([key] if tab == "charts" else []):
                 changed, sent, last, loop = frozenset((key,)), Parts(), 0.0, asyncio.get_running_loop()
                 beaten = loop.time()
                 while True:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from aiohttp import web
 from jinja2 import Environment
@@ -17,7 +16,8 @@ from isvc.dashboard.access import VIEWER
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.fields import fields_of, text_of
 from isvc.dashboard.pages import Pages
-from isvc.dashboard.samples import FormProtocol, sample, target, with_file
+from isvc.dashboard.samples import sample, with_file
+from isvc.inference.protocol import InferenceProtocol, document_in, metadata_path, models_in
 from isvc.inference.timing import HEADER, REST, parts_of, stages_of
 from isvc.view.source import Reachable, ServiceRequest, ServiceResponse
 from isvc_operator.errors import OperatorError
@@ -83,7 +83,7 @@ class Requests:
         model = request.query.get("model") or next(iter(models), key.name)
         begin = sample(protocol, await self._metadata(reach, key, model))
         return self._html("form", key=key, protocol=protocol.value, models=models or [model], model=model,
-                          body=begin.body, note=begin.note, target=target(protocol, _quoted(model)))  # fmt: skip
+                          body=begin.body, note=begin.note, target=protocol.path(model))  # fmt: skip
 
     async def send(self, request: web.Request) -> web.Response:
         """Send what the form says, and return the response as HTML."""
@@ -95,7 +95,7 @@ class Requests:
         file = fields.get("file")
         if isinstance(file, web.FileField) and (content := file.file.read()):
             body = with_file(protocol, await self._metadata(reach, key, model), content)
-        path = target(protocol, _quoted(model))
+        path = protocol.path(model)
         headers = {"Content-Type": "application/json", "X-Server-Timing": "1"}
         try:
             response = await reach.send(key, ServiceRequest(method="POST", path=path, headers=headers, body=body))
@@ -108,52 +108,31 @@ class Requests:
     @staticmethod
     async def _models(reach: Reachable, key: ServiceKey) -> Sequence[str]:
         response = await reach.send(key, ServiceRequest(method="GET", path="/v1/models"))
-        found = _json(response.body).get("models")
-        names = (name for name in found if isinstance(name, str)) if isinstance(found, list) else ()
-        return [name for name in names if _is_text(name)][:_MODELS]
+        return (models_in(_bounded(response.body)) or [])[:_MODELS]
 
     @staticmethod
     async def _metadata(reach: Reachable, key: ServiceKey, model: str) -> Mapping[str, Any]:
         try:
-            response = await reach.send(key, ServiceRequest(method="GET", path=f"/v2/models/{_quoted(model)}"))
+            response = await reach.send(key, ServiceRequest(method="GET", path=metadata_path(model)))
         except OperatorError:
             return {}
-        return _json(response.body) if response.status == 200 else {}
+        found = document_in(_bounded(response.body)) if response.status == 200 else None
+        return found if isinstance(found, dict) else {}
 
     def _html(self, part: str, **context: Any) -> web.Response:
         text = self._templates.get_template(f"parts/{part}.html").render(**context)
         return web.Response(text=text, content_type="text/html")
 
 
-def _protocol(text: str) -> FormProtocol:
-    try:
-        return FormProtocol(text)
-    except ValueError as error:
-        raise HttpRefusal(400, f"{one_line(text, 40)!r} is not a protocol; choose v1 or v2") from error
+def _protocol(text: str) -> InferenceProtocol:
+    if text not in ("v1", "v2"):
+        raise HttpRefusal(400, f"{one_line(text, 40)!r} is not a protocol; choose v1 or v2")
+    return InferenceProtocol(text)
 
 
-def _quoted(model: str) -> str:
-    return quote(model, safe="", errors="replace")
-
-
-def _is_text(text: str) -> bool:
-    """Whether a text can be sent: JSON may have halves of characters."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _json(body: bytes) -> Mapping[str, Any]:
-    """Return an object of a bounded size; an empty one for anything else."""
-    if len(body) > limits.DASHBOARD_RESPONSE_BYTES:
-        return {}
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+def _bounded(body: bytes) -> bytes:
+    """Return a body, or nothing of one that is too large to be read here."""
+    return body if len(body) <= limits.DASHBOARD_RESPONSE_BYTES else b""
 
 
 def _tokens(text: str) -> Sequence[str]:

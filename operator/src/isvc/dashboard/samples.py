@@ -6,27 +6,14 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from isvc import limits
+from isvc.inference.protocol import InferenceProtocol
 from isvc.inference.sample import Tensor, TooLarge, tensors_of
-
-
-class FormProtocol(Enum):
-    """The protocols that the form sends."""
-
-    V1 = "v1"
-    V2 = "v2"
-
 
 _TEXT = "BYTES"
 _EMPTY_INSTANCE = {"data": "Hello World!"}
-
-
-def target(protocol: FormProtocol, model: str) -> str:
-    """Return the path that a model is called by; ``model`` is percent-encoded."""
-    return f"/v1/models/{model}:predict" if protocol is FormProtocol.V1 else f"/v2/models/{model}/infer"
 
 
 @dataclass(frozen=True)
@@ -37,24 +24,24 @@ class SampleBody:
     note: str = ""
 
 
-def sample(protocol: FormProtocol, metadata: Any) -> SampleBody:
+def sample(protocol: InferenceProtocol, metadata: Any) -> SampleBody:
     """Return a body that the model's inputs fit: zeros; a text if it declares no inputs that can be written."""
     try:
         tensors = tensors_of(metadata, limits.DASHBOARD_SAMPLE_VALUES)
     except TooLarge:
         most = f"{limits.DASHBOARD_SAMPLE_VALUES:,}"
         return SampleBody("", f"The model's inputs have more than {most} values, so there is no sample. Choose a file.")
-    if protocol is FormProtocol.V1:
+    if protocol is InferenceProtocol.V1:
         value: Any = {"instances": [_instance(tensors)]}
     else:
         value = {"inputs": tensors or [_bytes_tensor("data", "Hello World!")]}
     return SampleBody(json.dumps(value, indent=2) if len(str(value)) < 200 else _rows(value))
 
 
-def with_file(protocol: FormProtocol, metadata: Any, content: bytes) -> bytes:
+def with_file(protocol: InferenceProtocol, metadata: Any, content: bytes) -> bytes:
     """Return a body that has a file in base64: in ``data`` of an instance, or in the model's first input of bytes."""
     text = base64.b64encode(content).decode()
-    if protocol is FormProtocol.V1:
+    if protocol is InferenceProtocol.V1:
         return json.dumps({"instances": [{"data": text}]}).encode()
     inputs = _inputs(metadata)
     name = next(

@@ -114,7 +114,7 @@ class Scraping:
             pairs = ((last.get(pod), reading) for pod, reading in readings.items())
             points = self._points.setdefault(key, deque(maxlen=limits.DASHBOARD_POINTS))
             points.append(point(time.time(), now - before, pairs))
-            self._feed.announce(frozenset((key,)))
+            self._feed.changed.note([key])
 
     async def _scrape(self, key: ServiceKey, pod: str) -> Reading | None:
         if self._silent.get((key, pod), 0.0) > time.monotonic():

@@ -68,7 +68,7 @@ class Streams:
             stream = EventStream(response)
             looking = [
                 asyncio.create_task(self._look_again(request, task)),
-                asyncio.create_task(self._tell_silence(stream)),
+                asyncio.create_task(self._tell_connection(stream)),
             ]
             try:
                 yield stream
@@ -91,7 +91,7 @@ class Streams:
             except OperatorError:
                 continue  # the API server does not respond: nothing has changed
 
-    async def _tell_silence(self, stream: EventStream) -> None:
+    async def _tell_connection(self, stream: EventStream) -> None:
         """Say in the bar of a page whether what it shows is true now, as soon as that changes."""
         was_lost = False
         while True:

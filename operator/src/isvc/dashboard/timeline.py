@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
-from isvc.dashboard.markup import moment
+from isvc.view.times import parse_time
 from isvc.view.values import ContainerState, ContainerView, HealthStatus, PodView, Purpose, ServiceView
 
 _APPLIED_BEFORE = 600.0  # seconds from apply to the first pod, beyond which the pods are of a later rollout
@@ -69,10 +69,10 @@ class Line:
 def line_of(service: ServiceView, now: datetime) -> Line | None:
     """Return the line of the start of a service's current pods; None without pods."""
     pods = [pod for component in service.components for pod in component.pods if pod.current]
-    created = [at for pod in pods if (at := moment(pod.created_at))]
+    created = [at for pod in pods if (at := parse_time(pod.created_at))]
     if not created:
         return None
-    begins, applied = min(created), moment(service.created_at)
+    begins, applied = min(created), parse_time(service.created_at)
     if applied and 0 <= (begins - applied).total_seconds() <= _APPLIED_BEFORE:
         begins = applied
     lanes = [_lane(pod, begins, now) for pod in pods]
@@ -176,5 +176,5 @@ def _kind(container: ContainerView) -> PartKind:
 
 
 def _after(begins: datetime, at: str | None) -> float | None:
-    then = moment(at)
+    then = parse_time(at)
     return (then - begins).total_seconds() if then else None

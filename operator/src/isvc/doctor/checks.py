@@ -1,4 +1,4 @@
-"""Judges what was read of a cluster. Pure."""
+"""Checks what was read of a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from isvc.crds import CustomResource, build_crd
 from isvc_operator.config import IngressConfig
 from isvc_operator.limits import NAMED
-from isvc_operator.manifests import Manifest, annotations_of
+from isvc_operator.manifests import Manifest, annotations_of, condition_of
 from isvc_operator.plan.diff import matches
 from isvc_operator.text import one_line
 
@@ -67,7 +67,7 @@ def minor_version(version: Mapping[str, Any]) -> int:
 
 
 def check_storage_secret(name: str, namespace: str, found: Manifest | None) -> Check:
-    """Judge the secret with the places that ``storage.key`` names; most services need none."""
+    """Check the secret with the places that ``storage.key`` names; most services need none."""
     subject = "storage secret"
     if found is None:
         message = f"{name} does not exist in namespace {namespace}; only services with `storage.key` need it"
@@ -78,7 +78,7 @@ def check_storage_secret(name: str, namespace: str, found: Manifest | None) -> C
 
 
 def check_version(version: Mapping[str, Any], server: str) -> Check:
-    """Judge the version of the API server."""
+    """Check the version of the API server."""
     name = str(version.get("gitVersion", "of an unknown version"))
     if version.get("major") == "1" and minor_version(version) >= _OLDEST:
         return Check("cluster", Verdict.OK, f"Kubernetes {name} at {server}")
@@ -86,12 +86,11 @@ def check_version(version: Mapping[str, Any], server: str) -> Check:
 
 
 def check_crd(resource: CustomResource, found: Manifest | None, version: str) -> Check:
-    """Judge an installed CRD beside the one of this version."""
+    """Check an installed CRD beside the one of this version."""
     subject = f"crd {resource.name}"
     if found is None:
         return Check(subject, Verdict.PROBLEM, f"it is not installed; apply the crds of isvc-operator {version}")
-    conditions = {item["type"]: item for item in found.get("status", {}).get("conditions") or ()}
-    established = conditions.get("Established", {})
+    established = condition_of(found, "Established")
     if established.get("status") != "True":
         why = established.get("message") or "the API server has not accepted it"
         return Check(subject, Verdict.PROBLEM, f"it is not served: {why}; remove what conflicts with it")
@@ -110,7 +109,7 @@ def check_crd(resource: CustomResource, found: Manifest | None, version: str) ->
 
 
 def check_operator(found: Sequence[Manifest], version: str) -> Check:
-    """Judge the Deployments of the operator."""
+    """Check the Deployments of the operator."""
     if not found:
         return Check("operator", Verdict.PROBLEM, "no Deployment isvc-operator exists; install it (docs/install.md)")
     if len(found) > 1:
@@ -140,7 +139,7 @@ def check_operator(found: Sequence[Manifest], version: str) -> Check:
 
 
 def check_rights(missing: Sequence[Right], namespace: str) -> Check:
-    """Judge what the caller may do with services of a namespace."""
+    """Check what the caller may do with services of a namespace."""
     if not missing:
         return Check("rights", Verdict.OK, f"you may use services and their pods in namespace {namespace}")
     listed = "; ".join(f"{right} ({right.for_what})" for right in missing)
@@ -150,7 +149,7 @@ def check_rights(missing: Sequence[Right], namespace: str) -> Check:
 
 
 def check_ingress_classes(config: IngressConfig, classes: Sequence[Manifest]) -> Check:
-    """Judge whether a controller takes the Ingresses that are rendered."""
+    """Check whether a controller takes the Ingresses that are rendered."""
     names = {item["metadata"]["name"]: item.get("spec", {}).get("controller", "?") for item in classes}
     wanted = config.ingress_class_name
     if not names:
@@ -174,16 +173,15 @@ def check_ingress_classes(config: IngressConfig, classes: Sequence[Manifest]) ->
 
 
 def check_gateway(config: IngressConfig, *, installed: bool, gateway: Manifest | None) -> Check:
-    """Judge the Gateway that HTTPRoutes are attached to."""
+    """Check the Gateway that HTTPRoutes are attached to."""
     name = config.kserve_ingress_gateway
     if not installed:
         return Check("ingress", Verdict.PROBLEM, "the Gateway API is not installed; install it, v1.1 or newer")
     if gateway is None:
         message = f"there is no Gateway {name}; create it, or change kserveIngressGateway in inferenceservice-config"
         return Check("ingress", Verdict.PROBLEM, message)
-    conditions = {item["type"]: item for item in gateway.get("status", {}).get("conditions") or ()}
     for kind in ("Accepted", "Programmed"):
-        condition = conditions.get(kind, {})
+        condition = condition_of(gateway, kind)
         if condition.get("status") != "True":
             why = condition.get("message") or "no controller has reported on it"
             return Check("ingress", Verdict.PROBLEM, f"Gateway {name} is not {kind}: {why}; see its controller's log")
@@ -191,7 +189,7 @@ def check_gateway(config: IngressConfig, *, installed: bool, gateway: Manifest |
 
 
 def check_runtimes(runtimes: Sequence[Manifest]) -> Check:
-    """Judge the runtimes that services of a namespace can have."""
+    """Check the runtimes that services of a namespace can have."""
     names = sorted(item["metadata"]["name"] for item in runtimes if not item.get("spec", {}).get("disabled"))
     if names:
         return Check("runtimes", Verdict.OK, ", ".join(names))
@@ -199,6 +197,6 @@ def check_runtimes(runtimes: Sequence[Manifest]) -> Check:
 
 
 def check_settings(ignored: Iterable[str]) -> Iterator[Check]:
-    """Judge the settings of ``inferenceservice-config``: one line for each that has no effect."""
+    """Check the settings of ``inferenceservice-config``: one line for each that has no effect."""
     lines = [Check("configuration", Verdict.WARNING, one_line(f"no effect: {it}; remove it")) for it in ignored]
     yield from lines or [Check("configuration", Verdict.OK, "every setting of inferenceservice-config is used")]

@@ -16,14 +16,14 @@ all its old pods.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from isvc.migrate.errors import MigrationFailed
 from isvc.migrate.names import HASH, REVISION, SLICE_OF
 from isvc.migrate.objects import deployment_path, path, service_path
 from isvc.migrate.session import Session, Step, StepTaken
 from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED, READY
-from isvc_operator.manifests import Manifest, annotations_of, controller_of, find, labels_of, name_of
+from isvc_operator.manifests import Manifest, annotations_of, condition_of, controller_of, find, labels_of, name_of
 
 # Seconds; a Deployment with a progressDeadlineSeconds of 600 may have no more.
 HOLD: Final = 590
@@ -100,12 +100,7 @@ def is_complete(deployment: Manifest) -> bool:
 
 def is_ready(service: Manifest) -> bool:
     """Whether the service's status says so."""
-    return _ready_condition(service).get("status") == "True"
-
-
-def _ready_condition(service: Manifest) -> dict[str, Any]:
-    conditions = (service.get("status") or {}).get("conditions") or ()
-    return next((item for item in conditions if item["type"] == READY), {})
+    return condition_of(service, READY).get("status") == "True"
 
 
 def _is_observed(deployment: Manifest) -> bool:
@@ -178,7 +173,7 @@ async def _restore(session: Session, deployment: Manifest, service: Manifest | N
 
 
 async def _why(session: Session, service: Manifest) -> str:
-    condition = _ready_condition(await session.objects.get(service_path(service)) or {})
+    condition = condition_of(await session.objects.get(service_path(service)) or {}, READY)
     text = condition.get("message") or condition.get("reason") or ""
     return f"Its status says: {' '.join(text.split())}. " if text else ""
 

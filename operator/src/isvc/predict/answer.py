@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from isvc.inference.protocol import InferenceProtocol
 from isvc.inference.timing import parts_of
-from isvc.predict.payload import InferenceProtocol
 from isvc_operator.text import one_line
 
 

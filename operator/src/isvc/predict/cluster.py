@@ -1,4 +1,4 @@
-"""Finds where a service of a cluster answers, and opens a way to one of its pods where there is no ingress."""
+"""Finds where a service of a cluster answers, and forwards a port of one of its pods where there is no ingress."""
 
 from __future__ import annotations
 
@@ -81,12 +81,14 @@ async def forwarded_target(api: KubernetesApi, service: Manifest) -> AsyncIterat
     host = f"{kube_service['metadata']['name']}.{namespace}.svc"
     if urlsplit(str(service.get("status", {}).get("address", {}).get("url", ""))).scheme == "https":
         raise PredictFailed(f"the pods of InferenceService {name} serve TLS, which --port-forward does not speak")
-    async with forwarded(api, namespace, _name(pod), port) as way:
+    async with forwarded(api, namespace, _name(pod), port) as found:
         try:
-            yield Target(f"http://{host}", host, way.socket)
+            yield Target(f"http://{host}", host, found.socket)
         except PredictFailed as error:
-            if way.problems:
-                raise PredictFailed(f"port {port} of pod {_name(pod)} cannot be reached: {way.problems[0]}") from error
+            if found.problems:
+                raise PredictFailed(
+                    f"port {port} of pod {_name(pod)} cannot be reached: {found.problems[0]}"
+                ) from error
             raise
 
 

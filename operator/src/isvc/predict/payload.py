@@ -7,31 +7,13 @@ import json
 import mimetypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
-from urllib.parse import quote
 
+from isvc.inference.protocol import InferenceProtocol
 from isvc.predict.errors import UnusableRequest
 
 _BYTES = "application/octet-stream"
 _JSON = "application/json"
-
-
-class InferenceProtocol(StrEnum):
-    """How a model is asked: by v1, by v2 (the Open Inference Protocol), or by TorchServe's own ``/predictions``."""
-
-    V1 = "v1"
-    V2 = "v2"
-    TORCHSERVE = "torchserve"
-
-    def path(self, model: str) -> str:
-        """Return the path of a model's predictions."""
-        name = quote(model, safe="")
-        return {
-            InferenceProtocol.V1: f"/v1/models/{name}:predict",
-            InferenceProtocol.V2: f"/v2/models/{name}/infer",
-            InferenceProtocol.TORCHSERVE: f"/predictions/{name}",
-        }[self]
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from typing import Final
+from urllib.parse import urlsplit
 
 import aiohttp
 
+from isvc.inference.protocol import InferenceProtocol, document_in, metadata_path, models_in
 from isvc.inference.sample import sample_of
 from isvc.inference.timing import HEADER, stages_of
 from isvc.limits import ANSWER_BYTES, MODELS_LISTED
 from isvc.predict.answer import Answer
 from isvc.predict.errors import PredictFailed, UnusableRequest
-from isvc.predict.payload import InferenceProtocol, PredictPayload
+from isvc.predict.payload import PredictPayload
 from isvc.predict.target import Target
 from isvc.tls import trusting
 from isvc_operator.responses import read_up_to
@@ -42,7 +43,7 @@ class Caller:
         """
         async with self._exchange("GET", "/v1/models", None) as response:
             content = await _read(response)
-            names = _listed(content) if response.status == _OK else []
+            names = (models_in(content) or [])[:MODELS_LISTED] if response.status == _OK else []
         if service in names or not names:
             return service
         if len(names) > 1:
@@ -51,9 +52,9 @@ class Caller:
 
     async def sample(self, model: str) -> PredictPayload:
         """Return a request that is made from what the model says of its inputs; raises UnusableRequest without that."""
-        async with self._exchange("GET", f"/v2/models/{quote(model, safe='')}", None) as response:
+        async with self._exchange("GET", metadata_path(model), None) as response:
             content = await _read(response)
-            found = sample_of(_json(content)) if response.status == _OK else None
+            found = sample_of(document_in(content)) if response.status == _OK else None
         if found is None:
             raise UnusableRequest(f"{model} does not say what its inputs are; give a request with --data @FILE")
         return PredictPayload(InferenceProtocol.V2, found)
@@ -116,10 +117,7 @@ class Caller:
 @asynccontextmanager
 async def caller(target: Target, seconds: float, authority: str | None = None) -> AsyncIterator[Caller]:
     """Yield what sends requests to the target; ``authority``: a file with the certificates to trust."""
-    try:
-        tls = await asyncio.to_thread(trusting, authority)
-    except OSError as error:
-        raise UnusableRequest(f"--cacert {authority}: {error}; give a file with PEM certificates") from error
+    tls = await asyncio.to_thread(tls_of, authority)
     connector: aiohttp.BaseConnector = (
         aiohttp.UnixConnector(str(target.socket)) if target.socket else aiohttp.TCPConnector(ssl=tls)
     )
@@ -145,16 +143,9 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return content
 
 
-def _json(content: bytes) -> Any:
-    """Return the document; None for what is no JSON."""
+def tls_of(authority: str | None) -> ssl.SSLContext:
+    """Return settings that trust the certificates in the file of ``--cacert``; raises UnusableRequest."""
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _listed(content: bytes) -> list[str]:
-    """Return the names in a list of the v1 protocol; none for another response at its path."""
-    document = _json(content)
-    models = document.get("models") if isinstance(document, dict) else None
-    return [name for name in models if isinstance(name, str)][:MODELS_LISTED] if isinstance(models, list) else []
+        return trusting(authority)
+    except OSError as error:
+        raise UnusableRequest(f"--cacert {authority}: {error}; give a file with PEM certificates") from error

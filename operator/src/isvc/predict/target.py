@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from isvc.inference.protocol import InferenceProtocol
 from isvc.predict.errors import PredictFailed, UnusableRequest
 from isvc.predict.fields import is_field, without_user
-from isvc.predict.payload import InferenceProtocol
-from isvc_operator.api.names import PREDICTOR, TRANSFORMER
-from isvc_operator.manifests import Manifest
+from isvc_operator.api.names import PREDICTOR, READY, TRANSFORMER
+from isvc_operator.manifests import Manifest, condition_of
 from isvc_operator.resolve.component import is_grpc
 
 _PORTS = {"http": 80, "https": 443}
@@ -115,8 +115,7 @@ def published_url(service: Manifest) -> str:
 
 def what_is_missing(service: Manifest) -> str:
     """Return the message of the condition Ready, or what to look at without one."""
-    conditions = service.get("status", {}).get("conditions") or ()
-    ready: Manifest = next((found for found in conditions if found.get("type") == "Ready"), {})
+    ready = condition_of(service, READY)
     words = ready.get("message") or ready.get("reason")
     return str(words) if words else "its status is empty; is the operator running? isvc doctor tells"
 
@@ -178,6 +177,4 @@ def target_port(service: Manifest, pod: Manifest) -> int | None:
 
 def is_ready(pod: Manifest) -> bool:
     """Whether requests may go to the pod."""
-    conditions = pod.get("status", {}).get("conditions") or ()
-    leaving = "deletionTimestamp" in pod["metadata"]
-    return not leaving and any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)
+    return "deletionTimestamp" not in pod["metadata"] and condition_of(pod, READY).get("status") == "True"

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 import aiohttp
 
+from isvc.inference.protocol import InferenceProtocol, document_in, metadata_path, models_in
 from isvc.inference.sample import sample_of
 from isvc.limits import SAMPLED_MODELS, SENT_RESPONSE_BYTES
 from isvc.run.container import LOOPBACK
@@ -63,10 +63,10 @@ class Served:
 async def served(endpoint: Endpoint) -> Served:
     """Return what a server says of its models; one that lists none has a model of the service's name."""
     async with aiohttp.ClientSession(headers={"Host": endpoint.host}) as session:
-        listed = _listed(await _read(session, f"{endpoint.url}/v1/models") or b"")
+        listed = models_in(await _read(session, f"{endpoint.url}/v1/models") or b"")
         names = [endpoint.service] if listed is None else listed[:SAMPLED_MODELS]
-        found = {name: await _read(session, f"{endpoint.url}/v2/models/{quote(name)}") for name in names}
-    metadata = {name: _document(content) for name, content in found.items() if content is not None}
+        found = {name: await _read(session, endpoint.url + metadata_path(name)) for name in names}
+    metadata = {name: document_in(content) for name, content in found.items() if content is not None}
     return Served(tuple(names), listed is not None, metadata)
 
 
@@ -84,43 +84,23 @@ def sample_request(name: str, models: Served, beside: Path | None, *, transforme
     stands before it, or where any text is an input.
     """
     described = sample_of(models.metadata.get(name))
-    by_v2 = f"/v2/models/{quote(name)}/infer"
+    by_v1, by_v2 = InferenceProtocol.V1.path(name), InferenceProtocol.V2.path(name)
     if described and not transformed and b'"BYTES"' not in described:
         return by_v2, described
     if beside and (is_v2 := _is_v2(beside)) is not None and (models.v1 or is_v2):
-        return by_v2 if is_v2 else predict_path(name), beside
+        return by_v2 if is_v2 else by_v1, beside
     if described and not transformed:
         return by_v2, described
-    return predict_path(name), UNKNOWN
+    return by_v1, UNKNOWN
 
 
 def _is_v2(file: Path) -> bool | None:
     """Whether a sample is one of v2; None if it is none at all."""
     try:
-        document = _document(read_bytes(file))
+        document = document_in(read_bytes(file))
     except UnusableInput:
         return None
     return "inputs" in document if isinstance(document, dict) else None
-
-
-def _document(content: bytes) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _listed(content: bytes) -> list[str] | None:
-    """Return the names in a list of the v1 protocol; None for another response at its path."""
-    document = _document(content)
-    models = document.get("models") if isinstance(document, dict) else None
-    is_list_of_names = isinstance(models, list) and all(isinstance(name, str) for name in models)
-    return models if is_list_of_names else None
-
-
-def predict_path(model: str) -> str:
-    """Return the path of a model's predictions in the v1 protocol."""
-    return f"/v1/models/{quote(model)}:predict"
 
 
 async def predict(endpoint: Endpoint, body: bytes) -> str:
@@ -130,17 +110,18 @@ async def predict(endpoint: Endpoint, body: bytes) -> str:
         raise RunFailed(
             f"{endpoint.service} serves {one_line(', '.join(names)) or 'no model'}; --request requires one model"
         )
+    path = InferenceProtocol.V1.path(names[0])
     # Like `curl -T`, this sends no Content-Type.
     async with (
         aiohttp.ClientSession(headers={"Host": endpoint.host}, skip_auto_headers=["Content-Type"]) as session,
-        session.post(endpoint.url + predict_path(names[0]), data=body, allow_redirects=False) as response,
+        session.post(endpoint.url + path, data=body, allow_redirects=False) as response,
     ):
         content = await read_up_to(response, SENT_RESPONSE_BYTES)
         text = _text(content, response.charset or "utf-8").strip()
         if len(content) > SENT_RESPONSE_BYTES:
-            raise RunFailed(f"{predict_path(names[0])} returned more than {SENT_RESPONSE_BYTES} bytes")
+            raise RunFailed(f"{path} returned more than {SENT_RESPONSE_BYTES} bytes")
         if response.status != 200:
-            raise RunFailed(f"{predict_path(names[0])} returned {response.status}: {one_line(text)}")
+            raise RunFailed(f"{path} returned {response.status}: {one_line(text)}")
         return text
 
 

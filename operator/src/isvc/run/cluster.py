@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -18,29 +17,19 @@ from isvc.run.clock import now
 from isvc.run.container import LOOPBACK
 from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.kubelet import LocalPod
-from isvc.run.log import Wakeup
 from isvc.run.processes import Group
 from isvc.run.routes import IngressRoute, path_of
-from isvc.run.service import Host, LocalService, Settings
+from isvc.run.service import LocalService, Node, Settings
+from isvc.view.changed import Changed
 from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse, ServiceSource
-from isvc_operator.api.inference_service import Condition
-from isvc_operator.api.names import READY
 from isvc_operator.manifests import ServiceKey, annotations_of
 from isvc_operator.observe.component import LAST_LOG_LINES
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line, visible
 
-_AT_MOST_EVERY = 0.2  # seconds between two statuses of a service, and between two items of ``changes``
+_AT_MOST_EVERY = 0.2  # seconds between two statuses of a service
 _LOG_EVERY = 2.0  # seconds; the status of a service that is not ready quotes its logs
 _SCRAPE = aiohttp.ClientTimeout(total=5)
-
-
-@dataclass
-class _Watcher:
-    """Someone who waits for changes."""
-
-    changed: set[ServiceKey] = field(default_factory=set)
-    wakeup: Wakeup = field(default_factory=Wakeup)
 
 
 class LocalCluster(ServiceSource):
@@ -52,19 +41,11 @@ class LocalCluster(ServiceSource):
     def __init__(self, group: Group, session: aiohttp.ClientSession, settings: Settings) -> None:
         self.routes: list[IngressRoute] = []
         self.failure: RunFailed | None = None
-        self._group = group
-        self._session = session
-        self._settings = settings
-        self._host = Host(group, session, settings, changed=self._mark, failed=self._failed)
+        self._node = Node(group, session, settings, changed=self._mark, failed=self._failed)
         self.services: dict[ServiceKey, LocalService] = {}
-        self._clock = asyncio.get_running_loop().time
-        self._began: dict[ServiceKey, float] = {}
-        self._ready_after: dict[ServiceKey, float] = {}
-        self._predicted: set[ServiceKey] = set()
         self._checked: dict[ServiceKey, LocalService] = {}
-        self._dirty: set[ServiceKey] = set()
-        self._wakeup = Wakeup()
-        self._watchers: list[_Watcher] = []
+        self._changed = Changed()  # whose status is to be derived
+        self._derived = Changed()
         self._endings: set[asyncio.Task[None]] = set()
 
     async def check(self, services: Collection[Rendered]) -> None:
@@ -72,9 +53,9 @@ class LocalCluster(ServiceSource):
         before, self._checked = self._checked, {}
         unused = [service for key, service in before.items() if service is not self.services.get(key)]
         await asyncio.gather(*(service.stop() for service in unused))
-        self._host.several_namespaces = len({rendered.key.namespace for rendered in services}) > 1
+        self._node.several_namespaces = len({rendered.key.namespace for rendered in services}) > 1
         for rendered in services:
-            service = self.services.get(rendered.key) or LocalService(self._host, rendered.key)
+            service = self.services.get(rendered.key) or LocalService(self._node, rendered.key)
             self._checked[rendered.key] = service
             await service.check(rendered)
 
@@ -86,10 +67,6 @@ class LocalCluster(ServiceSource):
             task.add_done_callback(self._endings.discard)
             self._mark(key)
         for rendered in services:
-            if rendered.key not in self.services:
-                self._began[rendered.key] = self._clock()
-                self._ready_after.pop(rendered.key, None)
-                self._predicted.discard(rendered.key)
             self.services[rendered.key] = self._checked[rendered.key]
             self.services[rendered.key].apply(rendered)
 
@@ -99,18 +76,13 @@ class LocalCluster(ServiceSource):
 
     async def keep_statuses(self) -> None:
         """Derive the status of each service that has changed, and of those that are not ready; until cancelled."""
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOG_EVERY):
-                    while not self._dirty:
-                        await self._wakeup.wait()
-            changed, self._dirty = self._dirty, set()
-            changed |= {key for key in self.services if not self.is_ready(key)}
-            self.update_statuses(changed)
-            for watcher in self._watchers:
-                watcher.changed |= changed
-                watcher.wakeup.wake()
-            await asyncio.sleep(_AT_MOST_EVERY)
+        with self._changed.read() as reader:
+            while True:
+                changed = await reader.wait(_LOG_EVERY)
+                changed |= {key for key, service in self.services.items() if not service.is_ready}
+                self.update_statuses(changed)
+                self._derived.note(changed)
+                await asyncio.sleep(_AT_MOST_EVERY)
 
     def update_statuses(self, keys: Iterable[ServiceKey] | None = None) -> None:
         """Derive the statuses of these services, or of all; their warnings are printed."""
@@ -119,9 +91,7 @@ class LocalCluster(ServiceSource):
                 if event["type"] == "Warning":
                     # Without the last log lines, which were printed when they came.
                     message = event["message"].partition(LAST_LOG_LINES)[0]
-                    self._group.output.say(visible(f"{key.name}: {event['reason']}: {message}"))
-            if key not in self._ready_after and self.is_ready(key):
-                self._ready_after[key] = self._clock() - self._began[key]
+                    self._node.group.output.say(visible(f"{key.name}: {event['reason']}: {message}"))
 
     async def until(self, wanted: Callable[[], bool]) -> None:
         """Return when ``wanted`` holds; it is asked after each change."""
@@ -129,44 +99,21 @@ class LocalCluster(ServiceSource):
         while not wanted():
             await anext(changes)
 
-    def ready(self, key: ServiceKey) -> Condition | None:
-        """Return the condition ``Ready`` of a service; None if it has none yet."""
-        conditions = self.services[key].status.conditions if key in self.services else ()
-        return next((item for item in conditions if item.type == READY), None)
-
-    def is_ready(self, key: ServiceKey) -> bool:
-        """Whether a service is ready."""
-        condition = self.ready(key)
-        return condition is not None and condition.status == "True"
-
-    def has_failed(self, key: ServiceKey) -> bool:
-        """Whether a service does not become ready without a change."""
-        condition = self.ready(key)
-        return condition is not None and condition.status == "False"
-
-    def is_settled(self, key: ServiceKey) -> bool:
-        """Whether a service is ready, or has failed; a predictor that starts is waited for whatever else has failed."""
-        return self.is_ready(key) or (self.has_failed(key) and not self.services[key].is_starting)
-
     def predicted(self, route: IngressRoute, seconds: float) -> None:
-        """Print how long the first prediction of a service took, and how long the service until it was ready."""
-        key = route.key
-        if key is None or key in self._predicted or key not in self.services:
-            return
-        self._predicted.add(key)
-        ready = self._ready_after.get(key) or self._clock() - self._began[key] - seconds
-        self._group.output.say(f"{key.name}: ready after {ready:.1f} s; its first prediction took {seconds:.2f} s")
+        """Note that a service has answered a prediction after so many seconds."""
+        if route.key in self.services:
+            self.services[route.key].predicted(seconds)
 
     def endpoint(self, key: ServiceKey) -> Endpoint:
         """Return where a service is reached; its first host is that of the default template, unless another has it."""
         service = self.services[key]
         return Endpoint(
-            key.name, service.routes[0].host, self._settings.http_port, service.grpc_port(), path=path_of(key)
+            key.name, service.routes[0].host, self._node.settings.http_port, service.grpc_port(), path=path_of(key)
         )
 
     def keep(self, content: bytes) -> Path:
         """Write a file that is there as long as the run is; return its path."""
-        folder = self._host.folder()
+        folder = self._node.folder()
         folder.mkdir()
         file = folder / "sample.json"
         file.write_bytes(content)
@@ -187,18 +134,9 @@ class LocalCluster(ServiceSource):
         service = self.services.get(key)
         return service.related() if service else None
 
-    async def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
+    def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
         """Yield the services that have changed since the last item."""
-        watcher = _Watcher()
-        self._watchers.append(watcher)
-        try:
-            while True:
-                while not watcher.changed:
-                    await watcher.wakeup.wait()
-                changed, watcher.changed = watcher.changed, set()
-                yield frozenset(changed)
-        finally:
-            self._watchers.remove(watcher)
+        return self._derived.changes()
 
     def hidden(self) -> Sequence[str]:
         """Return nothing: who runs services sees all of them."""
@@ -235,7 +173,7 @@ class LocalCluster(ServiceSource):
             return ""
         url = f"http://{LOOPBACK}:{port}{annotations.get('prometheus.io/path', '/metrics')}"
         try:
-            async with self._session.get(url, timeout=_SCRAPE, allow_redirects=False) as response:
+            async with self._node.session.get(url, timeout=_SCRAPE, allow_redirects=False) as response:
                 content = await _read(response, SCRAPED_BYTES)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise RunFailed(f"the metrics of pod {pod} cannot be read: {one_line(str(error))}") from error
@@ -248,7 +186,7 @@ class LocalCluster(ServiceSource):
         endpoint, clock = self.endpoint(key), asyncio.get_running_loop().time
         began = clock()
         try:
-            async with self._session.request(
+            async with self._node.session.request(
                 request.method,
                 URL(endpoint.url + request.path, encoded=True),
                 headers={**request.headers, "Host": endpoint.host},
@@ -280,13 +218,11 @@ class LocalCluster(ServiceSource):
     def _mark(self, key: ServiceKey) -> None:
         """A service has changed: its routes, its pods, its Events."""
         self.routes[:] = [route for service in self.services.values() for route in service.routes]
-        self._dirty.add(key)
-        self._wakeup.wake()
+        self._changed.note([key])
 
     def _failed(self, failure: RunFailed) -> None:
-        self._group.output.say(str(failure))
+        self._node.group.output.say(str(failure))
         self.failure = self.failure or failure
-        self._wakeup.wake()
 
 
 @asynccontextmanager

@@ -63,42 +63,13 @@ class LocalBindings:
 
 
 @dataclass(frozen=True)
-class HttpGet:
-    """Succeeds if the response to ``GET path`` is below 400."""
-
-    port: int
-    path: str = "/"
-    scheme: str = "http"
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class TcpSocket:
-    """Succeeds if the port accepts a connection."""
-
-    port: int
-
-
-@dataclass(frozen=True)
-class Grpc:
-    """Succeeds if the server's health service reports that ``service`` is serving."""
-
-    port: int
-    service: str = ""
-
-
-@dataclass(frozen=True)
-class Exec:
-    """Succeeds if the command exits with 0."""
-
-    command: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Probe:
-    """A probe of a container with the defaults of Kubernetes; times are in seconds."""
+    """A probe of a container with the defaults of Kubernetes; times are in seconds.
 
-    action: HttpGet | TcpSocket | Grpc | Exec
+    ``action`` has the field ``exec``, ``httpGet``, ``tcpSocket`` or ``grpc``, with a port or a command of this machine.
+    """
+
+    action: Mapping[str, Any]
     initial_delay: float = 0
     period: float = 10
     timeout: float = 1
@@ -271,33 +242,24 @@ def _probe(name: str, field: str, container: Container, bindings: LocalBindings)
     probe = container.get(field)
     if probe is None:
         return None
-    action = _action(f"the {field} of {name}", probe, container, bindings)
-    if action is None:
-        raise UnusableInput(f"the {field} of {name} has none of httpGet, tcpSocket, grpc and exec; give it one")
+    where = f"the {field} of {name}"
+    kind = next((kind for kind in ("exec", "httpGet", "tcpSocket", "grpc") if probe.get(kind)), None)
+    if kind is None:
+        raise UnusableInput(f"{where} has none of httpGet, tcpSocket, grpc and exec; give it one")
+    action = probe[kind]
+    local = (
+        {"command": _local_command(action["command"], bindings)}
+        if kind == "exec"
+        else {"port": _port(where, action["port"], container, bindings)}
+    )
     return Probe(
-        action,
+        {kind: {**action, **local}},
         initial_delay=probe.get("initialDelaySeconds", Probe.initial_delay),
         period=max(1, probe.get("periodSeconds", Probe.period)),
         timeout=max(1, probe.get("timeoutSeconds", Probe.timeout)),
         successes=max(1, probe.get("successThreshold", Probe.successes)),
         failures=max(1, probe.get("failureThreshold", Probe.failures)),
     )
-
-
-def _action(
-    name: str, probe: Mapping[str, Any], container: Container, bindings: LocalBindings
-) -> HttpGet | TcpSocket | Grpc | Exec | None:
-    if exec_ := probe.get("exec"):
-        return Exec(_local_command(exec_["command"], bindings))
-    if get := probe.get("httpGet"):
-        headers = tuple((item["name"], item.get("value", "")) for item in get.get("httpHeaders", ()))
-        scheme = get.get("scheme", "HTTP").lower()
-        return HttpGet(_port(name, get["port"], container, bindings), get.get("path") or "/", scheme, headers)
-    if socket := probe.get("tcpSocket"):
-        return TcpSocket(_port(name, socket["port"], container, bindings))
-    if grpc := probe.get("grpc"):
-        return Grpc(_port(name, grpc["port"], container, bindings), grpc.get("service") or "")
-    return None
 
 
 def _port(name: str, port: int | str, container: Container, bindings: LocalBindings) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import aiohttp
@@ -15,7 +15,7 @@ from isvc.run.clock import now
 from isvc.run.container import Probe, Process
 from isvc.run.errors import RunFailed
 from isvc.run.log import Log
-from isvc.run.pod import Pod
+from isvc.run.pod import PodPlan
 from isvc.run.probes import check_of, wait_until_bad, wait_until_good
 from isvc.run.processes import Group, Running
 from isvc.run.states import ContainerStatus, pod_status, statuses_of
@@ -44,13 +44,10 @@ class LocalPod:
     """A pod on this machine; ``manifest`` is the object with its status."""
 
     manifest: Manifest
-    plan: Pod
+    plan: PodPlan
     group: Group
     session: aiohttp.ClientSession
     listener: PodListener
-    logs: dict[str, Log] = field(default_factory=dict)
-    previous_logs: dict[str, Log] = field(default_factory=dict)
-    _running: dict[str, Running] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         spec = self.manifest["spec"]
@@ -83,16 +80,12 @@ class LocalPod:
 
     def log(self, container: str, *, previous: bool = False) -> Log:
         """Return the log of a container; that of one that does not run is the previous one, too."""
-        before = previous and container in self._running
-        return (self.previous_logs if before else self.logs).get(container) or Log()
+        status = self._containers[container]
+        return status.previous_log if previous and status.running else status.log
 
     def containers(self) -> list[str]:
         """Return the names of its containers, in the order of their start."""
         return list(self._containers)
-
-    def has_ended(self, container: str) -> bool:
-        """Whether a container does not run any more, and is not started again."""
-        return self._containers[container].has_ended
 
     def mark_ending(self) -> None:
         """Take it out of the endpoints: requests go to other pods from now on."""
@@ -104,9 +97,10 @@ class LocalPod:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        for name in self._running:
+        running = {name: item.running for name, item in self._containers.items() if item.running}
+        for name in running:
             self.listener.event(self.manifest, "Normal", "Killing", f"Stopping container {name}")
-        await asyncio.gather(*(running.stop(self.plan.grace) for running in self._running.values()))
+        await asyncio.gather(*(process.stop(self.plan.grace) for process in running.values()))
         await asyncio.to_thread(shutil.rmtree, self.plan.folder, ignore_errors=True)
 
     async def _run(self) -> None:
@@ -159,10 +153,6 @@ class LocalPod:
 
     async def _once(self, process: Process, container: ContainerStatus) -> RunFailed:
         """Run a container once; return why it is not running any more."""
-        name = container.name
-        if log := self.logs.get(name):
-            self.previous_logs[name] = log
-        self.logs[name] = Log()
         container.run(now())
         try:
             running = await self.group.start(process)
@@ -170,16 +160,15 @@ class LocalPod:
             container.end(_START_ERROR, "StartError", str(error), at=now())
             self._write_status()
             return error
-        self.logs[name] = running.log
-        self._running[name] = running
+        container.log, container.running = running.log, running
         self._write_status()
-        self.listener.event(self.manifest, "Normal", "Started", f"Started container {name}")
+        self.listener.event(self.manifest, "Normal", "Started", f"Started container {container.name}")
         probing = asyncio.create_task(self._probe(process, running))
         try:
             await asyncio.shield(running.exited)
         finally:
             probing.cancel()
-        del self._running[name]
+        container.running = None
         code = running.exit_code
         message = running.message() or (_last_lines(running.log) if code else "")
         container.end(code, "Error" if code else "Completed", message, at=now(), process=running.child.pid)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 from zlib import crc32
 
 from isvc.limits import UNREAD_OUTPUT_BYTES
@@ -89,39 +89,24 @@ def _descriptor(stream: TextIO) -> int | None:
         return None
 
 
-class Output(Protocol):
-    """What a run prints to. Texts from outside are escaped before they come here."""
+class _Printed:
+    """What prints on the two standard streams."""
+
+    def __init__(self, stderr: TextIO, stdout: TextIO) -> None:
+        self.streams = StandardStream(stderr), StandardStream(stdout)
 
     def when_lost(self, call: Callable[[], object]) -> None:
-        """Call this when nobody reads any more what the run prints."""
-        ...
-
-    def log(self, name: str, line: str) -> None:
-        """Print a line of a container."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Print what the run itself reports."""
-        ...
-
-    def show(self, text: str) -> None:
-        """Print a result: a response, or a command that can be pasted."""
-        ...
-
-    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None:
-        """Print the ways to a service, each with its name."""
-        ...
+        """Call this when nobody reads any more what is printed."""
+        for stream in self.streams:
+            stream.lost = call
 
 
-class PlainOutput:
+class PlainOutput(_Printed):
     """Plain lines, for files and pipes."""
 
     def __init__(self, stderr: TextIO, stdout: TextIO) -> None:
-        self.streams = self._stderr, self._stdout = StandardStream(stderr), StandardStream(stdout)
-
-    def when_lost(self, call: Callable[[], object]) -> None:
-        for stream in self.streams:
-            stream.lost = call
+        super().__init__(stderr, stdout)
+        self._stderr, self._stdout = self.streams
 
     def log(self, name: str, line: str) -> None:
         self._stderr.write(f"{name} | {line}\n")
@@ -141,7 +126,7 @@ class PlainOutput:
         """Nothing moves."""
 
 
-class TerminalOutput:
+class TerminalOutput(_Printed):
     """Colours, and a bar for each download, on a terminal. Rich is imported with the first instance."""
 
     def __init__(self, stderr: TextIO, stdout: TextIO) -> None:
@@ -153,8 +138,8 @@ class TerminalOutput:
             file = cast(TextIO, stream)
             return Console(file=file, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
+        super().__init__(stderr, stdout)
         self._text = Text
-        self.streams = StandardStream(stderr), StandardStream(stdout)
         self._stderr, self._stdout = map(console, self.streams)
         columns = (
             TextColumn("{task.description}", markup=False),
@@ -163,10 +148,6 @@ class TerminalOutput:
         )
         self._bars = Progress(*columns, console=self._stderr, transient=True, refresh_per_second=4)
         self._tasks: dict[str, rich.progress.TaskID] = {}
-
-    def when_lost(self, call: Callable[[], object]) -> None:
-        for stream in self.streams:
-            stream.lost = call
 
     def log(self, name: str, line: str) -> None:
         if CONTAINER_INITIALIZER in name:
@@ -227,12 +208,12 @@ def _colour(name: str) -> str:
     return _COLOURS[crc32(name.encode()) % len(_COLOURS)]
 
 
-class QueuedOutput:
-    """Has another output print in a thread, and never waits for it."""
+class _Queue:
+    """Has things printed on some streams in a thread, and never waits for it. ``say`` prints how much was dropped."""
 
-    def __init__(self, output: PlainOutput | TerminalOutput, streams: Sequence[StandardStream] = ()) -> None:
-        self._output = output
-        self._streams = streams or output.streams
+    def __init__(self, streams: Sequence[StandardStream], say: Callable[[str], object]) -> None:
+        self._streams = streams
+        self._say = say
         self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
         self._changed = threading.Condition()
         self._size = self._dropped = self._printed = 0
@@ -240,24 +221,20 @@ class QueuedOutput:
         self._thread = threading.Thread(target=self._print, name="output", daemon=True)
         self._thread.start()
 
-    def when_lost(self, call: Callable[[], object]) -> None:
-        self._output.when_lost(call)
-
-    def log(self, name: str, line: str) -> None:
-        self._add(len(line), partial(self._output.log, name, line), UNREAD_OUTPUT_BYTES)
-
-    def say(self, text: str) -> None:
-        self._add(len(text), partial(self._output.say, text))
-
-    def show(self, text: str) -> None:
-        self._add(len(text), partial(self._output.show, text))
-
-    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None:
-        size = sum(len(name) + len(address) for name, address in addresses)
-        self._add(size, partial(self._output.show_addresses, service, addresses))
+    def add(self, size: int, print_: Callable[[], object], limit: int) -> None:
+        """Have something of so many bytes printed, unless more than the limit waits."""
+        with self._changed:
+            if self._waiting and self._size + size > limit:
+                self._dropped += 1
+                return
+            if self._dropped:
+                self._waiting.append((0, self._tell_dropped()))
+            self._size += size + _ITEM_COST
+            self._waiting.append((size + _ITEM_COST, print_))
+            self._changed.notify()
 
     def end(self) -> None:
-        """Print what is left, and remove what moves; what nobody takes for a while is dropped."""
+        """Print what is left; what nobody takes for a while is dropped."""
         with self._changed:
             self._ended = True
             self._changed.notify()
@@ -270,18 +247,6 @@ class QueuedOutput:
                 if stream.is_writing:
                     stream.leave()
 
-    def _add(self, size: int, print_: Callable[[], object], limit: int = 2 * UNREAD_OUTPUT_BYTES) -> None:
-        """Have something printed; what the run itself reports has as much room again as lines of containers."""
-        with self._changed:
-            if self._waiting and self._size + size > limit:
-                self._dropped += 1
-                return
-            if self._dropped:
-                self._waiting.append((0, self._tell_dropped()))
-            self._size += size + _ITEM_COST
-            self._waiting.append((size + _ITEM_COST, print_))
-            self._changed.notify()
-
     def _print(self) -> None:
         while item := self._next():
             size, print_ = item
@@ -289,7 +254,6 @@ class QueuedOutput:
             self._printed += 1
             with self._changed:
                 self._size -= size
-        self._output.end()
 
     def _next(self) -> tuple[int, Callable[[], object]] | None:
         with self._changed:
@@ -300,21 +264,45 @@ class QueuedOutput:
 
     def _tell_dropped(self) -> Callable[[], object]:
         dropped, self._dropped = self._dropped, 0
-        return partial(self._output.say, f"{dropped} lines were dropped here, because nobody read what was printed")
+        return partial(self._say, f"{dropped} lines were dropped here, because nobody read what was printed")
 
 
-class TwoQueues:
-    """Has plain lines printed on stderr and stdout by a thread each: a reader of one of them may not read the other."""
+class Output:
+    """What a run prints to, and never waits for. Texts from outside are escaped before they come here.
 
-    def __init__(self, output: PlainOutput) -> None:
-        stderr, stdout = output.streams
-        self._lines, self._results = QueuedOutput(output, [stderr]), QueuedOutput(output, [stdout])
-        self.log, self.say = self._lines.log, self._lines.say
-        self.show, self.show_addresses = self._results.show, self._results.show_addresses
-        self.when_lost = output.when_lost
+    ``when_lost`` gets what to call when nobody reads any more. What the run itself reports has as much room again as
+    lines of containers.
+    """
+
+    def __init__(self, printed: PlainOutput | TerminalOutput) -> None:
+        self._printed = printed
+        self.when_lost = printed.when_lost
+        stderr, stdout = printed.streams
+        if isinstance(printed, TerminalOutput):  # which shows both, in their order
+            self._lines = self._results = _Queue(printed.streams, printed.say)
+        else:  # a reader of one of them may not read the other
+            self._lines, self._results = _Queue([stderr], printed.say), _Queue([stdout], printed.say)
+
+    def log(self, name: str, line: str) -> None:
+        """Print a line of a container."""
+        self._lines.add(len(line), partial(self._printed.log, name, line), UNREAD_OUTPUT_BYTES)
+
+    def say(self, text: str) -> None:
+        """Print what the run itself reports."""
+        self._lines.add(len(text), partial(self._printed.say, text), 2 * UNREAD_OUTPUT_BYTES)
+
+    def show(self, text: str) -> None:
+        """Print a result: a response, or a command that can be pasted."""
+        self._results.add(len(text), partial(self._printed.show, text), 2 * UNREAD_OUTPUT_BYTES)
+
+    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None:
+        """Print the addresses of a service, each with its name."""
+        size = sum(len(name) + len(address) for name, address in addresses)
+        self._results.add(size, partial(self._printed.show_addresses, service, addresses), 2 * UNREAD_OUTPUT_BYTES)
 
     def end(self) -> None:
-        """Print what is left."""
+        """Print what is left, and remove what moves."""
+        self._results.add(0, self._printed.end, sys.maxsize)
         self._results.end()
         self._lines.end()
 
@@ -323,11 +311,7 @@ class TwoQueues:
 def new_output() -> Iterator[Output]:
     """Yield the output of this terminal, or plain lines where stderr is none."""
     is_terminal = sys.stderr.isatty() and find_spec("rich") is not None
-    output = (
-        QueuedOutput(TerminalOutput(sys.stderr, sys.stdout))
-        if is_terminal
-        else TwoQueues(PlainOutput(sys.stderr, sys.stdout))
-    )
+    output = Output((TerminalOutput if is_terminal else PlainOutput)(sys.stderr, sys.stdout))
     try:
         yield output
     finally:

@@ -31,7 +31,7 @@ from isvc_operator.resolve.component import DEFAULT_GRPC_PORT, DEFAULT_PORT
 
 
 @dataclass(frozen=True)
-class Pod:
+class PodPlan:
     """Processes, and the ``folders``, ``files`` and ``links`` to create before they start.
 
     All of it is in ``folder``. ``ports`` maps the ports of the containers to those of this machine; ``grace`` is the
@@ -48,7 +48,7 @@ class Pod:
     grace: float = 30
 
 
-def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
+def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
     """Return the pod of a Deployment; raises UnusableInput if it needs something that only a cluster has."""
     template = deployment["spec"]["template"]
     labels = template["metadata"]["labels"]
@@ -67,7 +67,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
         return process
 
     claims = {claim for volume in volumes.values() if (claim := _claim(volume))}
-    return Pod(
+    return PodPlan(
         folder=machine.folder,
         folders=(
             _scratch(machine),
@@ -83,7 +83,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> Pod:
         ports=ports,
         init=tuple(planned(container) for container in spec.get("initContainers", ())),
         servers=tuple(planned(container) for container in spec["containers"]),
-        grace=spec.get("terminationGracePeriodSeconds", Pod.grace),
+        grace=spec.get("terminationGracePeriodSeconds", PodPlan.grace),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 
 from isvc.limits import PROBE_RESPONSE_BYTES
-from isvc.run.container import LOOPBACK, Exec, Grpc, HttpGet, Probe, Process, TcpSocket
+from isvc.run.container import LOOPBACK, Probe, Process
 from isvc.run.errors import RunFailed
 from isvc.run.processes import Group
 from isvc_operator.responses import read_up_to
@@ -32,7 +32,10 @@ def check_of(probe: Probe, process: Process, group: Group, session: aiohttp.Clie
         except TimeoutError:
             return f"no answer to its probe within {probe.timeout:g} s"
         except (OSError, aiohttp.ClientError) as error:
-            return _unanswered(probe, error)
+            port = next(iter(probe.action.values())).get("port")
+            if isinstance(error, ConnectionRefusedError | aiohttp.ClientConnectorError) and port:
+                return f"port {port} accepts no connection yet"
+            return one_line(f"its probe fails: {error}")
 
     return check
 
@@ -64,23 +67,26 @@ async def wait_until_bad(probe: Probe, check: Check) -> str:
 
 
 async def _attempt(probe: Probe, process: Process, group: Group, session: aiohttp.ClientSession) -> str:
-    match probe.action:
-        case TcpSocket(port):
+    ((kind, action),) = probe.action.items()
+    port = action.get("port")
+    match kind:
+        case "tcpSocket":
             _, writer = await asyncio.open_connection(LOOPBACK, port)
             writer.close()
             return ""
-        case HttpGet(port, path, scheme, headers):
-            url = f"{scheme}://{LOOPBACK}:{port}{path}"
+        case "httpGet":
+            url = f"{action.get('scheme', 'HTTP').lower()}://{LOOPBACK}:{port}{action.get('path') or '/'}"
+            headers = [(item["name"], item.get("value", "")) for item in action.get("httpHeaders", ())]
             async with session.get(url, headers=headers, ssl=False, allow_redirects=False) as response:
                 # Also of a good one: a server whose response is not read gets a reset, and logs it.
                 content = await read_up_to(response, PROBE_RESPONSE_BYTES)
                 if response.status < 400:
                     return ""
                 return f"{response.status} {one_line(content.decode(errors='replace').strip())}"
-        case Grpc(port, service):
-            return await _grpc(port, service)
-        case Exec(command):
-            return await _exec(replace(process, command=command), group, probe.timeout)
+        case "grpc":
+            return await _grpc(port, action.get("service") or "")
+        case _:
+            return await _exec(replace(process, command=action["command"]), group, probe.timeout)
 
 
 async def _grpc(port: int, service: str) -> str:
@@ -104,10 +110,3 @@ async def _exec(process: Process, group: Group, timeout: float) -> str:
     except RunFailed as error:
         return str(error)
     return "" if succeeded else f"the command {one_line(' '.join(process.command))} does not succeed"
-
-
-def _unanswered(probe: Probe, error: Exception) -> str:
-    port = getattr(probe.action, "port", None)
-    if isinstance(error, ConnectionRefusedError | aiohttp.ClientConnectorError) and port:
-        return f"port {port} accepts no connection yet"
-    return one_line(f"its probe fails: {error}")

@@ -74,7 +74,7 @@ async def serve(
                     tasks.create_task(watch(cluster, inputs, output))
         except asyncio.CancelledError:
             cluster.update_statuses()
-            if failed := [key.name for key in cluster.services if cluster.has_failed(key)]:
+            if failed := [key.name for key, service in cluster.services.items() if service.has_failed]:
                 raise RunFailed(f"stopped while a service was not ready: {one_line(', '.join(failed))}") from None
             raise
 
@@ -84,11 +84,11 @@ async def _announce(cluster: LocalCluster, sample: Path | None, output: Output) 
     announced: set[ServiceKey] = set()
     changes, prompted = cluster.changes(), False
     while True:
-        for key in list(cluster.services):
-            if cluster.is_ready(key) and key not in announced:
+        for key, service in list(cluster.services.items()):
+            if service.is_ready and key not in announced:
                 announced.add(key)
                 await _show(cluster, key, sample, output)
-        if not prompted and all(map(cluster.is_settled, cluster.services)):
+        if not prompted and all(service.is_settled for service in cluster.services.values()):
             prompted = True
             output.show("Ctrl-C stops it.\n")
         await anext(changes)
@@ -119,13 +119,12 @@ async def request_once(services: Sequence[Rendered], settings: Settings, *, body
     if len(services) != 1:
         raise UnusableInput(f"--request requires one InferenceService, and there are {len(services)}")
     async with _running(services, settings, output) as cluster:
-        (key,) = cluster.services
-        await cluster.until(lambda: cluster.is_settled(key) or cluster.failure is not None)
+        ((key, service),) = cluster.services.items()
+        await cluster.until(lambda: service.is_settled or cluster.failure is not None)
         if cluster.failure:
             raise cluster.failure
-        if not cluster.is_ready(key):
-            condition = cluster.ready(key)
-            raise RunFailed(f"{key.name} is not ready: {condition.message if condition else 'it has no status'}")
+        if not service.is_ready:
+            raise RunFailed(f"{key.name} is not ready: {service.ready.get('message') or 'it has no status'}")
         return await predict(cluster.endpoint(key), body)
 
 

@@ -6,13 +6,13 @@ import asyncio
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
@@ -26,28 +26,24 @@ from isvc.run.endpoints import Endpoints
 from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.ingress import service_port
 from isvc.run.kubelet import LocalPod, PodListener
-from isvc.run.pod import Pod, plan_pod
+from isvc.run.pod import PodPlan, plan_pod
 from isvc.run.processes import Group
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
 from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
+from isvc.view.log_ends import LogEnd, wanted
+from isvc.view.pods import with_logs
 from isvc.view.source import Related
-from isvc_operator.api.inference_service import InferenceServiceStatus
-from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR
+from isvc_operator.api.names import LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR, READY
 from isvc_operator.api.parsing import parse_inference_service
 from isvc_operator.limits import LOG_BYTES
-from isvc_operator.manifests import Event, Manifest, ServiceKey, labels_of, name_of
-from isvc_operator.observe.component import ComponentObservation, observe_component
+from isvc_operator.manifests import Event, Manifest, ServiceKey, condition_of, labels_of, name_of
+from isvc_operator.observe.component import observe_component
 from isvc_operator.observe.events import events_for
-from isvc_operator.observe.pod_events import with_probe
-from isvc_operator.observe.pods import LOADING, STARTING, furthest, stage_of, waiting_container
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
 from isvc_operator.resolve.ignored import all_ignored_parts
 from isvc_operator.resolve.requested import components_of
 from isvc_operator.text import last_of
-
-# As on a cluster (isvc_operator.controller.pod_details).
-_FAILED_LINES, _WAITING_LINES, _WAITING_LATE = 10, 5, 10.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class Settings:
 
 
 @dataclass
-class Host:
+class Node:
     """What services run on: the processes of the run, a session for probes, and who is told of what.
 
     ``changed`` gets the key of a service, ``failed`` why a container is not running. Names of processes have their
@@ -97,12 +93,12 @@ class Host:
 class LocalService:
     """A service. ``rendered`` is what it was last changed to; nothing of that runs before ``apply``."""
 
-    def __init__(self, host: Host, key: ServiceKey) -> None:
+    def __init__(self, node: Node, key: ServiceKey) -> None:
         self.key = key
         self.routes: tuple[IngressRoute, ...] = ()
         self.rendered: Rendered
         self.body: Manifest
-        self._host = host
+        self._node = node
         self._stack = AsyncExitStack()
         self._ports: dict[ServicePort, tuple[Endpoints, int]] = {}
         self._children: dict[tuple[str, str], Manifest] = {}
@@ -111,7 +107,11 @@ class LocalService:
         self._restarts: dict[str, str] = {}
         self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self._removals: set[asyncio.Task[None]] = set()
-        self._listener = PodListener(self._changed, self._pod_event, host.failed)
+        self._clock = asyncio.get_running_loop().time
+        self._began = 0.0
+        self._ready_after: float | None = None
+        self._has_predicted = False
+        self._listener = PodListener(self._changed, self._pod_event, node.failed)
 
     async def check(self, rendered: Rendered) -> None:
         """Check whether it can run here; raises UnusableInput. Opens the ports of its Services."""
@@ -137,7 +137,7 @@ class LocalService:
         routes = self._routes_of(rendered)
         self._next_routes = routes
         if first:
-            self.routes = routes
+            self.routes, self._began = routes, self._clock()
         for (kind, name), child in self._children.items():
             if kind != "Deployment":
                 continue
@@ -167,12 +167,11 @@ class LocalService:
         """Return its pods, also those that are ending."""
         return [pod for deployment in self._deployments.values() for pod in deployment.pods]
 
-    def plans(self) -> Mapping[str, Pod]:
+    def plans(self) -> Mapping[str, PodPlan]:
         """Return the plan of the newest pod of each Deployment."""
         return {name: item.pods[-1].plan for name, item in self._deployments.items() if item.pods}
 
-    @property
-    def is_starting(self) -> bool:
+    def _is_starting(self) -> bool:
         """Whether a pod of its predictor is not ready, and has not failed so far; other components wait for it."""
         predictors = [pod for pod in self.pods() if labels_of(pod.manifest).get(LABEL_COMPONENT) == PREDICTOR]
         return any(not pod.is_ready and not pod.is_ending and not pod.has_failed for pod in predictors)
@@ -194,23 +193,48 @@ class LocalService:
         events = events_for(service, status, at)
         self._events.extend(events)
         self.body = {**self.body, "status": status.as_dict()}
+        if self._ready_after is None and self.is_ready:
+            self._ready_after = self._clock() - self._began
         return list(events)
 
     @property
-    def status(self) -> InferenceServiceStatus:
-        """The status, as it was last derived."""
-        return parse_inference_service(self.body).status
+    def ready(self) -> Mapping[str, Any]:
+        """The condition ``Ready``, as it was last derived; empty if there is none yet."""
+        return condition_of(self.body, READY)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is ready."""
+        return self.ready.get("status") == "True"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it does not become ready without a change."""
+        return self.ready.get("status") == "False"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is ready, or has failed; a predictor that starts is waited for whatever else has failed."""
+        return self.is_ready or (self.has_failed and not self._is_starting())
+
+    def predicted(self, seconds: float) -> None:
+        """Print how long the first prediction took, and how long the service until it was ready."""
+        if not self._has_predicted:
+            self._has_predicted = True
+            ready = self._ready_after or self._clock() - self._began - seconds
+            line = f"{self.key.name}: ready after {ready:.1f} s; its first prediction took {seconds:.2f} s"
+            self._node.group.output.say(line)
 
     def related(self) -> Related:
         """Return the service and its objects, as a cluster would have them."""
-        own = self.rendered.runtimes
+        own, pods = self.rendered.runtimes, [pod.manifest for pod in self.pods()]
         return Related(
             service=self.body,
             children=self._objects(),
-            pods=[pod.manifest for pod in self.pods()],
+            pods=pods,
             events=list(self._events),
             runtimes=[item.as_dict() for item in (*own.namespaced, *own.cluster)],
-            logs=dict(self._logs()),
+            logs={(end.pod, end.container): self._log(end) for end in wanted(pods)},
         )
 
     def _objects(self) -> list[Manifest]:
@@ -223,7 +247,7 @@ class LocalService:
             return child
         requested = requested_replicas(child, self.rendered.children)
         if (replicas := replicas_of(requested)) < requested:
-            self._host.group.output.say(f"{name_of(child)}: {replicas} of {requested} pods run on this machine")
+            self._node.group.output.say(f"{name_of(child)}: {replicas} of {requested} pods run on this machine")
         child = {**child, "spec": {**child["spec"], "replicas": replicas}}
         at = self._restarts.get(name_of(child))
         return restarted(child, at) if at else child
@@ -239,21 +263,21 @@ class LocalService:
         before = deployments[: names.index(name_of(deployment))]
         ports = [(port, self._ports[port][1]) for port in service_ports(rendered.children)]
         return Machine(
-            folder=self._host.folder(),
-            claims=self._host.settings.claims,
-            environment=self._host.settings.environment,
+            folder=self._node.folder(),
+            claims=self._node.settings.claims,
+            environment=self._node.settings.environment,
             python=sys.executable,
-            free_port=self._host.free_port,
+            free_port=self._node.free_port,
             objects=rendered.objects,
             addresses=addresses_of(ports, self.key.namespace, [_pod_labels(item) for item in before]),
-            images=self._host.settings.images,
-            prefix=f"{self.key.namespace}/" if self._host.several_namespaces else "",
+            images=self._node.settings.images,
+            prefix=f"{self.key.namespace}/" if self._node.several_namespaces else "",
             tag=tag,
         )
 
     def _start_pod(self, rendered: Rendered, deployment: Manifest, manifest: Manifest, tag: str) -> LocalPod:
         plan = plan_pod(deployment, self._machine(rendered, deployment, tag))
-        return LocalPod(manifest, plan, self._host.group, self._host.session, self._listener)
+        return LocalPod(manifest, plan, self._node.group, self._node.session, self._listener)
 
     async def _drained(self, pod: LocalPod) -> None:
         """Return when the ingress has no request for a pod; a pod of an older spec may lack a port of the newest."""
@@ -271,7 +295,7 @@ class LocalService:
         self._move_traffic()
         for deployment in list(self._deployments.values()):
             deployment.roll()
-        self._host.changed(self.key)
+        self._node.changed(self.key)
 
     def _move_traffic(self) -> None:
         """Use the routes of the newest spec when all of its pods serve, and end components that it does not have."""
@@ -288,14 +312,14 @@ class LocalService:
 
     def _pod_event(self, pod: Manifest, type_: str, reason: str, message: str) -> None:
         self._events.append(pod_event(pod, type_, reason=reason, message=message, now=now()))
-        self._host.changed(self.key)
+        self._node.changed(self.key)
 
     def _observe(self) -> Observation:
-        resolved = self.rendered.resolved
-        labelled = [*self._objects(), *(pod.manifest for pod in self.pods())]
+        resolved, related = self.rendered.resolved, self.related()
+        labelled = [*related.children, *related.pods]
         known = {item.kind: item for item in resolved.components}
         components = [
-            self._with_log(observe_component(item.kind, known.get(item.kind), labelled, stopped=False))
+            with_logs(observe_component(item.kind, known.get(item.kind), labelled, stopped=False), related)
             for item in components_of(self.rendered.service)
         ]
         return Observation(
@@ -305,33 +329,10 @@ class LocalService:
             ignored=tuple(all_ignored_parts(self.rendered.service, resolved, self.rendered.config)),
         )
 
-    def _with_log(self, component: ComponentObservation) -> ComponentObservation:
-        if failure := component.failure:
-            name, lines = failure.container if failure.has_log else None, _FAILED_LINES
-            of_pod = [event for event in self._events if event["involvedObject"]["name"] == failure.pod]
-            component = replace(component, failure=with_probe(failure, of_pod))
-            return replace(component, log=self._log(failure.pod, name, lines, previous=failure.previous))
-        pod = furthest(component.pods)
-        stage = stage_of(pod).reason if pod else ""
-        if pod and stage == LOADING:
-            return replace(component, progress=self._log(name_of(pod), CONTAINER_INITIALIZER, 1))
-        if pod and stage == STARTING and _runs_for(pod) >= _WAITING_LATE:
-            return replace(component, log=self._log(name_of(pod), waiting_container(pod), _WAITING_LINES))
-        return component
-
-    def _log(self, pod: str, container: str | None, lines: int, *, previous: bool = False) -> str:
-        found = self.pod(pod)
-        if found is None or container is None:
-            return ""
-        return last_of("\n".join(found.log(container, previous=previous).last(lines)).strip(), LOG_BYTES)
-
-    def _logs(self) -> Iterator[tuple[tuple[str, str], str]]:
-        """Yield the last lines of containers of pods that are not ready."""
-        for pod in self.pods():
-            for name in () if pod.is_ready else pod.containers():
-                lines = 1 if name == CONTAINER_INITIALIZER and not pod.has_ended(name) else _FAILED_LINES
-                if text := self._log(pod.name, name, lines):
-                    yield (pod.name, name), text
+    def _log(self, end: LogEnd) -> str:
+        pod = self.pod(end.pod)
+        lines = pod.log(end.container, previous=end.previous).last(end.lines) if pod else []
+        return last_of("\n".join(lines).strip(), LOG_BYTES)
 
     async def _close(self) -> None:
         await asyncio.gather(*self._removals)
@@ -347,7 +348,7 @@ def _listening(port: ServicePort, endpoints: Endpoints) -> AbstractAsyncContextM
     return grpc_proxy(port.service, endpoints)
 
 
-def _require_installed(pod: Pod) -> None:
+def _require_installed(pod: PodPlan) -> None:
     """Raise UnusableInput if a program of ours would not start."""
     for process in (*pod.init, *pod.servers):
         program = program_of_ours(process.command[1:])
@@ -362,16 +363,6 @@ def _deployments(rendered: Rendered) -> Sequence[Manifest]:
 def _pod_labels(deployment: Manifest) -> Mapping[str, str]:
     labels: Mapping[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
     return labels
-
-
-def _runs_for(pod: Manifest) -> float:
-    """Return since how many seconds the first running container of the pod runs."""
-    started = [
-        datetime.fromisoformat(item["state"]["running"]["startedAt"])
-        for item in pod["status"]["containerStatuses"]
-        if "running" in item["state"]
-    ]
-    return (datetime.fromisoformat(now()) - min(started)).total_seconds() if started else 0.0
 
 
 def _unreachable(service: Rendered) -> str:

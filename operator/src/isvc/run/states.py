@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from isvc.run.log import Log
+
+if TYPE_CHECKING:
+    from isvc.run.processes import Running
 
 State = Mapping[str, Mapping[str, Any]]  # "waiting", "running" or "terminated", and what belongs to it
 
 
 @dataclass
 class ContainerStatus:
-    """A container of a pod. ``last_state`` is how its previous instance has ended; ``restarts`` counts the others."""
+    """A container of a pod. ``last_state`` is how its previous instance has ended; ``restarts`` counts the others.
+
+    ``log`` is that of its last instance, ``running`` its process while there is one.
+    """
 
     name: str
     image: str
@@ -20,6 +28,9 @@ class ContainerStatus:
     ready: bool = False
     started: bool = False
     restarts: int = 0
+    log: Log = field(default_factory=Log, compare=False)
+    previous_log: Log = field(default_factory=Log, compare=False)
+    running: Running | None = None
 
     def wait(self, reason: str, message: str) -> None:
         """It waits for its start."""
@@ -28,6 +39,7 @@ class ContainerStatus:
     def run(self, at: str) -> None:
         """It has been started."""
         self._enter({"running": {"startedAt": at}})
+        self.log, self.previous_log = Log(), self.log
         self.restarts += bool(self.last_state)
 
     def end(self, code: int, reason: str, message: str, *, at: str, process: int = 0) -> None:

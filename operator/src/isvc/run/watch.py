@@ -15,7 +15,7 @@ from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster
 from isvc.run.container import Process
 from isvc.run.output import Output
-from isvc.run.pod import Pod
+from isvc.run.pod import PodPlan
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
@@ -176,7 +176,7 @@ def _first(roots: Sequence[Root], changed: Iterable[Path]) -> str:
     return next((one_line(str(name)) for name in names if name), "")
 
 
-def roots_of(plan: Pod) -> Iterator[Root]:
+def roots_of(plan: PodPlan) -> Iterator[Root]:
     """Yield where the files of this machine are that a pod was made from: its model, and its own programs."""
     copied = [item for process in plan.init if process.container == CONTAINER_INITIALIZER for item in process.command]
     for link, target in plan.links.items():

@@ -1,74 +1,20 @@
-"""The ends of logs that tell why a pod is not ready: read when they may have changed, for the services that change.
-
-- of a container that has failed, once for each of its instances
-- of a storage-initializer that copies, the line with its progress
-- of a server that runs and is not ready yet
-"""
+"""The ends of logs that tell why a pod is not ready: read when they may have changed, for the services that change."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from isvc.limits import SEEN_LOG_SECONDS
-from isvc_operator.api.names import CONTAINER_INITIALIZER, LABEL_APP
+from isvc.view.log_ends import LogEnd, wanted
 from isvc_operator.controller.pod_details import end_of_failed, end_of_log
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.manifests import Manifest, Pod, ServiceKey, labels_of, name_of
-from isvc_operator.observe.pods import (
-    LOADING,
-    STARTING,
-    first_failure,
-    is_ready,
-    newest_revision,
-    stage_of,
-    waiting_container,
-)
+from isvc_operator.manifests import Manifest, ServiceKey
 
-_LINES: Final = 10
-_WAITING_LINES: Final = 5
-_PROGRESS_EVERY: Final = 2.0  # seconds
-_WAITING_EVERY: Final = 5.0  # seconds
 _SILENT_EVERY: Final = 30.0  # seconds, for one that could not be read in time
-_PODS: Final = 5  # of a component, of which logs are read
 _AT_ONCE: Final = 8  # requests
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogEnd:
-    """An end of a log to read: again after ``every`` seconds, or once for each ``attempt`` of the container."""
-
-    pod: str
-    container: str
-    lines: int
-    previous: bool = False
-    every: float | None = None
-    attempt: str = ""
-
-
-def wanted(pods: Iterable[Pod]) -> Iterator[LogEnd]:
-    """Yield what to read of the pods of a service."""
-    by_component: dict[str, list[Pod]] = {}
-    for pod in pods:
-        by_component.setdefault(labels_of(pod).get(LABEL_APP, ""), []).append(pod)
-    for group in by_component.values():
-        unready = [pod for pod in newest_revision(group) if not is_ready(pod)]
-        for pod in unready[:_PODS]:
-            yield from _of_pod(pod)
-
-
-def _of_pod(pod: Pod) -> Iterator[LogEnd]:
-    name, stage, failure = name_of(pod), stage_of(pod).reason, first_failure([pod])
-    if failure and failure.has_log and failure.container:
-        yield LogEnd(
-            pod=name, container=failure.container, lines=_LINES, previous=failure.previous, attempt=failure.attempt
-        )
-    elif stage == LOADING:
-        yield LogEnd(pod=name, container=CONTAINER_INITIALIZER, lines=1, every=_PROGRESS_EVERY)
-    elif stage == STARTING and (container := waiting_container(pod)):
-        yield LogEnd(pod=name, container=container, lines=_WAITING_LINES, every=_WAITING_EVERY)
 
 
 @dataclass

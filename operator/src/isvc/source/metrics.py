@@ -11,7 +11,7 @@ import aiohttp
 
 from isvc.limits import DASHBOARD_METRICS_BYTES
 from isvc.source.errors import NotReachable
-from isvc.source.ways_in import ProxyTarget
+from isvc.source.proxy_targets import ProxyTarget
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.manifests import Manifest
@@ -20,17 +20,17 @@ from isvc_operator.responses import read_up_to
 _SECONDS: Final = 5.0
 _OK: Final = 200
 
-# Returns the metrics at a place of a pod.
+# Returns the metrics at a target of a pod.
 Metrics = Callable[[Manifest, ProxyTarget], Awaitable[str]]
 
 
 def through_the_api_server(api: ProxyApi) -> Metrics:
     """Return what reads metrics with the caller's rights: ``get`` for ``pods/proxy``."""
 
-    async def metrics(pod: Manifest, place: ProxyTarget) -> str:
-        request = requests.pod_metrics(pod["metadata"]["namespace"], place.proxied)
+    async def metrics(pod: Manifest, target: ProxyTarget) -> str:
+        request = requests.pod_metrics(pod["metadata"]["namespace"], target.proxied)
         response = await api.proxy(request, seconds=_SECONDS, limit=DASHBOARD_METRICS_BYTES)
-        return _text(place, response.status, response.body)
+        return _text(target, response.status, response.body)
 
     return metrics
 
@@ -41,24 +41,24 @@ async def from_pods() -> AsyncIterator[Metrics]:
     timeout = aiohttp.ClientTimeout(total=_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
 
-        async def metrics(pod: Manifest, place: ProxyTarget) -> str:
-            url = f"{place.scheme}://{_address(pod)}:{place.port}/metrics"
+        async def metrics(pod: Manifest, target: ProxyTarget) -> str:
+            url = f"{target.scheme}://{_address(pod)}:{target.port}/metrics"
             try:
                 # A pod's certificate has the name of its Service, and nothing secret is sent.
                 async with session.get(url, allow_redirects=False, ssl=False) as response:
                     content = await read_up_to(response, DASHBOARD_METRICS_BYTES)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise NotReachable(f"pod {place.name} does not respond: {error}") from error
-            return _text(place, response.status, content)
+                raise NotReachable(f"pod {target.name} does not respond: {error}") from error
+            return _text(target, response.status, content)
 
         yield metrics
 
 
-def _text(place: ProxyTarget, status: int, content: bytes) -> str:
+def _text(target: ProxyTarget, status: int, content: bytes) -> str:
     if status != _OK:
-        raise NotReachable(f"pod {place.name} has no metrics (HTTP {status})")
+        raise NotReachable(f"pod {target.name} has no metrics (HTTP {status})")
     if len(content) > DASHBOARD_METRICS_BYTES:
-        raise NotReachable(f"the metrics of pod {place.name} have more than {DASHBOARD_METRICS_BYTES} bytes")
+        raise NotReachable(f"the metrics of pod {target.name} have more than {DASHBOARD_METRICS_BYTES} bytes")
     return content.decode(errors="replace")
 
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Final
 
-from isvc.source.changed import Changed
 from isvc.source.errors import NotReachable
 from isvc.source.objects import WatchedObjects
 from isvc.source.pod_log import followed_lines, log_lines
-from isvc.source.ways_in import answer_seconds, service_place
+from isvc.source.proxy_targets import answer_seconds, service_target
+from isvc.view.changed import Changed
 from isvc.view.source import ContainerKey, ServiceRequest, ServiceResponse
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
@@ -55,8 +55,8 @@ class Reach:
     async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
         """Send a request to the service through the API server."""
         service = self._objects.service(key)
-        place = service_place(service) if service else None
-        if place is None:
+        target = service_target(service) if service else None
+        if target is None:
             raise NotReachable(f"InferenceService {key.name} has no address yet; isvc status {key.name} says why")
         given = {name.lower(): value for name, value in request.headers.items()}
         sent = ApiRequest(
@@ -70,7 +70,7 @@ class Reach:
         started = self._clock()
         # To say which models there are does not take the time of a prediction.
         seconds = answer_seconds(service or {}) if request.method == "POST" else API_RESPONSE_SECONDS
-        response = await self._api.proxy(requests.through_service(key.namespace, place.proxied, sent), seconds=seconds)
+        response = await self._api.proxy(requests.through_service(key.namespace, target.proxied, sent), seconds=seconds)
         received = {name: value for name, value in response.headers.items() if name.lower() not in _CONNECTION}
         took = self._clock() - started
         return ServiceResponse(status=response.status, headers=received, body=response.body, seconds=took)

@@ -12,7 +12,7 @@ from isvc_operator.kube.requests import VERSION, ApiRequest, decode
 from isvc_operator.manifests import Manifest
 from isvc_operator.text import one_line
 
-_CURE = "look at the kubeconfig and its context"
+_FIX = "look at the kubeconfig and its context"
 _FORBIDDEN = "cannot get path"  # as an API server words it
 
 
@@ -41,4 +41,4 @@ async def server_version(api: KubernetesApi) -> Manifest | None:
 
 def _failed(api: KubernetesApi, error: KubeError, why: str) -> KubeError:
     """Return a plain KubeError: what is not found or refused here is not what the command asks for."""
-    return KubeError(error.status, one_line(f"{api.server}: {why}; {_CURE}"))
+    return KubeError(error.status, one_line(f"{api.server}: {why}; {_FIX}"))

@@ -8,15 +8,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from isvc.source.changed import Changed
 from isvc.source.errors import NotInstalled
 from isvc.source.follow import follow
 from isvc.source.log_ends import LogEnds
 from isvc.source.metrics import Metrics, through_the_api_server
 from isvc.source.objects import WatchedObjects
+from isvc.source.proxy_targets import metrics_target
 from isvc.source.reach import Reach
 from isvc.source.rights import Rights, rights_of
-from isvc.source.ways_in import metrics_place
+from isvc.view.changed import Changed
 from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import Role
@@ -155,8 +155,8 @@ class ClusterSource:
     async def metrics(self, key: ServiceKey, pod: str) -> str:
         """Return the metrics of a pod's server in Prometheus' text format; empty if it has none."""
         found = next((item for item in self._objects.pods(key) if name_of(item) == pod), None)
-        place = metrics_place(found, self._objects.children(key)) if found else None
-        return await self._metrics(found, place) if found and place else ""
+        target = metrics_target(found, self._objects.children(key)) if found else None
+        return await self._metrics(found, target) if found and target else ""
 
     async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
         """Send a request to the service through the API server."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from isvc.view.fixes import fix_for
-from isvc.view.pods import failure_of, log_of, pods_seen, progress_line, seen_failure
+from isvc.view.pods import pods_seen, seen_failure, with_logs
 from isvc.view.request_path import shares_of
 from isvc.view.source import Related
 from isvc.view.values import ComponentView, Failure, HealthStatus
 from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, PREDICTOR, TRANSFORMER
-from isvc_operator.manifests import Manifest, find, labels_of, name_of
+from isvc_operator.manifests import Manifest, condition_of, find, labels_of, name_of
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, rollout_of
-from isvc_operator.observe.pods import furthest, newest_revision, pods_of, stage, waiting_container
+from isvc_operator.observe.pods import newest_revision, pods_of, stage
 from isvc_operator.resolve.requested import component_names
 
 _KINDS = (PREDICTOR, TRANSFORMER, EXPLAINER)
@@ -45,7 +44,7 @@ def _component(
 ) -> ComponentView:
     deployment = find(related.children, "Deployment", name)
     observed = _observed(related, kind, name, deployment)
-    stored = _stored(related.service, CONDITIONS[kind])
+    stored = condition_of(related.service, CONDITIONS[kind])
     ready = component_ready(observed, was_ready=_is_current(related.service) and stored.get("status") == "True")
     # What the spec lacks is only known to who resolves it. Of the pods, what is seen now is newer than what is stored.
     is_told = stored.get("status") == "False" and (ready.status != "False" or observed.failure is None)
@@ -74,17 +73,8 @@ def _component(
 
 def _observed(related: Related, kind: str, name: str, deployment: Manifest | None) -> ComponentObservation:
     pods = newest_revision(pods_of(related.pods, kind, name))
-    starting, failure = furthest(pods), failure_of(pods, related)
-    waits = (waiting_container(starting) or "") if starting else ""
-    return ComponentObservation(
-        kind=kind,
-        rollout=rollout_of(deployment, _minimum(related, name)),
-        pods=pods,
-        failure=failure,
-        stage=stage(pods),
-        log=log_of(failure, related) or (related.logs.get((name_of(starting), waits), "") if starting else ""),
-        progress=progress_line(starting, related),
-    )
+    rollout = rollout_of(deployment, _minimum(related, name))
+    return with_logs(ComponentObservation(kind, rollout, pods, None, stage(pods)), related)
 
 
 def _failure(observed: ComponentObservation, reason: str, message: str) -> Failure:
@@ -95,9 +85,9 @@ def _failure(observed: ComponentObservation, reason: str, message: str) -> Failu
 
 def _rolled_out_at(deployment: Manifest | None) -> str | None:
     """Return when all pods of the newest template were available first: later ends of one do not change it."""
-    conditions = deployment.get("status", {}).get("conditions", ()) if deployment else ()
-    done = (item for item in conditions if item["type"] == "Progressing" and item["status"] == "True")
-    return next((item.get("lastUpdateTime") for item in done if item.get("reason") == _ROLLED_OUT), None)
+    progressing = condition_of(deployment or {}, "Progressing")
+    is_done = (progressing.get("status"), progressing.get("reason")) == ("True", _ROLLED_OUT)
+    return progressing.get("lastUpdateTime") if is_done else None
 
 
 def _wanted(deployment: Manifest | None, observed: ComponentObservation) -> int:
@@ -119,8 +109,3 @@ def _minimum(related: Related, name: str) -> int | None:
 
 def _is_current(service: Manifest) -> bool:
     return bool(service.get("status", {}).get("observedGeneration") == service["metadata"]["generation"])
-
-
-def _stored(service: Manifest, type_: str) -> Mapping[str, Any]:
-    conditions = service.get("status", {}).get("conditions", ())
-    return next((item for item in conditions if item["type"] == type_), {})

@@ -23,7 +23,7 @@ NOT_PROCESSED: Final = "NotProcessed"
 SCALED_TO_ZERO: Final = "ScaledToZero"
 _EVENTS: Final = 3  # of the pod that has failed
 _WARNING: Final = "Warning"
-_STARTING_CURES: Final = {
+_STARTING_FIXES: Final = {
     LOADING: "wait for the download; isvc status -w shows its progress",
     STARTING: "wait; if it stays like that, the last log lines say what the server does or waits for",
 }
@@ -72,7 +72,7 @@ def _causes(service: ServiceView) -> Iterator[Finding]:
     elif service.failure is not None:
         yield Finding(**vars(service.failure))
     elif service.health is HealthStatus.STARTING:
-        fix = _STARTING_CURES.get(service.stage, "wait; isvc status -w shows what comes next")
+        fix = _STARTING_FIXES.get(service.stage, "wait; isvc status -w shows what comes next")
         yield Finding(reason=service.stage, cause=service.message or "the service is starting", fix=fix)
 
 
@@ -102,11 +102,13 @@ def _warnings(service: ServiceView, found: Sequence[Failure]) -> Iterator[Findin
     if service.health is HealthStatus.READY:
         yield from (_without_pods(item) for item in service.components if item.wanted == 0)
     for item in service.conditions:
-        finding = Finding(reason=item.reason, cause=item.message, fix=fix_for(item.reason))
+        finding = _of_condition(item)
         if item.severity == _WARNING and item.status == "False" and not _is_among(finding, found):
             yield finding
     if service.health is HealthStatus.READY:
-        yield from (_not_ready(item) for item in service.conditions if item.type.endswith("Ready") and _is_false(item))
+        yield from (
+            _of_condition(item) for item in service.conditions if item.type.endswith("Ready") and _is_false(item)
+        )
 
 
 def _without_pods(component: ComponentView) -> Finding:
@@ -118,7 +120,7 @@ def _is_false(item: ConditionView) -> bool:
     return item.status == "False" and not item.severity
 
 
-def _not_ready(item: ConditionView) -> Finding:
+def _of_condition(item: ConditionView) -> Finding:
     return Finding(reason=item.reason, cause=item.message, fix=fix_for(item.reason))
 
 

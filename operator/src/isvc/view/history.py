@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from isvc.limits import SEEN_MOMENTS
 from isvc.view.source import Related
+from isvc.view.times import parse_time
 from isvc.view.values import HistorySource, Moment
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.names import FIELD_MANAGER, PROGRESSING, READY, STOPPED
@@ -43,7 +43,7 @@ def history_of(related: Related) -> list[Moment]:
         *(moment for pod in related.pods for moment in _of_pod(pod)),
         *(moment for event in related.events for moment in _of_event(event, related)),
     ]
-    timed = [(at, _order(moment), index) for index, moment in enumerate(moments) if (at := _time(moment.at))]
+    timed = [(at, _order(moment), index) for index, moment in enumerate(moments) if (at := parse_time(moment.at))]
     return [moments[index] for _, _, index in sorted(timed)[-SEEN_MOMENTS:]]
 
 
@@ -135,11 +135,3 @@ def _last(event: Event) -> str:
     names = ("lastTimestamp", "eventTime", "firstTimestamp")
     times = (event.get("series", {}).get("lastObservedTime"), *(event.get(name) for name in names))
     return next((str(at) for at in times if at), str(event["metadata"]["creationTimestamp"]))
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
 
 from isvc.limits import SEEN_PODS
 from isvc.view.containers import containers_of
 from isvc.view.fixes import fix_for
 from isvc.view.progress import progress_in
 from isvc.view.source import Related
-from isvc.view.values import DownloadProgress, Failure, HealthStatus, PodView, Purpose
-from isvc_operator.api.names import CONTAINER_INITIALIZER
-from isvc_operator.manifests import Event, Pod, name_of
+from isvc.view.times import parse_time
+from isvc.view.values import Failure, HealthStatus, PodView, Purpose
+from isvc_operator.api.names import CONTAINER_INITIALIZER, READY
+from isvc_operator.manifests import Event, Pod, condition_of, name_of
+from isvc_operator.observe.component import ComponentObservation
 from isvc_operator.observe.pod_events import mount_failure, with_probe
 from isvc_operator.observe.pods import (
     LOADING,
     PREPARING,
     PodFailure,
     first_failure,
+    furthest,
     is_ready,
     newest_revision,
     stage_of,
+    waiting_container,
 )
 
 
@@ -61,12 +63,20 @@ def seen_failure(failure: PodFailure, log: str) -> Failure:
     )
 
 
-def log_of(failure: PodFailure | None, related: Related) -> str:
+def with_logs(observed: ComponentObservation, related: Related) -> ComponentObservation:
+    """Return the observation with its failure, also of volumes and probes, the last log lines, and the progress."""
+    failure, starting = failure_of(observed.pods, related), furthest(observed.pods)
+    waits = related.logs.get((name_of(starting), waiting_container(starting) or ""), "") if starting else ""
+    log = _log_of(failure, related) or waits
+    return replace(observed, failure=failure, log=log, progress=_progress_line(starting, related))
+
+
+def _log_of(failure: PodFailure | None, related: Related) -> str:
     """Return the last lines of the container that has failed."""
     return related.logs.get((failure.pod, failure.container or ""), "") if failure else ""
 
 
-def progress_line(pod: Pod | None, related: Related) -> str:
+def _progress_line(pod: Pod | None, related: Related) -> str:
     """Return the last line of the storage-initializer that copies."""
     if pod is None or stage_of(pod).reason != LOADING:
         return ""
@@ -86,15 +96,11 @@ def _pod(pod: Pod, related: Related, *, current: bool) -> PodView:
         stage=stage.reason if stage else "",
         message=stage.message if stage else "",
         node=pod.get("spec", {}).get("nodeName", ""),
-        ready_at=_ready_at(pod) if ready else None,
-        progress=_progress(pod, related),
-        failure=seen_failure(failure, log_of(failure, related)) if failure else None,
+        ready_at=condition_of(pod, READY).get("lastTransitionTime") if ready else None,
+        progress=progress_in(_progress_line(pod, related)),
+        failure=seen_failure(failure, _log_of(failure, related)) if failure else None,
         containers=containers_of(pod),
     )
-
-
-def _progress(pod: Pod, related: Related) -> DownloadProgress | None:
-    return progress_in(progress_line(pod, related))
 
 
 def _health(pod: Pod, *, ready: bool, failed: bool) -> HealthStatus:
@@ -107,11 +113,6 @@ def _health(pod: Pod, *, ready: bool, failed: bool) -> HealthStatus:
     return HealthStatus.FAILED if failed else HealthStatus.STARTING
 
 
-def _ready_at(pod: Pod) -> str | None:
-    conditions: Sequence[Mapping[str, Any]] = pod.get("status", {}).get("conditions", ())
-    return next((item.get("lastTransitionTime") for item in conditions if item["type"] == "Ready"), None)
-
-
 def _first_ready_at(pod: PodView, rolled_out_at: str | None) -> str | None:
     """Return when a pod was ready first: its own condition has the time of the last change alone."""
     rolled_out = rolled_out_at if pod.current and _is_before(pod.created_at, rolled_out_at) else None
@@ -121,10 +122,8 @@ def _first_ready_at(pod: PodView, rolled_out_at: str | None) -> str | None:
 
 
 def _is_before(first: str | None, second: str | None) -> bool:
-    try:
-        return datetime.fromisoformat(first or "") <= datetime.fromisoformat(second or "")
-    except (ValueError, TypeError):
-        return False
+    earlier, later = parse_time(first), parse_time(second)
+    return earlier is not None and later is not None and earlier <= later
 
 
 def _is_preparing(pod: Pod) -> bool:

@@ -14,7 +14,7 @@ from isvc.view.shapes import well_formed
 from isvc.view.source import Related
 from isvc.view.values import ComponentView, ConditionView, Failure, HealthStatus, ServiceView
 from isvc_operator.api.names import READY, STOPPED
-from isvc_operator.manifests import Manifest
+from isvc_operator.manifests import Manifest, condition_of
 
 _BY_READY = {"True": HealthStatus.READY, "False": HealthStatus.FAILED}
 
@@ -28,7 +28,7 @@ def view_of(related: Related) -> ServiceView:
     metadata, status = related.service["metadata"], related.service.get("status", {})
     idle = _idle(related.service)
     components = components_seen(related, idle=idle)
-    ready = _condition(related.service, READY)
+    ready = condition_of(related.service, READY)
     failure = None if idle else _failure(ready, components)
     stored = _BY_READY.get(ready.get("status", ""), HealthStatus.STARTING)
     return ServiceView(
@@ -53,7 +53,7 @@ def view_of(related: Related) -> ServiceView:
 def _idle(service: Manifest) -> HealthStatus | None:
     if service["metadata"].get("deletionTimestamp"):
         return HealthStatus.TERMINATING
-    return HealthStatus.STOPPED if _condition(service, STOPPED).get("status") == "True" else None
+    return HealthStatus.STOPPED if condition_of(service, STOPPED).get("status") == "True" else None
 
 
 def _failure(ready: Mapping[str, Any], components: Sequence[ComponentView]) -> Failure | None:
@@ -64,11 +64,6 @@ def _failure(ready: Mapping[str, Any], components: Sequence[ComponentView]) -> F
         return named or next(iter(failures), None)
     reason = ready.get("reason", "")
     return Failure(reason=reason, cause=ready.get("message", ""), fix=fix_for(reason))
-
-
-def _condition(service: Manifest, type_: str) -> Mapping[str, Any]:
-    conditions = service.get("status", {}).get("conditions", ())
-    return next((item for item in conditions if item["type"] == type_), {})
 
 
 def _seen(item: Mapping[str, Any]) -> ConditionView:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from isvc.source import log_ends
-from isvc.source.log_ends import LogEnd, LogEnds, wanted
+from isvc.source.log_ends import LogEnds
+from isvc.view.log_ends import LogEnd, wanted
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_container, a_crashed_pod, a_pod, a_ready_pod, an_initializer, running

@@ -7,7 +7,7 @@ import pytest
 from isvc.limits import DASHBOARD_METRICS_BYTES
 from isvc.source.errors import NotReachable
 from isvc.source.metrics import through_the_api_server
-from isvc.source.ways_in import ProxyTarget
+from isvc.source.proxy_targets import ProxyTarget
 from isvc_operator.kube.errors import ResponseTooLarge
 from tests.support.builders import a_ready_pod
 from tests.support.stub_session import StubSession, api_of

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from isvc.commands.output import Cell, Style, Styled
 from isvc.view.diagnosis import Finding
+from isvc.view.times import parse_time
 from isvc.view.values import (
     ComponentView,
     ContainerState,
@@ -99,14 +100,15 @@ def tree(service: ServiceView, now: datetime) -> Iterator[Line]:
 def history_lines(service: ServiceView) -> Iterator[Line]:
     """Yield the history, each entry with the time that has passed since the service was created."""
     yield [""]
-    for moment in service.history:
-        times = f" ({moment.count} times)" if moment.count > 1 else ""
-        since = age(service.created_at, _time(moment.at)) if service.created_at else ""
+    for item in service.history:
+        times = f" ({item.count} times)" if item.count > 1 else ""
+        at = parse_time(item.at)
+        since = age(service.created_at, at) if at else ""
         yield [
-            Styled(f"{one_line(moment.at)[:19]} {'+' + since:>7}", Style.FAINT),
-            one_line(moment.about),
-            Styled(one_line(moment.reason), Style.WARNING if moment.warning else Style.STRONG),
-            one_line(moment.message, _CAUSE) + times,
+            Styled(f"{one_line(item.at)[:19]} {'+' + since:>7}", Style.FAINT),
+            one_line(item.about),
+            Styled(one_line(item.reason), Style.WARNING if item.warning else Style.STRONG),
+            one_line(item.message, _CAUSE) + times,
         ]
 
 
@@ -129,20 +131,14 @@ def _label(text: str, style: Style) -> Styled:
     return Styled(f"{text:9}", style)
 
 
-def _time(text: str) -> datetime:
-    at = datetime.fromisoformat(text)
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
 def _paragraph(text: str) -> str:
     return "\n          ".join(text.strip().splitlines())
 
 
 def age(since: str, now: datetime) -> str:
     """Return how long ago a time was, in its two largest units."""
-    try:
-        at = _time(since)
-    except ValueError:
+    at = parse_time(since)
+    if at is None:
         return ""
     seconds = max(0, int((now - at).total_seconds()))
     largest = next((index for index, (unit, _) in enumerate(_UNITS) if seconds >= unit), len(_UNITS) - 1)

@@ -31,7 +31,7 @@ class ProxyTarget:
         return f"{self.scheme}:{self.name}:{self.port}"
 
 
-def service_place(service: Manifest) -> ProxyTarget | None:
+def service_target(service: Manifest) -> ProxyTarget | None:
     """Return the Service that takes the requests of an InferenceService; None until it has an address."""
     try:
         url = urlsplit(str(((service.get("status") or {}).get("address") or {}).get("url") or ""))
@@ -50,7 +50,7 @@ def answer_seconds(service: Manifest) -> float:
     return min(max([API_RESPONSE_SECONDS, *asked]), DASHBOARD_ANSWER_SECONDS)
 
 
-def metrics_place(pod: Manifest, children: Iterable[Manifest]) -> ProxyTarget | None:
+def metrics_target(pod: Manifest, children: Iterable[Manifest]) -> ProxyTarget | None:
     """Return where the server of a pod has its metrics; None if it speaks no HTTP, or its Service is not there."""
     app = labels_of(pod).get(LABEL_APP)
     services = (item for item in children if item["kind"] == "Service" and app_label(name_of(item)) == app)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc.source.ways_in import ProxyTarget, answer_seconds, metrics_place, service_place
+from isvc.source.proxy_targets import ProxyTarget, answer_seconds, metrics_target, service_target
 from tests.support.builders import a_ready_pod, a_service_body, the_children
 
 POD = "torchserve-predictor-1-a"
@@ -29,7 +29,7 @@ def a_service_port(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_a_service_is_reached_by_its_address(url: object, proxied: str | None) -> None:
-    place = service_place(a_service_body(status={"address": {"url": url}}))
+    place = service_target(a_service_body(status={"address": {"url": url}}))
 
     assert (place.proxied if place else None) == proxied
 
@@ -56,8 +56,8 @@ def test_a_response_may_take_as_long_as_the_service_says(timeouts: tuple[Any, ..
     ],
 )
 def test_metrics_are_on_the_port_for_http(port: dict[str, Any], place: ProxyTarget | None) -> None:
-    assert metrics_place(a_ready_pod(), [a_service_port(**port)]) == place
+    assert metrics_target(a_ready_pod(), [a_service_port(**port)]) == place
 
 
 def test_a_pod_of_another_component_has_no_metrics_there() -> None:
-    assert metrics_place(a_ready_pod(app="isvc.other"), [a_service_port(port=80, targetPort=8080)]) is None
+    assert metrics_target(a_ready_pod(app="isvc.other"), [a_service_port(port=80, targetPort=8080)]) is None
