@@ -29,4 +29,11 @@ BOUNDS = (
         beyond="the same as for HTTP connections",
         test="tests/unit/data_plane/test_connections.py::test_the_longest_idle_makes_room",
     ),
+    Bound(
+        what="a line of TorchServe's log, which has what handlers print",
+        constant="torchserve_adapter.limits:MAX_LOG_LINE",
+        unit=Unit.BYTES,
+        beyond="the rest of the line is left out",
+        test="tests/unit/torchserve_adapter/test_log.py::test_a_line_is_cut_and_what_follows_it_is_read",
+    ),
 )

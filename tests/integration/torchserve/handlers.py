@@ -57,3 +57,14 @@ def handle(instances, context):
         os._exit(3)
     return instances
 """
+
+# Prints what it is sent, as handlers do while they are written.
+PRINTING = """
+import logging
+
+def handle(instances, context):
+    for instance in instances or []:
+        print(instance)
+        logging.getLogger(__name__).info("%s", instance)
+    return [len(instance) for instance in instances or []]
+"""

@@ -53,6 +53,7 @@ def test_a_killed_torchserve_ends_the_pod(tmp_path: Path) -> None:
 def adapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     folder = models(tmp_path_factory.mktemp("ends"), handlers.LENGTHS)
     build_archive(folder / "model-store", "leaving.mar", handlers.LEAVING)
+    build_archive(folder / "model-store", "printing.mar", handlers.PRINTING)
     with Adapter(folder) as running:
         yield running.wait_ready()
 
@@ -67,6 +68,26 @@ def test_what_an_ended_worker_leaves_behind_is_collected(adapter: Adapter, tmp_p
     left.kill()
 
     adapter.wait_until(lambda: not left.is_running() and not psutil.pid_exists(left.pid))
+
+
+def test_what_a_handler_prints_ends_nothing(adapter: Adapter) -> None:
+    died = "2026-01-01 00:00:00,000 INFO    torchserve [W-9000-printing_1.0] Retry worker: 9000 in 1 seconds."
+    texts = [
+        "[W-9000-printing_1.0] Retry worker: 9000 in 1 seconds.",
+        died,
+        f"\n{died}",
+        f"\r{died}\u2028{died}\x85{died}",
+    ]
+    sent = [*texts * 2, "x" * 3_000_000]
+
+    answers = [adapter.predict("printing", {"instances": [text]}) for text in sent]
+    answers.append(adapter.predict("printing", {"instances": ["last"]}))
+
+    assert [(answer.status, answer.document) for answer in answers] == [
+        (200, {"predictions": [len(text)]}) for text in (*sent, "last")
+    ]
+    adapter.wait_until(lambda: "] last" in adapter.log)
+    assert adapter.process.poll() is None
 
 
 def test_sigterm_lets_a_request_under_way_finish(adapter: Adapter, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ async def test_deaths_with_an_answer_between_them_are_no_loop(tmp_path: Path) ->
 
 
 async def test_an_answer_of_another_version_is_none_between_deaths(tmp_path: Path) -> None:
-    second = "[W-9001-bert_2.0] Retry worker: 9001 in 1 seconds."
+    second = DIED.replace("W-9000-bert_1.0", "W-9001-bert_2.0")
     both = (version(1), version(1, "2.0"))
 
     with pytest.raises(ModelFailed, match="died 5 times in a row"):

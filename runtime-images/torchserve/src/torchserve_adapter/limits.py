@@ -13,3 +13,6 @@ MAX_WITHOUT_WORKER = 300 + 144
 
 # Connections to the port on which models are registered.
 MAX_MANAGEMENT_CONNECTIONS = 64
+
+# Bytes of a line of TorchServe's log that are read and passed on: handlers print what they are sent.
+MAX_LOG_LINE = 64 * 1024

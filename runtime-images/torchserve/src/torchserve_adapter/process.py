@@ -10,23 +10,28 @@ import re
 import signal
 import sys
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self, cast
 
 from torchserve_adapter.errors import TorchServeDied
 from torchserve_adapter.launch import Launch
+from torchserve_adapter.limits import MAX_LOG_LINE
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
 _REAP_S = 1.0
 _KEPT_PROBLEMS = 3
 _STOP_S = 5
+_CUT = " …".encode()
+# A line of TorchServe's own log (`launch` has the layout). What a handler prints is the message of a line whose thread
+# ends in "-stdout" or "-stderr"; it has no line of its own, as TorchServe escapes line breaks in messages.
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d \S+ (?P<level>\w+) +torchserve \[(?P<thread>.*?)\] (?P<message>.*)")
+_WORKER = re.compile(r"W-(?P<worker>\d+)-(?P<version>.+)")
 # Logged by the thread of a worker that died, "[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
-_WORKER_DIED = re.compile(r"\[W-(?P<worker>\d+)-(?P<version>[^\]]+)\] Retry worker: ")
+_DIED = "Retry worker: "
 # Logged before that; with batches of sequences, TorchServe logs only this line and does not retry.
-_WORKER_LOST = re.compile(r"\[W-\d+-(?P<version>[^\]]+)\] Auto recovery start timestamp: ")
-_LOGGED = re.compile(r"^\d{4}-\d\d-\d\d \S+ (?P<level>\w+) +torchserve \[.*?\] (?P<message>.*)")
+_LOST = "Auto recovery start timestamp: "
 _UNLOGGED_PROBLEM = re.compile(r"Exception|Error|^ERROR: |^Invalid configuration")
 
 
@@ -43,11 +48,13 @@ class WorkerDeaths:
 
     def feed(self, line: str) -> None:
         """Count a death that a line of TorchServe's log reports."""
-        if found := _WORKER_DIED.search(line):
-            self._counts[found["version"]][found["worker"]] += 1
+        if not (logged := _LOGGED.match(line)) or not (thread := _WORKER.fullmatch(logged["thread"])):
+            return
+        if logged["message"].startswith(_DIED):
+            self._counts[thread["version"]][thread["worker"]] += 1
             self.news.set()
-        elif found := _WORKER_LOST.search(line):
-            self._lost.add(found["version"])
+        elif logged["message"].startswith(_LOST):
+            self._lost.add(thread["version"])
             self.news.set()
 
     def count(self, model: str, version: str) -> int:
@@ -84,7 +91,6 @@ class TorchServe:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            limit=2**20,
             # A group of its own: Ctrl-C in a terminal reaches the adapter alone, and the workers end with their parent.
             start_new_session=True,
             preexec_fn=_die_with_parent(),
@@ -109,8 +115,16 @@ class TorchServe:
         await self._log
 
     async def died(self) -> None:
-        """Never return; raises TorchServeDied when the process has ended."""
-        code = await self._process.wait()
+        """Never return; raises TorchServeDied when the process has ended, or what its log cannot be passed on for."""
+        ended = asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait([ended, self._log, self._reaping], return_when=asyncio.FIRST_COMPLETED)
+            for task in (self._log, self._reaping):
+                if task.done():
+                    task.result()
+            code = await ended
+        finally:
+            ended.cancel()
         await asyncio.wait([self._log], timeout=1)
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         if code == -signal.SIGKILL:
@@ -123,13 +137,30 @@ class TorchServe:
         return f"Last problems in its log: {said}" if said else "Its log names no problem."
 
     async def _forward_log(self) -> None:
-        async for raw in self._stdout:
+        async for raw in lines_of(self._stdout):
             line = raw.decode("utf-8", "replace").rstrip()
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
             if problem := _problem_in(line):
                 self._problems.append(problem)
             self.deaths.feed(line)
+
+
+async def lines_of(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Yield the lines of a stream, of each the first MAX_LOG_LINE bytes: a handler may print what it was sent."""
+    line = b""
+    while chunk := await stream.read(MAX_LOG_LINE):
+        head, *others = chunk.split(b"\n")
+        line = _cut(line + head)
+        for other in others:
+            yield line
+            line = other
+    if line:
+        yield line
+
+
+def _cut(line: bytes) -> bytes:
+    return line if len(line) <= MAX_LOG_LINE else line[:MAX_LOG_LINE] + _CUT
 
 
 def _die_with_parent() -> Callable[[], None] | None:
