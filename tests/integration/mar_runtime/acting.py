@@ -51,6 +51,9 @@ class Acting:
         program = f"import {name}; print({name}.WORD)"
         return subprocess.check_output([sys.executable, "-c", program], cwd="/", text=True).strip()
 
+    def tell_arguments(self, **_):
+        return sys.argv[1:]
+
     def tell_variable(self, name, **_):
         """As it is here, and in a process of its own."""
         return [os.environ.get(name), subprocess.run(["printenv", name], capture_output=True, text=True).stdout.strip()]

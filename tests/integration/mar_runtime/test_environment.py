@@ -64,6 +64,11 @@ def test_a_handler_does_not_get_what_the_configuration_withholds(runtime: Runtim
     assert variables == [[None, ""], ["somebody", "somebody"]]
 
 
+@pytest.mark.parametrize("model", ["plain", "hiding"])
+def test_a_handler_that_parses_arguments_finds_none_of_the_servers(runtime: Runtime, model: str) -> None:
+    assert told(runtime, model, "tell_arguments") == []
+
+
 def test_a_worker_that_has_begun_afresh_ends_and_is_replaced_as_any_other(runtime: Runtime) -> None:
     worker = told(runtime, "hiding")
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_PROGRAM = "model_service_worker.py"  # TorchServe's name for the program of its workers
 _RESTARTED = "from mar_runtime.worker.main import run_restarted; run_restarted()"
 
 
@@ -175,9 +176,10 @@ def _read(incoming: BinaryIO | FileIO, size: int) -> bytes:
 def prepare_process(spec: HandlerSpec) -> None:
     """Set up the process as TorchServe does: the handler's folder is first on the path, and the working directory.
 
-    The handler may choose its own start method for processes.
+    The handler may choose its own start method for processes. The server's arguments are not its own.
     """
     multiprocessing.set_start_method(None, force=True)
+    sys.argv[:] = [_PROGRAM]
     own = [spec.folder, *([spec.packages] if spec.packages else [])]
     sys.path[:0] = own
     # As in TorchServe, for Python processes that the handler starts.
