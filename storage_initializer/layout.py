@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 
 from model_archive.archive import check_archive, is_model
-from model_archive.configuration import CONFIG, STORES, Reference, requested_archives, select
+from model_archive.configuration import CONFIG, NO_WORKFLOWS, STORES, Reference, requested_archives, select
 from model_archive.errors import InvalidConfiguration
 from storage_initializer.errors import LayoutError
 from storage_initializer.limits import MAX_CONFIG
@@ -59,13 +59,19 @@ def _check_references(folder: Path, store: str, references: Sequence[Reference])
         check_archive(folder / reference.archive, f"{store}/{reference.archive}")
         log.info("checked %s/%s (%s)", store, reference.archive, reference.named_by)
     return [
-        f"{CONFIG} names {one.archive} ({one.named_by}), but {store} does not hold it; the others are served"
+        f"{CONFIG} names {one.archive} ({one.named_by}), but {_why_left_out(one, store)}; the others are served"
         for one in left_out
     ]
 
 
+def _why_left_out(reference: Reference, store: str) -> str:
+    return NO_WORKFLOWS if reference.is_workflow else f"{store} does not hold it"
+
+
 def not_there(reference: Reference, store: object, there: Iterable[str]) -> str:
     """Return what is wrong where the store does not hold an archive, and the nearest that it holds."""
+    if reference.is_workflow:
+        return f"{CONFIG} names {reference.archive} ({reference.named_by}), but {NO_WORKFLOWS}"
     return (
         f"{CONFIG} names {reference.archive} ({reference.named_by}), but {store} does not hold it; "
         f"{suggestion(reference.archive, there)}"

@@ -96,6 +96,11 @@ def test_the_archives_that_torchserve_loads(settings: dict[str, str], expected: 
             'models has no "marName" for model n, version 1; add it, as others have one, or list the archives in '
             "load_models",
         ),
+        (
+            {"load_models": "flow.war"},
+            "load_models names only flow.war; workflows are not served; name the .mar archives of its models, and call "
+            "them from a transformer",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_read_is_named(settings: dict[str, str], message: str) -> None:
@@ -106,6 +111,7 @@ def test_a_setting_that_cannot_be_read_is_named(settings: dict[str, str], messag
 
 
 HERE, GONE = Reference("here.mar", "load_models"), Reference("gone.mar", "load_models")
+FLOW = Reference("flow.war", "load_models")
 REMOTE = Reference("https://host/m.mar", "load_models", "m")
 SAVED, LOST = Reference("here.mar", "model_snapshot", "a", "1"), Reference("gone.mar", "model_snapshot", "b", "1")
 
@@ -116,11 +122,13 @@ SAVED, LOST = Reference("here.mar", "model_snapshot", "a", "1"), Reference("gone
         ([HERE, GONE], [HERE], [GONE]),
         ([GONE, REMOTE], [REMOTE], [GONE]),
         ([GONE], [GONE], []),
+        ([FLOW, HERE], [HERE], [FLOW]),
+        ([FLOW, GONE], [GONE], [FLOW]),
         ([SAVED, LOST], [SAVED, LOST], []),
         ([], [], []),
     ],
 )
-def test_archives_that_are_not_there_are_left_out_while_others_are(
+def test_workflows_and_archives_that_are_not_there_are_left_out_while_others_are(
     references: list[Reference], served: list[Reference], left_out: list[Reference]
 ) -> None:
-    assert select(references, {"here.mar"}) == (served, left_out)
+    assert select(references, {"here.mar", "flow.war"}) == (served, left_out)

@@ -18,6 +18,7 @@ STORES = ("model-store", "mar-store")
 """Folders that are taken for the model store where the configured one does not exist."""
 _SNAPSHOT, _LOAD_MODELS, _MODELS = "model_snapshot", "load_models", "models"
 _SHOWN = 20
+NO_WORKFLOWS = "workflows are not served; name the .mar archives of its models, and call them from a transformer"
 
 Table = dict[str, dict[str, dict[str, Any]]]
 """Model → version → parameters."""
@@ -46,6 +47,11 @@ class Reference:
     def is_remote(self) -> bool:
         """Whether it is a URL: TorchServe downloads such an archive."""
         return "://" in self.archive
+
+    @property
+    def is_workflow(self) -> bool:
+        """Whether it is a workflow, which calls several models. The models beside it are served, a workflow is not."""
+        return self.archive.lower().endswith(".war")
 
     @property
     def named_by(self) -> str:
@@ -107,13 +113,18 @@ def requested_archives(settings: Mapping[str, str]) -> tuple[Reference, ...] | N
 
 
 def load_models(text: str) -> tuple[Reference, ...] | None:
-    """Return what a list of ``ARCHIVE``, ``MODEL=ARCHIVE`` and URLs names; None for ``all``."""
+    """Return what a list of ``ARCHIVE``, ``MODEL=ARCHIVE`` and URLs names; None for ``all``.
+
+    Raise InvalidConfiguration for workflows alone.
+    """
     if text.strip().lower() == "all":
         return None
     references = []
     for item in filter(None, map(str.strip, text.split(","))):
         model, _, archive = item.partition("=") if "=" in item else ("", "", item)
         references.append(Reference(file_name(archive.strip()), _LOAD_MODELS, model.strip()))
+    if references and all(one.is_workflow for one in references):
+        raise _invalid(f"{_LOAD_MODELS} names only {references[0].archive}; {NO_WORKFLOWS}")
     return tuple(references)
 
 
@@ -133,13 +144,14 @@ def named_in_models(listed: Sequence[ModelEntry]) -> tuple[Reference, ...] | Non
 
 
 def select(references: Sequence[Reference], there: Container[str]) -> tuple[list[Reference], list[Reference]]:
-    """Return the references to serve and those to leave out, which are not among the archives that are ``there``.
+    """Return the references to serve and those to leave out: workflows, and archives that are not ``there``.
 
-    A snapshot is served whole or not at all, and where none of the archives is there nothing is left out: then loading
-    fails, with the name of an archive.
+    A snapshot is served whole or not at all, and where none of the archives is there only workflows are left out: then
+    loading fails, with the name of an archive.
     """
-    served = [one for one in references if one.is_remote or one.archive in there or one.setting == _SNAPSHOT]
-    return (served, [one for one in references if one not in served]) if served else (list(references), [])
+    models = [one for one in references if not one.is_workflow]
+    served = [one for one in models if one.is_remote or one.archive in there or one.setting == _SNAPSHOT] or models
+    return served, [one for one in references if one not in served]
 
 
 def file_name(archive: str) -> str:

@@ -37,6 +37,7 @@ parse_table = _as_configuration_error()(configuration.parse_table)
 snapshot_models = _as_configuration_error()(configuration.snapshot_models)
 entries = _as_configuration_error()(configuration.entries)
 _requested = _as_configuration_error()(configuration.requested_archives)
+_load_models = _as_configuration_error()(configuration.load_models)
 _named_in_models = _as_configuration_error()(configuration.named_in_models)
 
 
@@ -79,7 +80,9 @@ def select(value: str, archives: Mapping[str, Archive], store: str) -> LoadSelec
         return LoadSelection(value)
     missing = {
         reference.model or PurePath(reference.archive).stem: (
-            f"is not served: {reference.archive}, which load_models names, is not in the model store {store}; "
+            f"is not served: {configuration.NO_WORKFLOWS}"
+            if reference.is_workflow
+            else f"is not served: {reference.archive}, which load_models names, is not in the model store {store}; "
             "put it there"
         )
         for reference in left_out
@@ -90,7 +93,7 @@ def select(value: str, archives: Mapping[str, Archive], store: str) -> LoadSelec
 
 def load_models(value: str, archives: Mapping[str, Archive]) -> Sequence[Reference]:
     """Return what `load_models` names; of "all", every archive in the store."""
-    return _or_all(configuration.load_models(value), archives)
+    return _or_all(_load_models(value), archives)
 
 
 def _or_all(references: Sequence[Reference] | None, archives: Mapping[str, Archive]) -> Sequence[Reference]:
