@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from model_archive.archive import check_archive
+from model_archive.archive import check_archive, open_archive
 from model_archive.errors import InvalidArchive
 from model_archive.manifest import Manifest
 from tests.support.model_folder import manifest, write_mar
@@ -24,6 +24,20 @@ def refusal(path: Path) -> str:
 
 
 # --- what TorchServe takes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [("wörter.txt".encode(), "wörter.txt"), ("wörter.txt".encode("cp437"), "wörter.txt")],
+    ids=["zip on Linux", "zip on Windows"],
+)
+def test_a_name_without_the_flag_for_utf_8_is_read(tmp_path: Path, written: bytes, name: str) -> None:
+    placeholder = "_" * len(written)
+    path = write_mar(tmp_path / "a.mar", files={placeholder: b"", "handler.py": b""})
+    path.write_bytes(path.read_bytes().replace(placeholder.encode(), written))
+
+    with open_archive(path, "a.mar") as members:
+        assert name in {str(member.path) for member in members}
 
 
 # --- damaged -----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from model_archive.limits import MAX_ZIP_DIRECTORY
 from model_archive.text import quoted
 
 _ENCRYPTED = 0x1
+_UTF_8 = 0x800
 _DAMAGE = (zlib.error, EOFError, NotImplementedError, UnicodeDecodeError, struct.error)
 
 
@@ -46,8 +47,7 @@ class _BoundedReader:
 
 
 def _member(archive: ZipFile, info: ZipInfo, contents: Contents) -> Member:
-    # `filename` is a cleaned form that ends at the first NUL.
-    name = info.orig_filename
+    name = _name(info)
     mode = info.external_attr >> 16
     if info.header_offset < 0:
         raise BadZipFile("an entry before its beginning")
@@ -59,6 +59,17 @@ def _member(archive: ZipFile, info: ZipInfo, contents: Contents) -> Member:
         return Member(contents.add_folder(name))
     path = contents.add_file(name, info.file_size)
     return Member(path, info.file_size, partial(archive.open, info), bool(mode & 0o111))
+
+
+def _name(info: ZipInfo) -> str:
+    """Return an entry's name: UTF-8, as Java and `zip` on Linux have it, also where its flag for UTF-8 is not set."""
+    name = info.orig_filename  # `filename` is a cleaned form that ends at the first NUL
+    if info.flag_bits & _UTF_8:
+        return name
+    try:
+        return name.encode("cp437").decode()
+    except UnicodeDecodeError:
+        return name
 
 
 def _damage(file: ArchiveFile, size: int, error: BadZipFile) -> str:
