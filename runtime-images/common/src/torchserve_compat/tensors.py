@@ -32,6 +32,8 @@ _INSTANCES = "instances"
 # A single input with one of these names stands for the key that TorchServe's handlers look for in an instance.
 _KEYS = ("data", "body")
 
+_ROUNDED = 2**53  # FP64 has every whole number below it
+_MAX_UINT64 = 2**64 - 1
 _PLAIN = {str, int, float, bool, NoneType}
 
 
@@ -255,22 +257,39 @@ def _listed(result: Any) -> Any:
 def _array(values: Sequence[Any]) -> Array:
     """Return values as an array: numbers as numbers, anything else as text or as the JSON of each.
 
-    None among numbers becomes NaN, as in KServe's servers (numpy and pandas do this); JSON writes both as null.
+    None among numbers becomes NaN, as in KServe's servers (numpy and pandas do this); JSON writes both as null. Whole
+    numbers that floating-point numbers would round stay whole, or become text.
     """
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind in "biuf":
-            return array
-    except ValueError:  # rows of different lengths
-        pass
+    array = _numbers(values)
+    if array is not None and (array.dtype.kind != "f" or not (np.abs(array) >= _ROUNDED).any()):
+        return array
     plain = _plain(values)
     objects = np.array(plain, dtype=object)  # numpy's text type has a fixed width and loses trailing NULs
     kinds = set(map(type, objects.flat))
     if kinds <= {str, bytes}:
         return objects
     if kinds <= {int, float, NoneType} and kinds != {NoneType}:
-        return objects.astype(np.float64)
+        if kinds == {int} and all(0 <= one <= _MAX_UINT64 for one in objects.flat):
+            return objects.astype(np.uint64)
+        if not any(type(one) is int and _is_rounded(one) for one in objects.flat):
+            return objects.astype(np.float64) if array is None else array
     return np.array([one if isinstance(one, str | bytes) else encode_json(one).decode() for one in plain], dtype=object)
+
+
+def _numbers(values: Sequence[Any]) -> Array | None:
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        return None
+    return array if array.dtype.kind in "biuf" else None
+
+
+def _is_rounded(number: int) -> bool:
+    """Return whether a floating-point number would not be this whole number."""
+    try:
+        return int(float(number)) != number
+    except OverflowError:
+        return True
 
 
 def _plain(value: Any) -> Any:

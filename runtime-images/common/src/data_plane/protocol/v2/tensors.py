@@ -26,7 +26,8 @@ from data_plane.protocol.v2.document import Parameter
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _CODES = {each.name: each.code for each in DATATYPES.values() if each.code}
-_DTYPES = {datatype: np.dtype("<" + code) for datatype, code in _CODES.items()}
+# By numpy's own code: `struct`'s "q" is numpy's longlong there, which has int64's memory, but is another type.
+_DTYPES = {datatype: np.dtype(np.dtype("<" + code).str) for datatype, code in _CODES.items()}
 _DATATYPES = {(dtype.kind, dtype.itemsize): datatype for datatype, dtype in _DTYPES.items() if datatype != "BF16"}
 _VALUES = {"b": tuple[bool, ...], "i": tuple[int, ...], "u": tuple[int, ...], "f": tuple[float, ...]}  # by numpy's kind
 _UNFIT = (msgspec.ValidationError, struct.error, OverflowError, TypeError)
