@@ -136,7 +136,7 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
         f"{_SERVING}::test_requirements_are_the_models_own",
     ),
     "limit_max_image_pixels": (f"{_SERVING}::test_a_handler_has_its_settings_and_its_environment",),
-    "decode_input_request": ("tests/conformance/test_decoding.py::test_json_reaches_the_handler_as_bytes",),
+    "decode_input_request": ("tests/conformance/test_decoding.py::test_json_and_text_reach_the_handler_as_bytes",),
     "cors_allowed_origin": (_CORS,),
     "cors_allowed_methods": (_CORS,),
     "cors_allowed_headers": (_CORS,),

@@ -1,17 +1,27 @@
-"""`decode_input_request=false`: handlers get bodies of JSON as bytes."""
+"""`decode_input_request=false`: handlers get bodies of JSON, and of text, as bytes."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.conformance.cases.settings import UNDECODED
+from tests.conformance.case import Case
+from tests.conformance.cases.settings import UNDECODED, UNDECODED_PART, UNDECODED_TEXT
 from tests.conformance.conftest import Record
 from tests.support.runtimes import OURS, TORCHSERVE
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", [TORCHSERVE, *OURS])
-def test_json_reaches_the_handler_as_bytes(recorded: Record, kind: str) -> None:
-    answer = recorded(kind, "settings").cases[UNDECODED.name]
+@pytest.mark.parametrize(
+    ("case", "row"),
+    [
+        (UNDECODED, {"body": {"bytearray": '{"a": 1}'}}),
+        (UNDECODED_TEXT, {"body": {"bytearray": "a,ü"}}),
+        (UNDECODED_PART, {"data": {"bytearray": "ü"}}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Case) else "",
+)
+def test_json_and_text_reach_the_handler_as_bytes(recorded: Record, kind: str, case: Case, row: object) -> None:
+    answer = recorded(kind, "settings").cases[case.name]
 
-    assert (answer.status, answer.document) == (200, {"body": {"bytearray": '{"a": 1}'}})
+    assert (answer.status, answer.document) == (200, row)

@@ -7,6 +7,7 @@ import json
 from tests.conformance.case import ERROR_FORM, JSON, NAMED, Case, Refusal, multipart, predictions
 from tests.support.runtimes import Answer, Request
 
+FORM_URLENCODED = "application/x-www-form-urlencoded"
 FORM, FORM_TYPE = multipart(
     {
         "data": ("image/jpeg", b"\xff\xd8 a picture \xff\xd9"),
@@ -39,7 +40,13 @@ CASES = (
     _body("octet-stream", "`application/octet-stream` stays bytes", "application/octet-stream", b'{"a": 1}'),
     _body("image", "an image stays bytes", "image/jpeg", b"\xff\xd8\xff"),
     _body("untyped", "no content type: bytes", None, b'{"a": 1}'),
-    _body("urlencoded", "a form's fields", "application/x-www-form-urlencoded", b"a=1&b=two+words&b=3&c=%C3%BC"),
+    _body("urlencoded", "a form's fields", FORM_URLENCODED, b"a=1&b=two+words&b=3&c=%C3%BC"),
+    _body("urlencoded-bytes", "a form's field of bytes", FORM_URLENCODED, b"data=%89PNG%0D%0A%1A%FF"),
+    _body("urlencoded-latin", "a form in another charset", f"{FORM_URLENCODED}; charset=iso-8859-1", b"data=%FC"),
+    _body("urlencoded-raw", "a form with bytes that are not escaped", FORM_URLENCODED, b"data=\xff\xfe"),
+    _body("urlencoded-broken", "a form with broken escapes", FORM_URLENCODED, b"data=%ZZ&b=%"),
+    _body("urlencoded-jpeg", "a picture that is called a form", FORM_URLENCODED, b"\xff\xd8\xff\xe0\x00%\x10JFIF"),
+    _body("urlencoded-blank", "a form's field without a value, and one without a name", FORM_URLENCODED, b"a&=1&b="),
     _body("multipart", "multipart: every part by its name", FORM_TYPE, FORM),
     _body("multipart-fields", "multipart without files", FORM_TYPE, TWICE),
     _body("multipart-empty", "multipart without parts", FORM_TYPE, b"--a-boundary--\r\n"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tests.conformance.case import ERROR_FORM, JSON, Case, Refusal, predictions
+from tests.conformance.case import ERROR_FORM, JSON, Case, Refusal, multipart, predictions
 from tests.support.runtimes import Answer, Request
 
 UNDECODED = Case("undecoded", "`decode_input_request=false`: a body of JSON", "probe",
                  predictions("probe", b'{"a": 1}', JSON))  # fmt: skip
+UNDECODED_TEXT = Case("undecoded-text", "`decode_input_request=false`: a body of text", "probe",
+                      predictions("probe", "a,ü".encode(), "text/csv"))  # fmt: skip
+UNDECODED_PART = Case("undecoded-part", "`decode_input_request=false`: a part of text in a form", "probe",
+                      predictions("probe", *multipart({"data": ("text/plain", "ü".encode())})))  # fmt: skip
 MISSING = Case("missing-archive", "`load_models` names a missing archive: a request to its model", "gone",
                predictions("gone"), 404,
                Refusal(503, "gone is not ready: it is not served: gone.mar, which load_models names, is not in"),
@@ -14,4 +18,4 @@ MISSING = Case("missing-archive", "`load_models` names a missing archive: a requ
 HEALTHY = Case("missing-archive-ping", "`load_models` names a missing archive: `/ping`", "gone",
                Request("GET", "/ping"), ours=Answer(200, JSON, b'{"status":"Healthy"}'),
                why="ours is not indented")  # fmt: skip
-CASES = (UNDECODED, MISSING, HEALTHY)
+CASES = (UNDECODED, UNDECODED_TEXT, UNDECODED_PART, MISSING, HEALTHY)

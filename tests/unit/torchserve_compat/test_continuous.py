@@ -52,7 +52,7 @@ class Running:
     """A batch, its handler, and the context that both share."""
 
     def __init__(self, handle: Any, *, only_bodies: bool = False) -> None:
-        self.batch: RunningBatch[int] = RunningBatch(handle, only_bodies=only_bodies, parses_json=True)
+        self.batch: RunningBatch[int] = RunningBatch(handle, only_bodies=only_bodies, decodes=True)
         self.context = context()
 
     def join(self, key: int, request: HandlerRequest, form: Form = "raw") -> HandlerResult | None:

@@ -31,12 +31,12 @@ class HandlerOutputError(Exception):
     """The handler returned a value that cannot be a response."""
 
 
-def decode(part: RequestPart, *, parses_json: bool = True) -> Any:
-    """Return a part as handlers get it: JSON and text are decoded if possible."""
+def decode(part: RequestPart, *, decodes: bool = True) -> Any:
+    """Return a part as handlers get it: if it `decodes` (`decode_input_request`), JSON and text where possible."""
     try:
-        if parses_json and part.content_type == "application/json":
+        if decodes and part.content_type == "application/json":
             return json.loads(part.value.decode())  # only UTF-8, as in TorchServe
-        if part.content_type.startswith("text"):
+        if decodes and part.content_type.startswith("text"):
             return part.value.decode()
     except (ValueError, RecursionError) as error:  # the second for JSON that is nested too deeply
         log.warning("a part of type %s is passed on without decoding: %s", part.content_type, error)

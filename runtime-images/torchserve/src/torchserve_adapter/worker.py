@@ -57,8 +57,8 @@ def main() -> None:
 
     gc.enable()
     # TorchServe sets this variable from decode_input_request.
-    parses_json = os.environ.get("TS_DECODE_INPUT_REQUEST", "true").strip().lower() == "true"
-    loader = Loader(HandlerLoader(report, parses_json=parses_json))
+    decodes = os.environ.get("TS_DECODE_INPUT_REQUEST", "true").strip().lower() == "true"
+    loader = Loader(HandlerLoader(report, decodes=decodes))
     ModelLoaderFactory.get_model_loader = staticmethod(lambda: loader)
     try:
         runpy.run_module("ts.model_service_worker", run_name="__main__", alter_sys=True)

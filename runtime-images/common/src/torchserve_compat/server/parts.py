@@ -46,8 +46,12 @@ def _kind(content_type: str) -> str:
 def _urlencoded(body: bytes) -> list[RequestPart]:
     if body.count(b"&") >= MAX_FORM_PARTS:
         raise _too_many()
-    fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
-    return [RequestPart(name, "", value.encode()) for name, value in fields]
+    # Latin-1 has a character for each byte: values are bytes, whatever charset the client used.
+    fields = parse_qsl(body.decode("latin-1"), keep_blank_values=True, encoding="latin-1")
+    return [
+        RequestPart(name.encode("latin-1").decode("utf-8", "replace"), "", value.encode("latin-1"))
+        for name, value in fields
+    ]
 
 
 def _too_many() -> InvalidRequest:

@@ -21,15 +21,15 @@ from torchserve_compat.worker.pieces import Emit, PieceSocket
 class HandlerCalls:
     """One handler behind its envelope. TorchServe treats it as an envelope whose requests are frames.
 
-    `parses_json`: whether JSON bodies are decoded for a handler that gets whole bodies.
+    `decodes`: whether JSON and text are decoded for a handler that gets whole bodies.
     """
 
-    def __init__(self, handle: Handle, envelope: str, *, parses_json: bool = True) -> None:
+    def __init__(self, handle: Handle, envelope: str, *, decodes: bool = True) -> None:
         self._handle = handle
         self._only_bodies = envelope == "body"
-        self._parses_json = parses_json
+        self._decodes = decodes
         self._carried: CarriedBatch | None = None
-        self._envelope: Envelope = envelope_named(envelope, parses_json=parses_json)
+        self._envelope: Envelope = envelope_named(envelope, decodes=decodes)
 
     def handle(self, requests: list[dict[str, Any]], context: Any) -> list[bytes]:
         """Serve TorchServe's requests, each of which has a frame as its body."""
@@ -46,7 +46,7 @@ class HandlerCalls:
 
     def running_batch(self) -> RunningBatch[Any]:
         """Return an empty running batch; requests join and leave it between the handler's steps."""
-        return RunningBatch(self._handle, only_bodies=self._only_bodies, parses_json=self._parses_json)
+        return RunningBatch(self._handle, only_bodies=self._only_bodies, decodes=self._decodes)
 
     def run(self, batch: frames.HandlerBatch, context: Any, emit: Emit) -> frames.HandlerResult:
         """Return a response to each request of the batch; an exception of the handler becomes the batch's failure.

@@ -40,10 +40,10 @@ class _Running:
 class RunningBatch(Generic[K]):
     """The requests that a handler processes, by keys of the caller's choice."""
 
-    def __init__(self, handle: Callable[[list[Any], Any], Any], *, only_bodies: bool, parses_json: bool) -> None:
+    def __init__(self, handle: Callable[[list[Any], Any], Any], *, only_bodies: bool, decodes: bool) -> None:
         self._handle = handle
         self._only_bodies = only_bodies  # a row is the body, not a dictionary with it
-        self._parses_json = parses_json
+        self._decodes = decodes
         self._running: dict[K, _Running] = {}
         self._joined = 0
         self._criteria: Any = None
@@ -130,7 +130,7 @@ class RunningBatch(Generic[K]):
     def _row(self, form: Form, request: HandlerRequest) -> dict[str, Any]:
         if form == "v2":
             return _row_of_tensors(request)
-        return {part.name: values.decode(part, parses_json=self._parses_json) for part in request.parts}
+        return {part.name: values.decode(part, decodes=self._decodes) for part in request.parts}
 
 
 def _row_of_tensors(request: HandlerRequest) -> dict[str, Any]:

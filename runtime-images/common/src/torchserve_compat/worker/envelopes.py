@@ -32,10 +32,10 @@ class Envelope(Protocol):
         ...
 
 
-def envelope_named(name: str, *, parses_json: bool = True) -> Envelope:
+def envelope_named(name: str, *, decodes: bool = True) -> Envelope:
     """Return the envelope with this name; "none" passes requests on as they are. Raises ValueError."""
     try:
-        return _ENVELOPES[name](parses_json=parses_json)
+        return _ENVELOPES[name](decodes=decodes)
     except KeyError:
         known = ", ".join(sorted(_ENVELOPES))
         raise ValueError(f"There is no service envelope {name!r}; there are {known}.") from None
@@ -44,14 +44,14 @@ def envelope_named(name: str, *, parses_json: bool = True) -> Envelope:
 class PlainEnvelope:
     """`none`: a request is the dictionary of its parts, a result is the body of its response."""
 
-    def __init__(self, *, parses_json: bool) -> None:
-        self._parses_json = parses_json
+    def __init__(self, *, decodes: bool) -> None:
+        self._decodes = decodes
 
     def serve(self, batch: HandlerBatch, handle: Handle, context: Any) -> list[HandlerResponse]:
         if batch.form == "v2":
             return self._serve_tensors(batch, handle, context)
         rows = [
-            {part.name: values.decode(part, parses_json=self._parses_json) for part in request.parts}
+            {part.name: values.decode(part, decodes=self._decodes) for part in request.parts}
             for request in batch.requests
         ]
         results = self._call(batch, rows, handle, context)
@@ -86,8 +86,8 @@ class BodyEnvelope(PlainEnvelope):
 class InstancesEnvelope:
     """`kserve`: the handler gets instances and returns one prediction for each."""
 
-    def __init__(self, *, parses_json: bool) -> None:
-        self._plain = PlainEnvelope(parses_json=parses_json)
+    def __init__(self, *, decodes: bool) -> None:
+        self._plain = PlainEnvelope(decodes=decodes)
 
     def serve(self, batch: HandlerBatch, handle: Handle, context: Any) -> list[HandlerResponse]:
         match batch.form:
@@ -153,8 +153,8 @@ class OpenInferenceEnvelope:
     Its outputs have the inputs' names, in their order. There may be fewer, for example logits for ids and a mask.
     """
 
-    def __init__(self, *, parses_json: bool) -> None:
-        self._plain = PlainEnvelope(parses_json=parses_json)
+    def __init__(self, *, decodes: bool) -> None:
+        self._plain = PlainEnvelope(decodes=decodes)
 
     def serve(self, batch: HandlerBatch, handle: Handle, context: Any) -> list[HandlerResponse]:
         from torchserve_compat import tensors

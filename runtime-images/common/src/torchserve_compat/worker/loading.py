@@ -39,14 +39,14 @@ class LoadFailure:
 class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no types
     """Loads a handler: `load` returns TorchServe's Service, `calls` runs batches on it.
 
-    `report` is called with the reason if loading fails; `parses_json` is passed to HandlerCalls.
+    `report` is called with the reason if loading fails; `decodes` is passed to HandlerCalls.
     """
 
     calls: HandlerCalls
 
-    def __init__(self, report: Callable[[LoadFailure], None], *, parses_json: bool = True) -> None:
+    def __init__(self, report: Callable[[LoadFailure], None], *, decodes: bool = True) -> None:
         self._report = report
-        self._parses_json = parses_json
+        self._decodes = decodes
 
     def load(
         self,
@@ -76,7 +76,7 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
         def wrap(entry_point: Any) -> HandlerCalls:
             if inspect.iscoroutinefunction(entry_point):
                 raise TypeError(NOT_AWAITED)
-            self.calls = HandlerCalls(entry_point, envelope, parses_json=self._parses_json)
+            self.calls = HandlerCalls(entry_point, envelope, decodes=self._decodes)
             return self.calls
 
         return wrap

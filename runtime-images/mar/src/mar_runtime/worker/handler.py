@@ -26,7 +26,7 @@ class Handler:
 
     def __init__(self, spec: HandlerSpec) -> None:
         torch.set_num_threads(spec.threads)
-        loader = HandlerLoader(lambda _: None, parses_json=spec.parses_json)
+        loader = HandlerLoader(lambda _: None, decodes=spec.decodes)
         try:
             service = loader.load(
                 spec.model, spec.folder, spec.handler, spec.gpu, spec.batch_size, spec.envelope,

@@ -18,7 +18,7 @@ class HandlerSpec:
     gpu: int | None
     packages: str | None  # folder with the archive's own requirements
     limit_max_image_pixels: bool
-    parses_json: bool = True  # for a handler that gets whole bodies
+    decodes: bool = True  # for a handler that gets whole bodies
     metrics: str | None = None  # file with metric definitions; None for TorchServe's own
     continuous: bool = False  # requests join and leave a running batch
     withheld: tuple[str, ...] = ()  # environment variables that worker processes do not get
