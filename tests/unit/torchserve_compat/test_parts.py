@@ -65,6 +65,20 @@ def test_a_form_is_a_part_for_each_field() -> None:
     ]
 
 
+@pytest.mark.parametrize("content_type", [FORM, f"{FORM}; charset=iso-8859-1"])
+@given(st.binary())
+def test_a_fields_value_is_its_bytes(content_type: str, value: bytes) -> None:
+    body = urlencode({"ä": value}).encode()
+
+    assert split(body, content_type) == [RequestPart("ä", "", value)]
+
+
+@pytest.mark.parametrize("body", [b"a=%", b"a=%4", b"a=%zz", b"%=1", b"a=%2\xb2"])
+def test_a_form_with_broken_escapes_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequest, match=f"The form has a % at byte {body.index(b'%')} that begins no escape"):
+        split(body, FORM)
+
+
 def test_what_is_called_a_form_and_is_json_stays_whole() -> None:
     """curl sends this type with any --data."""
     body = b'{"instances": [1, "a=b&c"]}'

@@ -5,6 +5,7 @@ Each field and file of a form becomes a part; any other body becomes the part `b
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _MULTIPART = "multipart/form-data"
 _URLENCODED = "application/x-www-form-urlencoded"
+_BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 def is_form(content_type: str) -> bool:
@@ -46,8 +48,15 @@ def _kind(content_type: str) -> str:
 def _urlencoded(body: bytes) -> list[RequestPart]:
     if body.count(b"&") >= MAX_FORM_PARTS:
         raise _too_many()
+    if broken := _BROKEN_ESCAPE.search(body):
+        raise InvalidRequest(
+            f"The form has a % at byte {broken.start()} that begins no escape. If the body is no form, send its own "
+            "Content-Type; curl calls whatever it sends with -d a form."
+        )
     # Latin-1 has a character for each byte: values are bytes, whatever charset the client used.
     fields = parse_qsl(body.decode("latin-1"), keep_blank_values=True, encoding="latin-1")
+    if any(not name for name, _ in fields):
+        raise InvalidRequest("A field of the form has no name.")
     return [
         RequestPart(name.encode("latin-1").decode("utf-8", "replace"), "", value.encode("latin-1"))
         for name, value in fields
