@@ -162,7 +162,10 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
         "tests/integration/torchserve/test_configurations.py::test_an_archive_that_batches_by_itself_makes_nobody_wait",
     ),
     "marName": (f"{_DIRECTORY}::test_a_snapshot_says_which_versions_are_served_and_how",),
-    "defaultVersion": (f"{_DIRECTORY}::test_a_snapshot_says_which_versions_are_served_and_how",),
+    "defaultVersion": (
+        "tests/unit/torchserve_compat/store/test_versions.py"
+        "::test_the_declared_version_is_the_default_or_the_first_listed_or_the_highest",
+    ),
     "deviceType": (_GPUS,),
     "deviceIds": (_GPUS, "tests/unit/mar_runtime/test_devices.py::test_gpus_that_are_not_there_are_refused"),
     "jobQueueSize": (_FOLLOWED,),

@@ -16,8 +16,8 @@ from tests.support.runtimes import OURS, TORCHSERVE
     ("case", "row"),
     [
         (UNDECODED, {"body": {"bytearray": '{"a": 1}'}}),
-        (UNDECODED_TEXT, {"body": {"bytearray": "a,ü"}}),
-        (UNDECODED_PART, {"data": {"bytearray": "ü"}}),
+        (UNDECODED_TEXT, {"body": {"bytearray": "a,ü".encode().decode("latin-1")}}),
+        (UNDECODED_PART, {"data": {"bytearray": "ü".encode().decode("latin-1")}}),
     ],
     ids=lambda value: value.name if isinstance(value, Case) else "",
 )

@@ -45,6 +45,7 @@ from torchserve_compat.store.models import RequestedModel, requested_models, sel
 from torchserve_compat.store.properties import Draft
 from torchserve_compat.store.rules import max_request_size
 from torchserve_compat.store.settings import BatchOptions, cors_headers, sequence_limits
+from torchserve_compat.store.versions import default_first
 
 log = logging.getLogger("torchserve_adapter")
 
@@ -117,6 +118,10 @@ def _configure(
     requirements.check()
     models = requested_models(draft.properties, archives, str(store))
     check_names(model.name for model in models)
+    has_versions = any(", " in model.archive for model in models)
+    if has_versions and "model_snapshot" not in draft.properties and "://" not in draft.get("load_models"):
+        in_order = default_first(draft.properties, archives)
+        draft.set("load_models", in_order, "TorchServe takes the version that it loads first for the default")
     for file in {file for model in models for file in model.archive.split(", ")}:
         said += notices.of_archive(Runtime.TORCHSERVE, file, settings.get(file, {}))
         sequence_limits(file, settings.get(file, {}), batch_size=1, workers=1)  # raises for what is not served

@@ -6,7 +6,7 @@ import pytest
 
 from data_plane.model_server.errors import ConfigurationError
 from torchserve_compat.store.archives import Archive
-from torchserve_compat.store.versions import ModelVersion, requested_versions
+from torchserve_compat.store.versions import ModelVersion, default_first, requested_versions
 
 STORE = {
     "a.mar": Archive("a.mar", "bert", model_version="2.0"),
@@ -19,6 +19,32 @@ def test_all_archives_are_versions_of_their_models_and_the_highest_is_the_defaul
         ModelVersion("bert", "2.0", "a.mar", is_default=False),
         ModelVersion("bert", "10.0", "b.mar", is_default=True),
     )
+
+
+@pytest.mark.parametrize(
+    ("properties", "in_order"),
+    [
+        ({"load_models": "all"}, "bert=b.mar,bert=a.mar"),
+        ({"load_models": "bert=a.mar, bert=b.mar"}, "bert=a.mar,bert=b.mar"),
+        ({"load_models": "b.mar,a.mar,mine=a.mar"}, "bert=b.mar,mine=a.mar,bert=a.mar"),
+        (
+            {"load_models": "all", "models": '{"bert": {"2.0": {"marName": "a.mar", "defaultVersion": true}}}'},
+            "bert=a.mar,bert=b.mar",
+        ),
+        (
+            {"load_models": "b.mar,a.mar", "models": '{"bert": {"2.0": {"defaultVersion": true}}}'},
+            "bert=a.mar,bert=b.mar",
+        ),
+    ],
+)
+def test_the_declared_version_is_the_default_or_the_first_listed_or_the_highest(
+    properties: dict[str, str], in_order: str
+) -> None:
+    assert default_first(properties, STORE) == in_order
+    defaults = [
+        f"{one.name}={one.archive}" for one in requested_versions(properties, STORE, "/store") if one.is_default
+    ]
+    assert set(in_order.split(",")[: len(defaults)]) == set(defaults)
 
 
 def test_a_model_goes_by_the_name_and_the_parameters_of_the_configuration() -> None:

@@ -6,12 +6,12 @@ parameter ends it with a NullPointerException.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from model_archive.configuration import Table
 from torchserve_compat.store.models import entries, snapshot_models
+from torchserve_compat.store.versions import numbers
 
 # TorchServe's defaults.
 _DEFAULTS = {"minWorkers": 1, "batchSize": 1, "maxBatchDelay": 100}
@@ -46,11 +46,7 @@ def _choose_defaults(models: Table) -> Iterator[tuple[str, str]]:
         if all("defaultVersion" in parameters for parameters in versions.values()):
             continue
         named = [version for version, parameters in versions.items() if parameters.get("defaultVersion")]
-        chosen = max(named or versions, key=_numbers)
+        chosen = max(named or versions, key=numbers)
         for version, parameters in versions.items():
             parameters["defaultVersion"] = version == chosen
         yield name, chosen
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version)]

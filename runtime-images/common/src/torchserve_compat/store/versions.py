@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from data_plane.model_server.errors import ConfigurationError
@@ -31,14 +31,38 @@ def requested_versions(
     for model in requested_models(properties, archives, store):
         if "://" in model.archive:  # only TorchServe downloads archives
             raise ConfigurationError(f"Model {model.name}: download {model.archive} and put it into the store {store}.")
-    find = _from_snapshot if "model_snapshot" in properties else _from_names
-    found = list(find(properties, archives))
+    found = _found(properties, archives)
+    for versions in _by_model(found).values():
+        _check_distinct(versions)
+    return found
+
+
+def default_first(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> str:
+    """Return `load_models` with each model's default version before its others: TorchServe takes the first for it."""
+    found = sorted(_found(properties, archives), key=lambda version: not version.is_default)
+    return ",".join(f"{version.name}={version.archive}" for version in found)
+
+
+def _found(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> tuple[ModelVersion, ...]:
+    """Return the versions in their order, each model's default among them: what is declared, else as `_default_of`."""
+    if "model_snapshot" in properties:
+        found, listed = tuple(_from_snapshot(properties, archives)), False
+    else:
+        found = tuple(_from_names(properties, archives))
+        listed = properties.get("load_models", "all").strip().lower() != "all"
+    defaults = {id(_default_of(versions, listed=listed)) for versions in _by_model(found).values()}
+    declared = {version.name for version in found if version.is_default}
+    return tuple(
+        version if version.name in declared else replace(version, is_default=id(version) in defaults)
+        for version in found
+    )
+
+
+def _by_model(found: Iterable[ModelVersion]) -> Mapping[str, list[ModelVersion]]:
     by_model: dict[str, list[ModelVersion]] = {}
     for version in found:
         by_model.setdefault(version.name, []).append(version)
-    for versions in by_model.values():
-        _check_distinct(versions)
-    return tuple(_with_default(version, by_model[version.name]) for version in found)
+    return by_model
 
 
 def _from_snapshot(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
@@ -74,9 +98,11 @@ def _check_distinct(versions: list[ModelVersion]) -> None:
         seen[version.version] = version.archive
 
 
-def _with_default(version: ModelVersion, siblings: list[ModelVersion]) -> ModelVersion:
-    """Make the highest version the default if the configuration names none."""
-    if any(sibling.is_default for sibling in siblings):
-        return version
-    highest = max(siblings, key=lambda sibling: [int(number) for number in re.findall(r"\d+", sibling.version)])
-    return ModelVersion(version.name, version.version, version.archive, version is highest, version.parameters)
+def _default_of(versions: list[ModelVersion], *, listed: bool) -> ModelVersion:
+    """Return the first where `load_models` lists them, as in TorchServe; else the highest: a folder has no order."""
+    return versions[0] if listed else max(versions, key=lambda version: numbers(version.version))
+
+
+def numbers(version: str) -> list[int]:
+    """Return what a version is compared by."""
+    return [int(number) for number in re.findall(r"\d+", version)]
