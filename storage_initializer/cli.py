@@ -7,7 +7,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
@@ -23,6 +23,7 @@ from storage_initializer.plan import DEFAULT_TERMINATION_LOG, Plan, Transfer, ma
 from storage_initializer.registry import open_source
 from storage_initializer.retry import Retry
 from storage_initializer.schemes import SCHEMES
+from storage_initializer.secrets import hiding
 from storage_initializer.sources import Source
 from storage_initializer.termination import termination_raises, uninterrupted
 from storage_initializer.transfer import StagedDestination, StagedSource, move_into_place, places, stage
@@ -35,18 +36,18 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
     # The server reads the copy as another user.
     os.umask(0o022)
-    termination_log = termination_log_of(environment)
-    with _console():
+    termination_log, hide = termination_log_of(environment), hiding(environment)
+    with _console(hide):
         try:
             plan = make_plan(sys.argv[1:] if arguments is None else arguments, environment)
             termination_log = plan.termination_log
             with termination_raises():
                 _succeed(run(plan), termination_log)
         except (InitializerError, Termination) as error:
-            return _fail(str(error), error.exit_code, termination_log)
+            return _fail(hide(str(error)), error.exit_code, termination_log)
         except Exception as error:
             log.exception("unexpected")
-            reason = f"unexpected {type(error).__name__}: {error}; the traceback is in the log"
+            reason = hide(f"unexpected {type(error).__name__}: {error}; the traceback is in the log")
             return _fail(reason, InitializerError.exit_code, termination_log)
     return 0
 
@@ -157,12 +158,12 @@ def _write_message(text: str, termination_log: Path) -> str:
 
 
 @contextmanager
-def _console() -> Iterator[None]:
-    """Lines for ``kubectl logs``; a handler flushes after each."""
+def _console(hide: Callable[[str], str]) -> Iterator[None]:
+    """Lines for ``kubectl logs``, without secrets; a handler flushes after each."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(LogLineFormatter())
+    handler.setFormatter(LogLineFormatter(hide))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:

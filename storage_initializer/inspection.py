@@ -40,6 +40,7 @@ from storage_initializer.lines import one_line
 from storage_initializer.plan import make_plan
 from storage_initializer.registry import open_source
 from storage_initializer.retry import Retry
+from storage_initializer.secrets import hiding
 from storage_initializer.sources import Source, SourceFile
 from storage_initializer.termination import leave
 
@@ -55,7 +56,7 @@ Document = dict[str, Any]
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
     """Print the document; return an exit code of the storage-initializer."""
-    shown = None
+    shown, hide = None, hiding(environment)
     try:
         plan = make_plan([*(sys.argv[1:] if arguments is None else arguments), _NOWHERE], environment)
         transfer = plan.transfers[0]
@@ -67,8 +68,11 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
             document = Inspection(source, retry, Path(scratch)).document(listed)
     except InitializerError as error:
         error.source = error.source or shown
-        sys.stderr.write(f"{one_line(str(error))}\n")
+        sys.stderr.write(f"{one_line(hide(str(error)))}\n")
         return error.exit_code
+    except Exception as error:  # noqa: BLE001 - Python would print it with its secrets
+        sys.stderr.write(f"{one_line(hide(f'unexpected {type(error).__name__}: {error}'))}\n")
+        return InitializerError.exit_code
     sys.stdout.write(f"{json.dumps({'source': shown, **document})}\n")
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Callable
 
 from storage_initializer.limits import MAX_LOG_LINE
 
@@ -15,12 +16,19 @@ def one_line(text: str) -> str:
 
 
 class LogLineFormatter(logging.Formatter):
-    """Formats a record as one line. The lines of a traceback are indented, so that none looks like a record."""
+    """Formats a record as one line. The lines of a traceback are indented, so that none looks like a record.
+
+    ``hide`` takes secrets out of a text.
+    """
+
+    def __init__(self, hide: Callable[[str], str] = str) -> None:
+        super().__init__()
+        self._hide = hide
 
     def format(self, record: logging.LogRecord) -> str:
-        lines = [one_line(record.getMessage())]
+        lines = [one_line(self._hide(record.getMessage()))]
         if record.exc_info and (error := record.exc_info[1]):
-            text = "".join(traceback.format_exception(error))
+            text = self._hide("".join(traceback.format_exception(error)))
             lines += [f"  {one_line(line)}" for line in text.splitlines()]
         return "\n".join(lines)
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 from storage_initializer.errors import UsageError, exit_codes
 from storage_initializer.limits import CONNECT_TIMEOUT_S, MAX_ATTEMPTS, MAX_ATTEMPTS_SET, MAX_TIMEOUT_S, READ_TIMEOUT_S
 from storage_initializer.schemes import forms
+from storage_initializer.secrets import stored
 from storage_initializer.selection import FileSelection, make_selection
 from storage_initializer.uri import Uri, parse_uri
 
@@ -70,6 +71,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def make_plan(arguments: Sequence[str], environment: Mapping[str, str]) -> Plan:
+    environment = stored(environment)
     options = _parser(environment).parse_args(arguments)
     if len(options.pairs) % 2:
         raise UsageError(

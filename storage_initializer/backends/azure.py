@@ -5,6 +5,7 @@ Its addresses are ``https://ACCOUNT.blob.core.windows.net/CONTAINER[/PATH]``, or
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -69,7 +70,7 @@ def azure_access(uri: Uri, environment: Mapping[str, str]) -> AzureAccess:
 def _identity(environment: Mapping[str, str]) -> tuple[str, AzureConfig]:
     """Return the first that is complete: the account's key, a service principal, workload identity; else none."""
     if key := environment.get("AZURE_STORAGE_ACCESS_KEY"):
-        return "the account's key", {"account_key": key}
+        return "the account's key", {"account_key": _checked(key)}
     tenant, client, secret = (
         environment.get(f"AZURE_{name}") or environment.get(f"AZ_{name}", "")
         for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")
@@ -83,6 +84,16 @@ def _identity(environment: Mapping[str, str]) -> tuple[str, AzureConfig]:
     if tenant and client and token_file:
         return f"workload identity {client}", {**ids, "federated_token_file": token_file}
     return "anonymous", {"skip_signature": True}
+
+
+def _checked(key: str) -> str:
+    try:
+        base64.b64decode(key, validate=True)
+    except ValueError:
+        raise UsageError(
+            "AZURE_STORAGE_ACCESS_KEY is not an account's key, which is base64; store it again as it was issued"
+        ) from None
+    return key
 
 
 def open_source(transfer: Transfer, plan: Plan) -> StoreSource:

@@ -173,7 +173,7 @@ def _headers(name: str, text: str) -> dict[str, str]:
         raise UsageError(f"{name} is not valid JSON ({error}); correct the secret") from None
     if not isinstance(document, dict):
         raise UsageError(f"{name} is not a JSON object of headers; correct the secret")
-    return {str(key): str(value) for key, value in document.items()}
+    return {str(key): str(value).strip() for key, value in document.items()}
 
 
 def _version(headers: Mapping[str, str]) -> str:

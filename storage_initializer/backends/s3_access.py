@@ -102,7 +102,9 @@ def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:
 
 
 def _variables(document: Mapping[str, Any]) -> dict[str, str]:
-    values = {_SPEC_NAMES[key]: str(value) for key, value in document.items() if key in _SPEC_NAMES and value != ""}
+    values = {
+        _SPEC_NAMES[key]: str(value).strip() for key, value in document.items() if key in _SPEC_NAMES and value != ""
+    }
     if "AWS_ACCESS_KEY_ID" not in values:
         return values
     # Keys of one's own are meant to be used, and as they are: not anonymously, nor with a token that is for others.

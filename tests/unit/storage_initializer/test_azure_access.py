@@ -41,7 +41,7 @@ def test_where_the_container_is(uri: str, endpoint: str) -> None:
             {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_FEDERATED_TOKEN_FILE": "/token"},
             "workload identity c",
         ),
-        ({**PRINCIPAL, "AZURE_STORAGE_ACCESS_KEY": "s3cret"}, "the account's key"),
+        ({**PRINCIPAL, "AZURE_STORAGE_ACCESS_KEY": "czNjcmV0"}, "the account's key"),
     ],
 )
 def test_who_reads_it(environment: Mapping[str, str], identity: str) -> None:

@@ -1,0 +1,95 @@
+"""Stored secrets: usable whatever stands around them, refused by name, and in nothing that the initializer says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from storage_initializer import inspection
+from storage_initializer.cli import main
+from storage_initializer.errors import UsageError
+from storage_initializer.secrets import hiding, stored
+from tests.support.ports import free_port
+
+SECRET = "Geheim42"
+_S3 = {"AWS_ACCESS_KEY_ID": "me"}
+_AZURE = {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c"}
+# A source, what it needs besides, and the variable with the secret; a "%" stands for it where it is a part.
+_INPUTS = [
+    ("s3://bucket/m", _S3, "AWS_SECRET_ACCESS_KEY", "%"),
+    ("s3://bucket/m", {**_S3, "AWS_SECRET_ACCESS_KEY": "mine"}, "AWS_SESSION_TOKEN", "%"),
+    ("s3://bucket/m", {}, "STORAGE_CONFIG", '{"access_key_id": "me", "secret_access_key": "%"}'),
+    ("s3://bucket/m", {}, "STORAGE_OVERRIDE_CONFIG", '{"access_key_id": "me", "secret_access_key": "%"}'),
+    ("hf://owner/model", {}, "HF_TOKEN", "%"),
+    ("https://HOST/m.mar", {}, "HOST-headers", '{"Authorization": "Bearer %"}'),
+    ("https://HOST/m.mar", {}, "HOST-headers", '["%"]'),
+    ("https://account.blob.core.windows.net/c/m", {}, "AZURE_STORAGE_ACCESS_KEY", "%"),
+    ("https://account.blob.core.windows.net/c/m", _AZURE, "AZURE_CLIENT_SECRET", "%"),
+]
+_STORED = [
+    SECRET, f"{SECRET}\n", f"\t{SECRET}\r\n", f"{SECRET}\n{SECRET}", f"a\0{SECRET}", f"{SECRET}ü", f"{SECRET} {SECRET}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", _STORED, ids=repr)
+@pytest.mark.parametrize(("uri", "beside", "name", "form"), _INPUTS)
+def test_nothing_that_is_said_has_a_secret(
+    uri: str,
+    beside: dict[str, str],
+    name: str,
+    form: str,
+    *,
+    value: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    host = f"127.0.0.1:{free_port()}"
+    text = form.replace("%", json.dumps(value)[1:-1] if form != "%" else value)
+    environment = {
+        "AWS_ENDPOINT_URL": f"http://{host}", "HF_ENDPOINT": f"http://{host}", "AZURE_STORAGE_ENDPOINT": f"http://{host}",
+        "AZURE_AUTHORITY_HOST": f"http://{host}", "S3_MAX_ATTEMPTS": "1", "TERMINATION_LOG": str(tmp_path / "reason"),
+        **beside, name.replace("HOST", host): text,
+    }  # fmt: skip
+
+    code = main([uri.replace("HOST", host), str(tmp_path / "models")], environment)
+    inspection.main([uri.replace("HOST", host)], environment)
+
+    said = "".join(capfd.readouterr()) + (tmp_path / "reason").read_text()
+    assert code > 0
+    assert SECRET not in said
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"AWS_SECRET_ACCESS_KEY": "a\nb"}, "AWS_SECRET_ACCESS_KEY has a line end or another character"),
+        ({"AWS_SESSION_TOKEN": "a\0b"}, "AWS_SESSION_TOKEN has a line end or another character"),
+        ({"h-headers": '{"X-Key": "a\\nb"}'}, "X-Key in h-headers has a line end or another character"),
+        (
+            {"STORAGE_CONFIG": '{"secret_access_key": "a\\nb"}'},
+            "secret_access_key in STORAGE_CONFIG has a line end or another character",
+        ),
+    ],
+)
+def test_a_secret_that_cannot_be_sent_is_refused_by_its_name(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{message}"):
+        stored(environment)
+
+
+def test_space_around_a_setting_is_no_part_of_it() -> None:
+    assert stored({"AWS_SECRET_ACCESS_KEY": " key\n", "AWS_DEFAULT_REGION": "eu\n"}) == {
+        "AWS_SECRET_ACCESS_KEY": "key",
+        "AWS_DEFAULT_REGION": "eu",
+    }
+
+
+def test_a_secret_is_hidden_and_what_identifies_it_is_shown() -> None:
+    hide = hiding({
+        "AWS_ACCESS_KEY_ID": "who-it-is", "AWS_SECRET_ACCESS_KEY": "line-one\nline-two", "HF_TOKEN": "ab",
+        "AWS_WEB_IDENTITY_TOKEN_FILE": "/var/token",
+    })  # fmt: skip
+
+    said = "who-it-is b'line-one\\nline-two' line-two about /var/token"
+    assert hide(said) == "who-it-is b'***\\n***' *** about /var/token"
