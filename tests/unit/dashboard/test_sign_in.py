@@ -74,26 +74,6 @@ async def test_what_a_script_asks_for_is_refused(browser: aiohttp.ClientSession,
         assert (response.status, "sign in first" in await response.text()) == (401, True)
 
 
-async def test_each_sees_what_the_token_may_see(url: URL) -> None:
-    async with a_browser(url) as ann, a_browser(url) as bob:
-        lists = [await signed_in(ann, ANN), await signed_in(bob, BOB)]
-        async with bob.get("/services/models/torchserve") as response:
-            hidden = response.status, await response.text()
-        async with (
-            ann.get("/services/other/torchserve/yaml") as whole,
-            bob.get("/services/other/torchserve/yaml") as part,
-        ):
-            pages = [await whole.text(), await part.text()]
-
-    seen = [[f"/services/{place}/torchserve" in text for place in ("models", "other")] for text in lists]
-    assert seen == [[True, True], [False, True]]
-    assert ["<b>2</b> all" in lists[0], "<b>1</b> all" in lists[1]] == [True, True]
-    assert [">ann<" in lists[0], ">bob<" in lists[1]] == [True, True]
-    assert "you may not see Deployments" in lists[1]
-    assert (hidden[0], "there is no service torchserve" in hidden[1]) == (404, True)
-    assert ["kind: Deployment" in page for page in pages] == [True, False]
-
-
 async def test_a_stream_has_only_what_the_person_may_see(url: URL, source: FakeSource) -> None:
     async with a_browser(url) as bob:
         await signed_in(bob, BOB)

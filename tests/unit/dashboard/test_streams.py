@@ -174,12 +174,6 @@ async def test_a_dashboard_that_hears_no_more_changes_ends_with_an_error(source:
         await looked_at()
 
 
-async def test_what_ends_the_use_of_a_dashboard_comes_through_it(source: FakeSource) -> None:
-    with pytest.raises(ZeroDivisionError):
-        async with dashboard(source, port=0, token="t", where="here"):
-            raise ZeroDivisionError
-
-
 # --- logs ----------------------------------------------------------------------------------------------------
 
 

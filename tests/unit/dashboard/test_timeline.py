@@ -25,14 +25,6 @@ def lanes(related: Related, *, now: float) -> list[Lane]:
     return list(line.lanes)
 
 
-def test_a_start_that_has_ended_has_all_its_parts_and_the_moment_of_ready() -> None:
-    started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=13)
-
-    assert lanes(PLAYED.ready(), now=100) == [
-        Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, PREPARED, started], ready=34)
-    ]
-
-
 def test_the_longest_part_is_named() -> None:
     (lane,) = lanes(PLAYED.ready(), now=100)
 
@@ -55,8 +47,10 @@ def test_a_pod_without_a_container_waits() -> None:
     assert lanes(PLAYED.pending(), now=9) == [Lane(pod=PLAYED.pod_name, parts=[waits], ready=None)]
 
 
-@pytest.mark.parametrize("related", [PLAYED.crashed("OOMKilled", 137), PLAYED.flapped()], ids=["restart", "flap"])
-def test_what_happens_after_the_first_ready_is_no_part_of_the_start(related: Related) -> None:
+@pytest.mark.parametrize(
+    "related", [PLAYED.ready(), PLAYED.crashed("OOMKilled", 137), PLAYED.flapped()], ids=["ready", "restart", "flap"]
+)
+def test_a_start_has_all_its_parts_until_the_pod_is_ready_for_the_first_time(related: Related) -> None:
     started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=13)
 
     assert lanes(related, now=4 * 86400) == [

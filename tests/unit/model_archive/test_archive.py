@@ -23,12 +23,6 @@ def refusal(path: Path) -> str:
     return str(raised.value)
 
 
-# --- what TorchServe takes ---------------------------------------------------------------------------
-
-
-# --- damaged -----------------------------------------------------------------------------------------
-
-
 def test_any_damage_is_an_archive_error_or_harmless(tmp_path: Path) -> None:
     """No byte of an archive, whatever it becomes, may end in another exception than ours."""
     path, chance, refused = tmp_path / "a.mar", random.Random(0), 0
@@ -42,9 +36,6 @@ def test_any_damage_is_an_archive_error_or_harmless(tmp_path: Path) -> None:
         except InvalidArchive:
             refused += 1
     assert refused > 200
-
-
-# --- manifests ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
