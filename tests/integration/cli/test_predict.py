@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,8 +16,6 @@ from isvc.commands import main
 from tests.support.apiserver import ApiServer
 from tests.support.doc_shell import DocShell
 from tests.support.fake_kubelet import forwarding_kubelet
-from tests.support.isvc_process import new_sandbox, read_until
-from tests.support.local_services import runtime, service, write_yaml
 from tests.support.namespace import Namespace, story_service
 from tests.support.ports import free_port
 
@@ -288,21 +285,3 @@ def test_of_several_models_one_has_to_be_chosen(capsys: Captured) -> None:
 
         assert main(["predict", "bert", "-d", "[1]", "--url", url, "--model", "two"]) == 0
         assert model.requests[0][:2] == ("/v1/models/two:predict", "bert.default.example.com")
-
-
-def test_a_service_of_isvc_run_is_asked_by_its_url(tmp_path: Path, capsys: Captured) -> None:
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "weights").write_text("1 2 3")
-    file = write_yaml(tmp_path / "services.yaml", service(), runtime())
-    with (
-        new_sandbox(tmp_path) as sandbox,
-        sandbox.running(file, "--pvc", f"models={tmp_path / 'models'}") as process,
-    ):
-        read_until(process.stdout, "Ctrl-C stops it.")
-
-        assert main(["predict", "first", "-d", "[1]", "--url", f"http://127.0.0.1:{sandbox.port}"]) == 0
-        process.terminate()
-        process.communicate(timeout=60)
-
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert (answer["predictions"], answer["service"]) == ([1], "first")
