@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.doc_shell import DocShell
 from tests.support.fake_kubelet import forwarding_kubelet
 from tests.support.namespace import Namespace, story_service
+from tests.support.object_stores.proxy import Answer, Request, proxy
 from tests.support.ports import free_port
 
 Captured = pytest.CaptureFixture[str]
@@ -36,44 +35,23 @@ class Model:
 
 
 @contextmanager
-def serving(model: Model) -> Iterator[Model]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+def answering(model: Model) -> Iterator[Model]:
+    def answer(request: Request) -> Answer:
+        headers = {"Server-Timing": TIMES if "x-server-timing" in request.headers else ""}
+        if request.method == "GET":
+            return Answer(200, json.dumps({"models": model.models}).encode(), headers)
+        kind = request.headers["content-type"].partition(";")[0]
+        model.requests.append((request.target, request.headers["host"], kind, request.body))
+        return Answer(model.status, model.answer, headers)
 
-        def do_GET(self) -> None:
-            self._answer(200, json.dumps({"models": model.models}).encode())
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            kind = self.headers["Content-Type"].partition(";")[0]
-            model.requests.append((self.path, self.headers["Host"], kind, body))
-            self._answer(model.status, model.answer)
-
-        def _answer(self, status: int, content: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Server-Timing", TIMES if self.headers["X-Server-Timing"] else "")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    model.port = server.server_port
-    try:
+    with proxy(None, answer) as server:
+        model.port = server.port
         yield model
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture
 def model() -> Iterator[Model]:
-    with serving(Model(["bert"])) as found:
+    with answering(Model(["bert"])) as found:
         yield found
 
 
@@ -278,7 +256,7 @@ def test_an_answer_that_is_an_error_is_exit_code_1(model: Model, capsys: Capture
 
 
 def test_of_several_models_one_has_to_be_chosen(capsys: Captured) -> None:
-    with serving(Model(["one", "two"])) as model:
+    with answering(Model(["one", "two"])) as model:
         url = f"http://127.0.0.1:{model.port}"
         assert main(["predict", "bert", "-d", "[1]", "--url", url]) == 1
         assert capsys.readouterr().err == "isvc: bert serves one, two; choose one with --model\n"

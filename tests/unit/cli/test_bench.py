@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import signal
-import ssl
 import subprocess
 import sys
 import time
@@ -92,11 +91,9 @@ def certificate(tmp_path: Path) -> tls.Certificate:
 
 @pytest.mark.parametrize("trust", ["--cacert", "--insecure"])
 async def test_a_server_with_a_certificate_of_ones_own(trust: str, certificate: tls.Certificate) -> None:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate.chain, certificate.key)
     flags = [trust, str(certificate.authority)] if trust == "--cacert" else [trust]
 
-    async with scripted(answering, tls=context) as server:
+    async with scripted(answering, tls=certificate.server_context()) as server:
         trusted = await asyncio.to_thread(main, ["bench", f"https://{server.host}/", "--requests=4", "-c2", *flags])
         asked = len(server.requests)
         unknown = await asyncio.to_thread(main, ["bench", f"https://{server.host}/", "--requests=4", "-c2"])
