@@ -14,7 +14,8 @@ from model_archive import contents
 from model_archive.errors import InvalidArchive
 from storage_initializer.inspection import main as inspection
 from storage_initializer.layout import check_torchserve
-from tests.support.model_archives import ARCHIVES, LIMITS, ModelArchive
+from tests.support.hostile_archives import LIMITS
+from tests.support.model_archives import ARCHIVES, ModelArchive
 from torchserve_compat.store.archives import read_store
 from torchserve_compat.store.models import requested_models
 

@@ -16,7 +16,7 @@ from tests.hostile.health import healthy
 from tests.integration.conftest import apiserver, assets
 from tests.support.apiserver import ApiServer
 from tests.support.builders import SHIPPED_RUNTIME, a_service_body
-from tests.support.fake_pods import make_pod, play_initializer
+from tests.support.fake_pods import make_pod, set_initializer
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
 from tests.support.ports import free_port
@@ -152,7 +152,7 @@ def test_what_a_container_says_cannot_pass_for_anything_of_ours(
         namespace.wait_for("deployment", "torchserve-predictor")
         make_pod(namespace)
         ended = {"exitCode": 12, "reason": "Error", "message": f"no{FORGED}", "containerID": "c://1"}
-        play_initializer(namespace, {"terminated": ended})
+        set_initializer(namespace, {"terminated": ended})
         condition = namespace.wait_for_condition("Ready", "False", "StorageInitializerFailed")
         events = eventually(
             lambda: [

@@ -1,7 +1,7 @@
 """A real API server for tests: etcd and kube-apiserver on loopback, from the folder $KUBEBUILDER_ASSETS.
 
-No controller runs: a Deployment stays as it was applied until a test plays the controller and patches its
-status. Every request is written to an audit log, so that a test can count the calls that a client made.
+No controller runs: a Deployment stays as it was applied until a test patches its status, as the controller would.
+Every request is written to an audit log, so that a test can count the calls that a client made.
 
 Objects are applied and read by requests of this process. A start of kubectl costs twenty times as much as the request
 that it makes, so it is kept for what users see of kubectl itself.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import http.server
-import ssl
-import threading
-from collections.abc import Iterable
-from typing import Self
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from cloudevents.http import CloudEvent, from_http
 
+from tests.support.object_stores.proxy import Answer, Request, proxy
 from tests.support.object_stores.tls import Certificate
 from tests.support.scripted_server import Behaviour, Visitor
 
@@ -58,44 +57,27 @@ def _told(events: Iterable[CloudEvent]) -> list[tuple[str, str, bytes]]:
     return sorted((one["type"].rpartition(".")[2], one["id"], bytes(one.data or b"")) for one in events)
 
 
+@dataclass
 class Sink:
-    """A sink of its own thread, for servers that are processes; by HTTPS with a certificate."""
+    """A sink's address, and the events that it got."""
 
-    def __init__(self, certificate: Certificate | None = None) -> None:
-        self.events: list[CloudEvent] = []
-        events = self.events
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                events.append(from_http(dict(self.headers.items()), body, data_unmarshaller=bytes))
-                self.send_response(200)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate.chain, certificate.key)
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        scheme = "https" if certificate else "http"
-        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}/in"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    url: str
+    events: list[CloudEvent] = field(default_factory=list)
 
     def told(self) -> list[tuple[str, str, bytes]]:
         """Return what `told` does, of all events so far."""
         return _told(list(self.events))
+
+
+@contextlib.contextmanager
+def sinking(certificate: Certificate | None = None) -> Iterator[Sink]:
+    """A sink in a thread, for servers that are processes; by HTTPS with a certificate."""
+    sink = Sink("")
+
+    def take(request: Request) -> Answer:
+        sink.events.append(from_http(dict(request.headers), request.body, data_unmarshaller=bytes))
+        return Answer(200)
+
+    with proxy(None, take, certificate) as server:
+        sink.url = f"{server.url}/in"
+        yield sink

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.server
 import queue
 import ssl
 import threading
@@ -18,6 +17,7 @@ from pathlib import Path
 from aiohttp import web
 
 from tests.support.apiserver import ApiServer
+from tests.support.object_stores.proxy import Answer, Request, proxy
 from tests.support.object_stores.tls import issue
 
 LINE_BYTES = 10_000_000
@@ -26,37 +26,31 @@ LINE_BYTES = 10_000_000
 @contextlib.contextmanager
 def fake_kubelet(server: ApiServer, node: str, folder: Path) -> Iterator[list[str]]:
     """A node of this name. The paths that were asked for are appended to the list."""
-    certificate, asked = issue(folder), list[str]()
-    answering = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _answering(asked))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate.chain, certificate.key)
-    answering.socket = context.wrap_socket(answering.socket, server_side=True)
-    serving = threading.Thread(target=answering.serve_forever)
-    serving.start()
-    try:
-        with _node(server, node, answering.server_port):
-            yield asked
-    finally:
-        answering.shutdown()
-        answering.server_close()
-        serving.join()
+    asked = list[str]()
+
+    def logs(request: Request) -> Answer:
+        asked.append(request.target)
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(request.target).query)
+        line = b"x" * min(LINE_BYTES, int(query.get("limitBytes", [str(LINE_BYTES)])[0]))
+        return Answer(200, line, {"Content-Type": "text/plain"})
+
+    with proxy(None, logs, issue(folder)) as kubelet, _node(server, node, kubelet.port):
+        yield asked
 
 
 @contextlib.contextmanager
 def forwarding_kubelet(server: ApiServer, node: str, folder: Path) -> Iterator[list[str]]:
     """A node of this name, whose pods listen on 127.0.0.1. What was forwarded is appended to the list."""
-    certificate, asked, ready = issue(folder), list[str](), queue.Queue[tuple[int, Callable[[], object]]]()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate.chain, certificate.key)
-    serving = threading.Thread(target=lambda: asyncio.run(_forward_ports(asked, context, ready)))
-    serving.start()
+    context, asked, ready = issue(folder).server_context(), list[str](), queue.Queue[tuple[int, Callable[[], object]]]()
+    forwarding = threading.Thread(target=lambda: asyncio.run(_forward_ports(asked, context, ready)))
+    forwarding.start()
     port, stop = ready.get(timeout=10)
     try:
         with _node(server, node, port):
             yield asked
     finally:
         stop()
-        serving.join()
+        forwarding.join()
 
 
 @dataclass
@@ -93,9 +87,7 @@ async def logging_kubelet(
     server: ApiServer, node: str, folder: Path
 ) -> AsyncIterator[defaultdict[tuple[str, str], FakeLog]]:
     """A node of this name, and the logs of its containers by pod and container: a restart is another log."""
-    certificate, logs = issue(folder), defaultdict[tuple[str, str], FakeLog](FakeLog)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate.chain, certificate.key)
+    context, logs = issue(folder).server_context(), defaultdict[tuple[str, str], FakeLog](FakeLog)
 
     async def read(request: web.Request) -> web.StreamResponse:
         return await _read_log(request, logs[request.match_info["pod"], request.match_info["container"]])
@@ -190,21 +182,3 @@ def _node(server: ApiServer, name: str, port: int) -> Iterator[None]:
         yield
     finally:
         server.send("DELETE", f"/api/v1/nodes/{name}")
-
-
-def _answering(asked: list[str]) -> type[http.server.BaseHTTPRequestHandler]:
-    class Answering(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
-            body = b"x" * min(LINE_BYTES, int(query.get("limitBytes", [str(LINE_BYTES)])[0]))
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the standard library
-            """Log nothing."""
-
-    return Answering

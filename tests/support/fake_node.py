@@ -1,6 +1,6 @@
 """A node that runs no containers, beside the real controllers of Deployments, ReplicaSets and EndpointSlices.
 
-A thread plays the scheduler and the kubelet: it binds pods, lets them become ready, and removes those that are deleted.
+A thread does what the scheduler and the kubelet do: it binds pods, lets them become ready, and removes deleted ones.
 A ``program`` is a process of this machine in place of a container: it starts with the pod, and again when it ends.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from isvc_operator.api.names import LABEL_SERVICE
 from tests.support.apiserver import ApiServer, Refused
 
-NODE = "played"
+NODE = "fake"
 _CONTROLLERS = "deployment-controller,replicaset-controller,endpointslice-controller"
 _STOP_TIMEOUT = 20.0  # seconds
 Pod = Mapping[str, Any]
@@ -35,8 +35,8 @@ class FakeNode:
     held: threading.Event = field(default_factory=threading.Event)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def play(self, ends: threading.Event) -> None:
-        """Play until the event is set."""
+    def run(self, ends: threading.Event) -> None:
+        """Run until the event is set."""
         try:
             while not ends.wait(0.1):
                 pods = self.server.send("GET", "/api/v1/pods")["items"]
@@ -79,7 +79,7 @@ class FakeNode:
                 "name": item["name"],
                 "image": item["image"],
                 "imageID": "",
-                "containerID": f"played://{number}",
+                "containerID": f"fake://{number}",
                 "ready": True,
                 "restartCount": 0,
                 "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
@@ -113,14 +113,14 @@ def fake_node(
         "--leader-elect=false", "--secure-port=0",
     ]  # fmt: skip
     ends, node = threading.Event(), FakeNode(server, programs)
-    playing = threading.Thread(target=node.play, args=(ends,))
+    thread = threading.Thread(target=node.run, args=(ends,))
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
-        playing.start()
+        thread.start()
         try:
             yield node
         finally:
             ends.set()
-            playing.join()
+            thread.join()
             process.terminate()
 
 

@@ -27,7 +27,7 @@ def make_pod(namespace: Namespace) -> None:
     )
 
 
-def play_initializer(namespace: Namespace, state: dict[str, Any]) -> None:
+def set_initializer(namespace: Namespace, state: dict[str, Any]) -> None:
     """Its storage-initializer is in this state."""
     status = {
         "name": "storage-initializer",

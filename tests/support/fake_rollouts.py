@@ -1,4 +1,4 @@
-"""Plays the Deployment controller on a bare API server: every rollout is finished."""
+"""In place of the Deployment controller on a bare API server: every rollout is finished."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.namespace import Namespace
 
 
-def play_rollouts(server: ApiServer, namespace: Namespace) -> int:
+def finish_rollouts(server: ApiServer, namespace: Namespace) -> int:
     """Finish the rollouts that the namespace's Deployments await; returns their number."""
     deployments = server.send("GET", path_of("Deployment", namespace.name))["items"]
     rollouts = [

@@ -1,4 +1,4 @@
-"""A source of services that a test plays: it says what there is, and changes it while somebody looks."""
+"""A source of the services that a test puts there, which may change while somebody looks."""
 
 from __future__ import annotations
 

@@ -142,18 +142,18 @@ def _break_gzips_checksum(content: bytearray) -> None:
     content[-8] ^= 1
 
 
-def _put_something_before(content: bytearray) -> None:
+def put_something_before(content: bytearray) -> None:
     content[:0] = bytes(99)
 
 
-def _keep(count: int) -> Callable[[bytearray], None]:
+def keep(count: int) -> Callable[[bytearray], None]:
     def edit(content: bytearray) -> None:
         del content[count:]
 
     return edit
 
 
-def _cut(count: int) -> Callable[[bytearray], None]:
+def cut(count: int) -> Callable[[bytearray], None]:
     def edit(content: bytearray) -> None:
         del content[-count:]
 
@@ -272,7 +272,7 @@ _ZIPS = [
     Hostile("bzip2", "m.zip", zip_of((bzipped_entry(), _EVIL)), _STRANGELY_PACKED),
     Hostile("a flipped bit", "m.zip", edited(zip_of((ZipInfo("w"), _EVIL)), _flip_the_last_bit_of_the_content),
             _damaged("is damaged (Bad CRC-32 for file 'w')")),
-    Hostile("truncated", "m.zip", edited(_ONE_FILE, _cut(40)),
+    Hostile("truncated", "m.zip", edited(_ONE_FILE, cut(40)),
             _damaged("is truncated: after {size} bytes the zip directory is missing")),
     Hostile("empty", "m.zip", raw(b""), _damaged("is empty (0 bytes)")),
     Hostile("a page instead", "m.zip", raw(b"<html>Sign in</html>"), _damaged("is not a zip archive (20 bytes)")),
@@ -302,14 +302,14 @@ _TARS = [
             _refused("holds 'evil' with holes")),
     Hostile("holes by a header", "m.tar", tar_of(member("w", **_LYING_SPARSE)), _refused("holds 'w' with holes")),
     Hostile("a size below zero", "m.tar", tar_of(member("w", size="-4096")), _bad_tar("a negative size")),
-    Hostile("no end", "m.tar", edited(tar_of(member("w")), _keep(1024)), _bad_tar("no end mark")),
+    Hostile("no end", "m.tar", edited(tar_of(member("w")), keep(1024)), _bad_tar("no end mark")),
     Hostile("a broken header", "m.tar", edited(tar_of(member("a"), member("b")), _break_the_second_header),
             _bad_tar("no end mark")),
-    Hostile("a content cut short", "m.tar", edited(tar_of(member("w")), _keep(514)),
+    Hostile("a content cut short", "m.tar", edited(tar_of(member("w")), keep(514)),
             _bad_tar("unexpected end of data")),
     Hostile("a broken checksum", "m.tar.gz", edited(_tar_gz(bytes(1024)), _break_gzips_checksum),
             _bad_tar("CRC check failed 0xefb5af2f != 0xefb5af2e", "tar.gz")),
-    Hostile("truncated", "m.tgz", edited(tar_of(member("w")), _cut(10)),
+    Hostile("truncated", "m.tgz", edited(tar_of(member("w")), cut(10)),
             _bad_tar("Compressed file ended before the end-of-stream marker was reached", "tar.gz")),
     Hostile("empty", "m.tar.gz", raw(b""), _bad_tar("empty file")),
     Hostile("a page instead", "m.tar", raw(b"<html>Sign in</html>"), _bad_tar("truncated header")),
@@ -321,6 +321,6 @@ AMBIGUOUS = {
     "entries that share bytes": edited(zip_of(("a", _EVIL), ("b", _EVIL)), _lead_to_one_entry),
     "an entry that reaches too far": edited(_ONE_FILE, set_at(_DIRECTORY_ENTRY, 20, b"\xff\xff\0\0")),
     "an entry that is not in the directory": edited(_ONE_FILE, _hide_an_entry),
-    "something before it": edited(_ONE_FILE, _put_something_before),
+    "something before it": edited(_ONE_FILE, put_something_before),
 }
 """Zips whose directory and headers do not agree, which versions of Python refuse or read by the directory."""

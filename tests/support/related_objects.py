@@ -108,8 +108,8 @@ def _of_pod(name: str, events: Sequence[Manifest]) -> list[Manifest]:
     return [event for event in events if event["involvedObject"]["name"] == name]
 
 
-def _rolled_out(rendered: Manifest, played: Manifest) -> Manifest:
+def _rolled_out(rendered: Manifest, observed: Manifest) -> Manifest:
     """Return the rendered Deployment with what the API server and its controller add to it."""
-    metadata = {**rendered["metadata"], "generation": played["metadata"]["generation"]}
-    spec = {**rendered["spec"], "replicas": played["spec"]["replicas"]}
-    return {**rendered, "metadata": metadata, "spec": spec, "status": played["status"]}
+    metadata = {**rendered["metadata"], "generation": observed["metadata"]["generation"]}
+    spec = {**rendered["spec"], "replicas": observed["spec"]["replicas"]}
+    return {**rendered, "metadata": metadata, "spec": spec, "status": observed["status"]}

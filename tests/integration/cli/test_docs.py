@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import http.server
 import re
-import ssl
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +18,7 @@ from tests.support.isvc_process import read_until, stop
 from tests.support.local_services import write_yaml
 from tests.support.model_folder import manifest, write_mar
 from tests.support.namespace import Namespace, story_service
+from tests.support.object_stores.proxy import proxy
 from tests.support.object_stores.tls import issue
 from tests.support.ports import free_port
 
@@ -187,52 +183,10 @@ def test_http_and_https_of_an_ingress_have_the_same_response(
     laptop: tuple[DocShell, str], tmp_path: Path, block: str
 ) -> None:
     shell, _ = laptop
-    with terminating_tls(int(shell.variables["URL"].rpartition(":")[2]), tmp_path) as port:
-        said = shell.swapping({":8443": f":{port}"}).run(block)
+    with proxy(shell.variables["URL"], certificate=issue(tmp_path)) as ingress:  # that of `isvc run` has no TLS
+        said = shell.swapping({":8443": f":{ingress.port}"}).run(block)
 
     assert said == '{"predictions":[4]}' * 2
-
-
-@contextlib.contextmanager
-def terminating_tls(upstream: int, folder: Path) -> Iterator[int]:
-    """A port whose requests go to the ingress: that of `isvc run` has no TLS."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_PUT(self) -> None:
-            self._forward()
-
-        def do_POST(self) -> None:
-            self._forward()
-
-        def _forward(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            connection = http.client.HTTPConnection("127.0.0.1", upstream, timeout=60)
-            with contextlib.closing(connection):
-                connection.request(self.command, self.path, body, {"Host": self.headers["Host"].partition(":")[0]})
-                answer = connection.getresponse()
-                content = answer.read()
-            self.send_response(answer.status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    certificate, context = issue(folder), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate.chain, certificate.key)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture

@@ -184,19 +184,3 @@ def test_the_right_to_forward_ports_is_that_of_the_version(
 
     reviews = [call for call in server.calls("isvc", since) if call.resource == "selfsubjectaccessreviews"]
     assert len(reviews) == 9 + creates
-
-
-def test_a_server_that_does_not_answer_ends_it(tmp_path: Path, capsys: Captured) -> None:
-    config = {
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }
-    (tmp_path / "config").write_text(json.dumps(config))
-
-    assert main(["doctor", f"--kubeconfig={tmp_path / 'config'}"]) == 1
-
-    [line] = capsys.readouterr().out.splitlines()
-    assert line.startswith("problem cluster: http://127.0.0.1:1: no response from the API server: ")
-    assert line.endswith("; look at the kubeconfig and its context")

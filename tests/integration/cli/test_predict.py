@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +14,8 @@ from isvc.commands import main
 from tests.support.apiserver import ApiServer
 from tests.support.doc_shell import DocShell
 from tests.support.fake_kubelet import forwarding_kubelet
-from tests.support.isvc_process import new_sandbox, read_until
-from tests.support.local_services import runtime, service, write_yaml
 from tests.support.namespace import Namespace, story_service
+from tests.support.object_stores.proxy import Answer, Request, proxy
 from tests.support.ports import free_port
 
 Captured = pytest.CaptureFixture[str]
@@ -39,44 +35,23 @@ class Model:
 
 
 @contextmanager
-def serving(model: Model) -> Iterator[Model]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+def answering(model: Model) -> Iterator[Model]:
+    def answer(request: Request) -> Answer:
+        headers = {"Server-Timing": TIMES if "x-server-timing" in request.headers else ""}
+        if request.method == "GET":
+            return Answer(200, json.dumps({"models": model.models}).encode(), headers)
+        kind = request.headers["content-type"].partition(";")[0]
+        model.requests.append((request.target, request.headers["host"], kind, request.body))
+        return Answer(model.status, model.answer, headers)
 
-        def do_GET(self) -> None:
-            self._answer(200, json.dumps({"models": model.models}).encode())
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            kind = self.headers["Content-Type"].partition(";")[0]
-            model.requests.append((self.path, self.headers["Host"], kind, body))
-            self._answer(model.status, model.answer)
-
-        def _answer(self, status: int, content: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Server-Timing", TIMES if self.headers["X-Server-Timing"] else "")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    model.port = server.server_port
-    try:
+    with proxy(None, answer) as server:
+        model.port = server.port
         yield model
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture
 def model() -> Iterator[Model]:
-    with serving(Model(["bert"])) as found:
+    with answering(Model(["bert"])) as found:
         yield found
 
 
@@ -281,28 +256,10 @@ def test_an_answer_that_is_an_error_is_exit_code_1(model: Model, capsys: Capture
 
 
 def test_of_several_models_one_has_to_be_chosen(capsys: Captured) -> None:
-    with serving(Model(["one", "two"])) as model:
+    with answering(Model(["one", "two"])) as model:
         url = f"http://127.0.0.1:{model.port}"
         assert main(["predict", "bert", "-d", "[1]", "--url", url]) == 1
         assert capsys.readouterr().err == "isvc: bert serves one, two; choose one with --model\n"
 
         assert main(["predict", "bert", "-d", "[1]", "--url", url, "--model", "two"]) == 0
         assert model.requests[0][:2] == ("/v1/models/two:predict", "bert.default.example.com")
-
-
-def test_a_service_of_isvc_run_is_asked_by_its_url(tmp_path: Path, capsys: Captured) -> None:
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "weights").write_text("1 2 3")
-    file = write_yaml(tmp_path / "services.yaml", service(), runtime())
-    with (
-        new_sandbox(tmp_path) as sandbox,
-        sandbox.running(file, "--pvc", f"models={tmp_path / 'models'}") as process,
-    ):
-        read_until(process.stdout, "Ctrl-C stops it.")
-
-        assert main(["predict", "first", "-d", "[1]", "--url", f"http://127.0.0.1:{sandbox.port}"]) == 0
-        process.terminate()
-        process.communicate(timeout=60)
-
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert (answer["predictions"], answer["service"]) == ([1], "first")

@@ -94,17 +94,6 @@ def test_a_name_that_does_not_exist_is_told_which_there_are(
     )
 
 
-def test_a_service_without_pods_has_no_logs(
-    apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
-) -> None:
-    store(apiserver, namespace, a_problem_of("NoSupportingRuntime", "no runtime serves it"))
-
-    assert main(["logs", "torchserve", *here]) == 2
-    assert capsys.readouterr().err == (
-        "isvc: InferenceService torchserve has no pods; isvc diagnose torchserve says why\n"
-    )
-
-
 def test_what_may_not_be_seen_is_said_beside_the_output(
     apiserver: ApiServer, namespace: str, tmp_path: Path, capsys: Captured
 ) -> None:

@@ -24,7 +24,6 @@ from tests.support.limited_users import PODS, SERVICES, a_reader
 from tests.support.related_objects import a_related, an_event
 from tests.support.stored_objects import store
 
-POD = "torchserve-predictor-1-a"
 WITHIN = 20.0  # seconds
 
 
@@ -104,24 +103,6 @@ async def test_a_log_that_does_not_come_keeps_nothing_else_waiting(
             assert source.silent() == 0
             await asyncio.sleep(0.1)
         assert [*related.logs.values()] == ["43 % of it"]
-
-
-async def test_all_namespaces_are_seen_at_once(apiserver: ApiServer, namespace: str) -> None:
-    store(apiserver, namespace, a_related())
-    async with seen(apiserver.kubeconfig) as source:
-        keys = source.keys()
-
-    assert ServiceKey(namespace, "torchserve") in keys
-
-
-async def test_who_may_not_see_pods_is_told(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
-    store(apiserver, namespace, a_related())
-    kubeconfig = a_reader(apiserver, namespace, [SERVICES], tmp_path)
-    async with seen(kubeconfig, namespace) as source:
-        related = source.related(ServiceKey(namespace, "torchserve"))
-        assert related is not None
-        assert (view_of(related).health, related.pods) == (HealthStatus.READY, [])
-        assert f"you may not list and watch pods in namespace {namespace}" in source.hidden()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from yarl import URL
 from isvc.commands import main
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, running
-from tests.support.limited_users import PODS, SERVICES, a_reader
+from tests.support.limited_users import PODS, a_reader
 from tests.support.related_objects import a_problem_of, a_related
 from tests.support.stored_objects import store
 
@@ -54,26 +53,6 @@ async def test_a_service_is_shown_and_followed(apiserver: ApiServer, namespace: 
                         break
             async with session.get(address.with_path(f"/services/{namespace}/torchserve/yaml")) as response:
                 assert "storageUri: pvc://leeway" in await response.text()
-
-
-async def test_two_people_see_what_each_may_see(apiserver: ApiServer, namespace: str, tmp_path: Path) -> None:
-    other = f"{namespace}-other"
-    apiserver.create_namespace(other)
-    lists = {}
-    for place, rules in ((namespace, [SERVICES, PODS]), (other, [SERVICES])):
-        store(apiserver, place, a_related())
-        with served(a_reader(apiserver, place, rules, tmp_path), place) as address:
-            jar = aiohttp.CookieJar(unsafe=True)
-            async with aiohttp.ClientSession(cookie_jar=jar) as session, session.get(address) as response:
-                lists[place] = await response.text()
-
-    links = {place: re.findall(r'href="(/services/[^"]*)"', text) for place, text in lists.items()}
-    assert links == {place: [f"/services/{place}/torchserve"] for place in (namespace, other)}
-    assert ["and watch pods" in _unseen(lists[place]) for place in (namespace, other)] == [False, True]
-
-
-def _unseen(text: str) -> str:
-    return " ".join(re.findall(r'<p class="hidden-part">(.*?)</p>', text))
 
 
 def test_who_may_see_no_service_is_told(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,21 @@ import pytest
 
 from isvc.limits import KEPT_EVENTS, OUTPUT_LINE_BYTES
 from isvc.run import cluster as cluster_module
-from isvc.run.cluster import LocalCluster
+from isvc.run.children import render_services
+from isvc.run.cluster import LocalCluster, local_cluster
+from isvc.run.ingress import ingress
+from isvc.run.processes import process_group
+from isvc.run.service import Settings
 from isvc.view.diagnosis import diagnose
 from isvc.view.service import view_of
 from isvc.view.source import ContainerKey, ServiceRequest
 from isvc.view.values import ContainerState, DownloadProgress, HealthStatus
+from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import OperatorError
+from isvc_operator.manifests import ServiceKey
 from tests.support.isvc_process import is_running
-from tests.support.local_clusters import conditions, key, running, until_settled
-from tests.support.local_services import runtime, service
+from tests.support.local_services import Silent, parsed, runtime, service
+from tests.support.ports import free_port
 
 LIVE = {
     "httpGet": {"path": "/v2/health/live", "port": 8080},
@@ -29,6 +36,40 @@ LIVE = {
     "failureThreshold": 1,
 }
 SERVER = "kserve-container"
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, *documents: Mapping[str, Any]) -> AsyncIterator[LocalCluster]:
+    """Run the services; the claim ``models`` is that folder. At the end no process and no folder is left."""
+    settings = Settings({"models": folder}, free_port(), dict(os.environ), {})
+    async with process_group(dict(os.environ), Silent()) as group:
+        async with local_cluster(group, settings) as cluster:
+            services, invalid = render_services(parsed(*documents), (), OperatorConfig(), tls=False)
+            assert invalid == []
+            await cluster.check(services)
+            async with ingress(cluster.routes, settings.http_port):
+                cluster.apply(services)
+                yield cluster
+        assert group.running == []
+        left = group.folder
+    assert not left.exists()
+
+
+def key(name: str) -> ServiceKey:
+    return ServiceKey("default", name)
+
+
+async def until_settled(cluster: LocalCluster) -> None:
+    """Wait until each service is ready or has failed."""
+    async with asyncio.timeout(30):
+        await cluster.until(lambda: all(service.is_settled for service in cluster.services.values()))
+
+
+def conditions(cluster: LocalCluster, name: str) -> dict[str, tuple[str, str]]:
+    """Type → status and reason."""
+    related = cluster.related(key(name))
+    assert related
+    return {item["type"]: (item["status"], item.get("reason", "")) for item in related.service["status"]["conditions"]}
 
 
 def measured(**container: Any) -> dict[str, Any]:

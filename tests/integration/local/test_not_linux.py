@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +18,6 @@ from tests.support.local_services import runtime, service, write_yaml
 
 EXAMPLE = Path(__file__).parents[3] / "examples/bert"
 NOT_LINUX = {"PYTHONPATH": str(Path(__file__).parents[2] / "support/not_linux")}
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("open('/proc/self/status')", "FileNotFoundError: .* as on macOS"),
-        ("import ctypes; ctypes.CDLL(None).prctl", "AttributeError: prctl: no such function"),
-        ("import os; os.copy_file_range", "AttributeError: module 'os' has no attribute 'copy_file_range'"),
-        (
-            "import socket, sys; socket.socket(socket.AF_UNIX).bind('/tmp/' + 99 * 'x')",
-            "OSError: AF_UNIX path too long, as on macOS",
-        ),
-        ("from torchserve_adapter.process import sys; raise SystemExit(sys.platform)", "^darwin"),
-        ("from data_plane.model_server.files import sys; raise SystemExit(sys.argv)", "-c"),
-    ],
-)
-def test_each_python_of_the_run_does_without_linux(code: str, words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **NOT_LINUX}, capture_output=True, text=True, check=False
-    )
-
-    assert done.returncode == 1
-    assert re.search(words, done.stderr)
 
 
 def test_a_service_starts_is_started_again_and_ends(sandbox: Sandbox) -> None:

@@ -34,6 +34,10 @@ def run(folder: Path, flags: list[str], *documents: dict[str, Any]) -> int:
     ("flags", "message"),
     [
         (["--expect", "{}"], "isvc: --expect requires --request"),
+        (
+            ["--watch", "--request", "/absent.json"],
+            "isvc: --watch and --request cannot be used together; leave out one of them",
+        ),
         (["--pvc", "models"], "isvc: --pvc models: write --pvc CLAIM=DIR"),
         (["--pvc", "models=/absent"], "isvc: --pvc models=/absent: /absent is not a folder"),
         (["--request", "/absent.json"], "isvc: /absent.json cannot be read: No such file or directory"),

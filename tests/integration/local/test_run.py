@@ -57,14 +57,6 @@ def test_a_failed_initializer_ends_the_run_with_its_reason(sandbox: Sandbox) -> 
     assert list(sandbox.temporary.iterdir()) == []
 
 
-def test_a_server_that_ends_at_its_start_ends_the_request_with_its_reason(sandbox: Sandbox) -> None:
-    failing = service(env={"FAIL": "no weights; copy them"})
-    done = sandbox.run(*arguments(sandbox, failing, runtime()), *request(sandbox))
-
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "isvc: first/kserve-container failed (exit code 3): no weights; copy them"
-
-
 def test_a_server_without_a_reason_is_explained_by_what_it_printed_last(sandbox: Sandbox) -> None:
     silent = runtime(command=["python", "-c", "print('no such model')\nraise SystemExit(7)"])
 
@@ -73,13 +65,6 @@ def test_a_server_without_a_reason_is_explained_by_what_it_printed_last(sandbox:
     assert done.returncode == 1
     expected = "isvc: first/kserve-container failed (exit code 7); its last output:\n  no such model\n"
     assert done.stderr.endswith(expected)
-
-
-def test_a_command_that_does_not_exist_is_named(sandbox: Sandbox) -> None:
-    done = sandbox.run(*arguments(sandbox, service(), runtime(command=["no-such-server"])), *request(sandbox))
-
-    assert done.returncode == 1
-    assert "isvc: first/kserve-container cannot be started: no-such-server: No such file" in done.stderr
 
 
 def test_a_server_of_one_connection_at_a_time_is_probed_and_asked_in_turn(sandbox: Sandbox) -> None:
@@ -128,14 +113,6 @@ def test_a_signal_lets_a_request_finish_and_leaves_no_process_and_no_folder(sand
     assert (status, answer["predictions"], process.returncode) == (200, [1], 0)
     assert not is_running(answer["pid"])
     assert list(sandbox.temporary.iterdir()) == []
-
-
-def test_ctrl_c_ends_the_run_without_a_failure(sandbox: Sandbox) -> None:
-    with sandbox.running(*arguments(sandbox)) as process:
-        read_until(process.stdout, READY)
-        stop(process, signal.SIGINT)
-
-    assert process.returncode == 0
 
 
 def test_a_killed_run_leaves_no_process_and_no_folder_either(sandbox: Sandbox) -> None:

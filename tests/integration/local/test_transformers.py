@@ -53,15 +53,6 @@ def test_requests_go_through_the_transformer_and_what_is_explained_to_the_explai
         stop(process)
 
 
-def test_a_transformer_is_named_by_its_component(sandbox: Sandbox) -> None:
-    broken = wrapper(command=["python", "-c", "raise SystemExit('no module named digits')"])
-    done = sandbox.run(*arguments(sandbox, with_wrappers(transformer=broken)), *request(sandbox))
-
-    assert done.returncode == 1
-    assert "isvc: first/transformer/kserve-container failed (exit code 1)" in done.stderr
-    assert "no module named digits" in done.stderr
-
-
 def test_a_transformer_that_exits_is_reported_while_the_predictor_still_starts(sandbox: Sandbox) -> None:
     slow = runtime(command=["python", "-c", "import time\ntime.sleep(600)"], args=["--http-port=8080"])
     broken = wrapper(command=["python", "-c", "raise SystemExit('no module named digits')"])

@@ -263,13 +263,3 @@ def test_a_service_that_is_added_is_served_and_one_that_is_removed_is_not(sandbo
 
     assert (status, gone) == (200, 404)
     assert "no service has the host 'first.default.example.com'" in answer["error"]
-
-
-def test_watching_and_one_request_exclude_each_other(sandbox: Sandbox) -> None:
-    file = write_yaml(sandbox.folder / "services.yaml", service(), runtime())
-    done = sandbox.run(file, "--watch", "--request", sandbox.folder / "request.json")
-
-    assert (done.returncode, done.stderr) == (
-        2,
-        "isvc: --watch and --request cannot be used together; leave out one of them\n",
-    )

@@ -15,7 +15,7 @@ from isvc_operator.handlers import running
 from isvc_operator.kube.requests import path_of
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer, Backend, install_crds, restartable
-from tests.support.fake_rollouts import play_rollouts
+from tests.support.fake_rollouts import finish_rollouts
 from tests.support.faulty_api import kubeconfig_of
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, operator
@@ -67,7 +67,7 @@ def test_services_are_right_in_the_end_after_each_restart(backend: Backend, tmp_
             process.start()
             backend.wait_until_ready()
             eventually(lambda: has_all(server, namespace), "all children exist again", WITHIN)
-        play_rollouts(server, namespace)
+        finish_rollouts(server, namespace)
         for name in SERVICES:
             namespace.wait_for_condition("Ready", "True", service=name, within=WITHIN)
 

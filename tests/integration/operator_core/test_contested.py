@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer
-from tests.support.contending_clients import Change, fighter, webhook
+from tests.support.contending_clients import Change, rival, webhook
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, operator
 from tests.support.ports import free_port
@@ -68,9 +68,9 @@ FIGHTS = (
         "rewritten",
         "deployment",
         rewrite_image,
-        "Deployment rewritten-predictor: fighter changes spec.template.spec.containers[kserve-container].image",
+        "Deployment rewritten-predictor: rival changes spec.template.spec.containers[kserve-container].image",
     ),
-    Fight("scaled", "deployment", set_replicas, "Deployment scaled-predictor: fighter changes spec.replicas"),
+    Fight("scaled", "deployment", set_replicas, "Deployment scaled-predictor: rival changes spec.replicas"),
     Fight(
         "relabelled",
         "service",
@@ -139,7 +139,7 @@ def test_a_fight_for_a_field_ends_in_a_condition_and_is_over_when_the_other_clie
     with contextlib.ExitStack() as fighting:
         for fight in FIGHTS:
             uri = uri_of(fought_over, fight.kind, fight.child)
-            fighting.enter_context(fighter(apiserver, uri, fight.change, manager="fighter"))
+            fighting.enter_context(rival(apiserver, uri, fight.change, manager="rival"))
         for fight in FIGHTS:
             condition = fought_over.wait_for_condition("SpecApplied", "False", "ChangedByOthers", fight.name)
             assert condition["message"].startswith(fight.says)
@@ -195,7 +195,7 @@ def test_a_policy_that_adds_fields_is_no_fight(apiserver: ApiServer, fought_over
     fought_over.apply(a_service("added-to"))
     fought_over.wait_for_condition("Ready", "Unknown", service="added-to")  # all children have been written
     since = apiserver.position()
-    with fighter(apiserver, uri_of(fought_over, "deployment", "added-to-predictor"), add, manager="policy"):
+    with rival(apiserver, uri_of(fought_over, "deployment", "added-to-predictor"), add, manager="policy"):
         eventually(lambda: add(fought_over.wait_for("deployment", "added-to-predictor")) is None, "the policy acts")
         fought_over.play_finished_rollout("added-to-predictor")
         fought_over.wait_for_condition("Ready", "True", service="added-to")

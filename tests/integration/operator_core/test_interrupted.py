@@ -33,7 +33,7 @@ from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
 from isvc_operator.manifests import Manifest, ServiceKey
 from tests.integration.operator_core.conftest import RUNTIME, new_namespace
 from tests.support.apiserver import ApiServer
-from tests.support.fake_rollouts import play_rollouts
+from tests.support.fake_rollouts import finish_rollouts
 from tests.support.fakes import Seconds, target_of
 from tests.support.kserves_children import an_autoscaler, an_ingress, childs_metadata, kserves_deployment, owned_by
 from tests.support.namespace import Namespace, story_service
@@ -215,7 +215,7 @@ class World:
             # An operator that tries again does so before the events of its last attempt have arrived, but not forever.
             is_queued = running.failures == 1 or running.watch() or running.failures
             if not is_queued:
-                if play_rollouts(self.server, self.namespace):
+                if finish_rollouts(self.server, self.namespace):
                     del self.objects.known["Deployment"]
                     continue
                 if running.again is None or running.again >= RESYNC:
@@ -363,7 +363,7 @@ def test_a_service_ends_the_same_if_its_operators_are_killed_in_the_middle_of_th
         with operator(apiserver, tmp_path / "log", f"--namespace={namespace.name}"):
             for name in ("torchserve-predictor", "torchserve-transformer"):
                 namespace.wait_for("deployment", name)
-            play_rollouts(apiserver, namespace)
+            finish_rollouts(apiserver, namespace)
             namespace.wait_for_condition("Ready", "True")
         states.append([without_times(item) for item in comparable_objects(apiserver, namespace)])
 

@@ -16,7 +16,7 @@ from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import Manifest
 from tests.integration.operator_core.conftest import new_namespace
 from tests.support.apiserver import ApiServer
-from tests.support.fake_rollouts import play_rollouts
+from tests.support.fake_rollouts import finish_rollouts
 from tests.support.namespace import Namespace
 from tests.support.operator_process import OPERATOR, operator
 from tests.support.waiting import eventually
@@ -57,7 +57,7 @@ class Team:
         )
 
     def are_ready(self) -> bool:
-        play_rollouts(self.server, self.namespace)
+        finish_rollouts(self.server, self.namespace)
         return self.that_say("Ready", "True") == {*NAMES}
 
     def queued(self) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.fake_pods import make_pod, play_initializer
+from tests.support.fake_pods import make_pod, set_initializer
 from tests.support.namespace import Namespace
 from tests.support.waiting import eventually
 
@@ -53,7 +53,7 @@ def test_a_crashed_container_is_named_with_its_exit_code_and_message(
     namespace.wait_for("deployment", PREDICTOR)
     make_pod(namespace)
     ended = {"exitCode": 12, "reason": "Error", "message": "no config.properties; add one", "containerID": "c://1"}
-    play_initializer(namespace, {"terminated": ended})
+    set_initializer(namespace, {"terminated": ended})
     condition = namespace.wait_for_condition("Ready", "False", "StorageInitializerFailed")
     assert condition["message"] == (
         "pod torchserve-predictor-1, container storage-initializer ended with exit code 12: "

@@ -20,7 +20,7 @@ from data_plane.protocol.v2.requests import TensorRequest
 from data_plane.protocol.v2.tensors import Tensor
 from tests.conformance.archives import HANDLERS
 from tests.integration.mar_runtime.serving import metric, model_dir
-from tests.support.event_sinks import Sink
+from tests.support.event_sinks import Sink, sinking
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import OURS, Request, Runtime
 from tests.support.waiting import eventually
@@ -32,7 +32,7 @@ SERVICE = {"inferenceService": "cat", "namespace": "zoo", "component": "predicto
 
 @pytest.fixture(scope="module")
 def sink() -> Iterator[Sink]:
-    with Sink() as running:
+    with sinking() as running:
         yield running
 
 

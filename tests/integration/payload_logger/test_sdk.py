@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from data_plane.payload_logger.settings import VARIABLE
-from tests.support.event_sinks import Sink
+from tests.support.event_sinks import Sink, sinking
 from tests.support.object_stores import tls
 from tests.support.ports import free_port
 from tests.support.runtimes import ROOT
@@ -69,7 +69,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tls.Certificate:
 
 @pytest.fixture
 def sink(certificate: tls.Certificate) -> Iterator[Sink]:
-    with Sink(certificate) as running:
+    with sinking(certificate) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""A proxy on loopback that does harm when it is told to; without a server behind it, it plays one.
+"""A proxy on loopback that does harm when it is told to; without a server behind it, it is one.
 
 What becomes of a request is decided by a function of it, so that a test says which request fails and how. What is not
 harmed passes byte for byte: signatures hold. Each connection carries one request, or the tunnel that CONNECT asks for:
@@ -12,7 +12,6 @@ import contextlib
 import http
 import itertools
 import socket
-import ssl
 import struct
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -134,10 +133,12 @@ class Proxy:
         self._upstream = urlsplit(upstream) if upstream else None
         self._decide = decide
 
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
     async def listen(self, certificate: Certificate | None) -> asyncio.Server:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if certificate else None
-        if context and certificate:
-            context.load_cert_chain(certificate.chain, certificate.key)
+        context = certificate.server_context() if certificate else None
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 20, ssl=context)
         self.url = f"http{'s' if context else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         return server
@@ -145,9 +146,11 @@ class Proxy:
     def abort(self) -> None:
         """Whatever is still to be sent: a connection that waits to send it would outlive the proxy."""
         for writer in self._writers:
-            # Python 3.11 fails to abort what was closed with data left, and has sent it since.
-            if writer.transport.get_write_buffer_size() or not writer.is_closing():
-                writer.transport.abort()
+            # Python 3.11 fails to abort what was closed with data left, and has sent it since. By TLS, what was closed
+            # by both sides has no buffer there.
+            with contextlib.suppress(AttributeError):
+                if writer.transport.get_write_buffer_size() or not writer.is_closing():
+                    writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)

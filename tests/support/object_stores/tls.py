@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,12 @@ class Certificate:
     authority: Path
     chain: Path
     key: Path
+
+    def server_context(self) -> ssl.SSLContext:
+        """What a server of this certificate serves with."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self.chain, self.key)
+        return context
 
 
 def issue(folder: Path, name: x509.GeneralName = _LOOPBACK, *, bare: bool = False, itself: bool = False) -> Certificate:

@@ -18,10 +18,6 @@ def test_a_percentile_is_a_value_that_was_seen(share: float, value: int) -> None
     assert percentile([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], share) == value
 
 
-def test_the_percentile_of_nothing_is_0() -> None:
-    assert percentile([], 50) == 0
-
-
 def test_a_histogram_has_every_value_once_and_no_empty_ends() -> None:
     rows = histogram([0.9, 1.2, 1.2, 6.0, 21.0])
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import signal
-import ssl
 import subprocess
 import sys
 import time
@@ -20,7 +19,6 @@ from isvc import limits
 from isvc.bench.load import Responses
 from isvc.commands import main
 from tests.support.object_stores import tls
-from tests.support.ports import free_port
 from tests.support.scripted_server import OK, ScriptedServer, Visitor, scripted
 
 Captured = pytest.CaptureFixture[str]
@@ -93,11 +91,9 @@ def certificate(tmp_path: Path) -> tls.Certificate:
 
 @pytest.mark.parametrize("trust", ["--cacert", "--insecure"])
 async def test_a_server_with_a_certificate_of_ones_own(trust: str, certificate: tls.Certificate) -> None:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate.chain, certificate.key)
     flags = [trust, str(certificate.authority)] if trust == "--cacert" else [trust]
 
-    async with scripted(answering, tls=context) as server:
+    async with scripted(answering, tls=certificate.server_context()) as server:
         trusted = await asyncio.to_thread(main, ["bench", f"https://{server.host}/", "--requests=4", "-c2", *flags])
         asked = len(server.requests)
         unknown = await asyncio.to_thread(main, ["bench", f"https://{server.host}/", "--requests=4", "-c2"])
@@ -139,13 +135,6 @@ async def bench_service(*arguments: str) -> tuple[int, list[tuple[bytes, bytes, 
     ]
 
 
-async def test_of_a_service_host_protocol_and_model_are_found() -> None:
-    code, sent = await bench_service("-d", "[1, 2]")
-
-    assert code == 0
-    assert sent == [(b"/v1/models/net:predict", b"digits.default.example.com", b'{"instances": [1, 2]}')] * 3
-
-
 async def test_without_data_a_request_is_made_from_what_the_model_says_of_its_inputs() -> None:
     code, sent = await bench_service("-n", "team")
 
@@ -164,14 +153,6 @@ async def test_a_model_that_does_not_say_what_it_takes_needs_data(capsys: Captur
 
 
 # --- what cannot be done -------------------------------------------------------------------------------
-
-
-def test_a_server_that_is_not_there_is_exit_code_1(capsys: Captured) -> None:
-    port = free_port()
-
-    assert main(["bench", f"http://127.0.0.1:{port}/"]) == 1
-
-    assert capsys.readouterr().err.startswith(f"isvc: cannot connect to 127.0.0.1:{port}: ")
 
 
 @pytest.mark.parametrize(
@@ -271,20 +252,14 @@ async def test_a_user_in_the_url_is_sent_and_not_shown(capsys: Captured) -> None
     assert json.loads(capsys.readouterr().out)["url"] == f"http://{server.host}/"
 
 
-@pytest.mark.parametrize("output", ["text", "json"])
-def test_an_interrupted_run_shows_what_was_measured(
-    output: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
+def test_an_interrupted_run_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     seen = Responses(latencies=array("d", [0.01]), statuses=Counter({200: 1}), seconds=1, interrupted=True)
     monkeypatch.setattr("isvc.bench.load.run", lambda *_, **__: seen)
 
-    assert main(["bench", "http://h/", "-o", output]) == 130
+    assert main(["bench", "http://h/"]) == 130
 
-    printed = capsys.readouterr().out
-    if output == "json":
-        assert json.loads(printed)["interrupted"]
-    else:
-        assert "1 responses in 1.0 s, 1.0 a second\ninterrupted: this is what was measured until then\n" in printed
+    words = "1 responses in 1.0 s, 1.0 a second\ninterrupted: this is what was measured until then\n"
+    assert words in capsys.readouterr().out
 
 
 @pytest.mark.process

@@ -159,13 +159,6 @@ def test_a_link_within_the_folder_is_packed(folder: Path) -> None:
         assert archive.read("again.pt.txt") == bytes(2048)
 
 
-@pytest.mark.usefixtures("folder")
-def test_an_archive_is_overwritten_only_with_force(capsys: Captured) -> None:
-    assert [main(["pack", "bert"]), main(["pack", "bert"]), main(["pack", "bert", "--force"])] == [0, 2, 0]
-
-    assert capsys.readouterr().err == "isvc: bert.mar exists already; overwrite it with --force\n"
-
-
 @pytest.mark.process
 def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     page = (ROOT / "docs/pack.md").read_text()

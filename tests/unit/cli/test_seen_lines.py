@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from isvc.commands.output import Cell, Styled, aligned
-from isvc.commands.seen.lines import age, bar, change, finding_lines, one_service, table, tree
-from isvc.view.diagnosis import diagnose
+from isvc.commands.seen.lines import age, bar, change, one_service, table, tree
 from isvc.view.service import view_of
 from isvc.view.values import ComponentView, DownloadProgress, HealthStatus, Hop, ServiceView
 from tests.support.builders import (
@@ -48,7 +47,6 @@ CRASHED = view_of(
         events=[{**an_event("BackOff", "restarting it", type_="Warning"), "count": 12}],
     )
 )
-WHY = "the only runtime of the cluster that serves model format 'pytorch' with protocol v1"
 BAR = "████████░░░░░░░░░░░░ 43 % of 1.2 GiB, 35.0 MiB/s, 20 s left"
 
 
@@ -79,36 +77,6 @@ def test_a_tree_has_the_progress_of_a_copy() -> None:
         f"   └─ pod {POD} Starting LoadingModel (node-1, 1h7m)",
         f"         {BAR}",
         "      └─ storage-initializer Running",
-    ]
-
-
-def test_a_tree_has_the_failure_and_what_to_do() -> None:
-    assert text(tree(CRASHED, NOW)) == [
-        "torchserve in namespace models Failed",
-        "   url      http://torchserve.models.example.com",
-        f"   runtime  kserve-torchserve: {WHY}",
-        "   age      1h7m",
-        "   path     torchserve.models.example.com → torchserve-predictor",
-        "└─ predictor torchserve-predictor Failed ServerFailed (0 of 1 available)",
-        f"   └─ pod {POD} Failed ServerFailed (node-1, 1h7m)",
-        "      ├─ storage-initializer Terminated (Completed)",
-        "      └─ kserve-container Waiting (CrashLoopBackOff, exit code 4, 5 restarts)",
-        "",
-        "reason    ServerFailed",
-        "cause     bert: no licence",
-        f"where     pod {POD}, container kserve-container (exit code 4)",
-        "log       | Traceback",
-        "          | RuntimeError",
-        "fix       correct what the message or the last log lines name",
-    ]
-
-
-def test_a_finding_has_its_evidence() -> None:
-    (finding,) = diagnose(CRASHED).findings
-
-    assert text(finding_lines(finding))[3:5] == [
-        "evidence  container kserve-container was restarted 5 times",
-        "          2026-01-01T12:00:00Z BackOff: restarting it (12 times)",
     ]
 
 

@@ -13,7 +13,7 @@ from isvc.commands.seen.follow import LogLine, NoSuchContainer, Wanted, follow, 
 from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.manifests import ServiceKey
-from tests.support.builders import a_container, a_pod, a_ready_pod, an_initializer, ended, waiting
+from tests.support.builders import a_container, a_pod, an_initializer, ended, waiting
 from tests.support.failing_pods import POD
 from tests.support.related_objects import a_problem_of, a_related
 
@@ -109,14 +109,6 @@ async def test_logs_of_which_none_can_be_read_are_an_error() -> None:
         await past_lines(Source(a_related(), logs), KEY, Wanted())
 
 
-async def test_one_container_is_read_alone() -> None:
-    source = Source(a_related(), LOGS)
-
-    await past_lines(source, KEY, Wanted(container="kserve-container", lines=7))
-
-    assert source.asked == [(POD, "kserve-container", 7, False)]
-
-
 async def test_of_previous_instances_only_those_that_there_are_are_read() -> None:
     crashed = a_container(state=waiting("CrashLoopBackOff"), before=ended(1))
     source = Source(a_related(a_pod(initializer=an_initializer(), containers=[crashed])), LOGS)
@@ -138,21 +130,6 @@ async def test_of_previous_instances_only_those_that_there_are_are_read() -> Non
 async def test_without_a_log_it_is_said_what_there_is(related: Related, wanted: Wanted, message: str) -> None:
     with pytest.raises(NoSuchContainer, match=message):
         await past_lines(Source(related), KEY, wanted)
-
-
-async def test_a_pod_that_starts_later_is_followed_from_its_first_line() -> None:
-    source = Source(a_related(), {**LOGS, ("later", "kserve-container"): [("05", "hello")]})
-    async with following(source, Wanted(container="kserve-container", lines=9)) as lines:
-        assert [await lines.get(), await lines.get()] == [
-            line("02", "kserve-container", "starting"),
-            line("04", "kserve-container", "ready"),
-        ]
-        source.service = a_related(a_ready_pod(), a_ready_pod("later"))
-        source.changed.put_nowait(frozenset({KEY}))
-
-        assert await lines.get() == line("05", "kserve-container", "hello", pod="later")
-
-    assert source.asked == [(POD, "kserve-container", 9, False), ("later", "kserve-container", 100_000, False)]
 
 
 async def test_a_log_that_ends_by_an_error_says_so_and_the_others_go_on() -> None:

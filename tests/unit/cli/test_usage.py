@@ -52,17 +52,6 @@ def test_help_has_one_line_for_each_command(capsys: Captured) -> None:
     assert [line.split()[0] for line in listed] == list(COMMANDS)
 
 
-def test_an_interrupt_is_exit_code_130_and_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("isvc.commands.validate.check_files", interrupted)
-
-    assert main(["validate", "a.yaml"]) == 130
-
-    assert "Traceback" not in capsys.readouterr().err
-
-
 @pytest.mark.process
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_completes_isvc_in_a_shell(shell: str, capsys: Captured) -> None:

@@ -1,4 +1,4 @@
-"""A dashboard of a source that the test plays, and clients of it."""
+"""A dashboard of a source that the test changes, and clients of it."""
 
 from __future__ import annotations
 

@@ -74,13 +74,6 @@ def test_a_container_that_was_restarted_says_how_it_has_ended() -> None:
     assert markup.container_end(copied) == ""
 
 
-def test_a_crash_loop_says_how_it_has_ended() -> None:
-    (pod,) = view_of(FakeServices().failed()).components[0].pods
-
-    assert markup.container_text(pod.containers[-1]) == "CrashLoopBackOff"
-    assert markup.container_end(pod.containers[-1]) == "last ended: Error, exit code 1"
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -24,17 +24,17 @@ from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
 from tests.unit.dashboard.conftest import read_events
 
-PLAYED = FakeServices()
+SERVICE = FakeServices()
 OTHER = FakeServices(name="mnist")
 KEY = ServiceKey("models", "torchserve")
 OTHER_KEY = ServiceKey("models", "mnist")
 PATH = "/services/models/torchserve"
-CONTAINER = {"pod": PLAYED.pod_name, "container": "kserve-container"}
+CONTAINER = {"pod": SERVICE.pod_name, "container": "kserve-container"}
 
 
 @pytest.fixture
 def source() -> FakeSource:
-    return FakeSource(PLAYED.loading(10), OTHER.ready())
+    return FakeSource(SERVICE.loading(10), OTHER.ready())
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def test_of_all_services_only_what_changes_is_sent(
     rows: AsyncIterator[tuple[str, str]], source: FakeSource
 ) -> None:
     _, first = await anext(rows)
-    source.put(PLAYED.loading(60))
+    source.put(SERVICE.loading(60))
     _, second = await anext(rows)
 
     assert (first.count("<tr"), second.count("<tr")) == (2, 1)
@@ -57,7 +57,7 @@ async def test_of_all_services_only_what_changes_is_sent(
 
 async def test_a_change_that_nobody_sees_is_not_sent(rows: AsyncIterator[tuple[str, str]], source: FakeSource) -> None:
     await anext(rows)
-    source.put(PLAYED.loading(10))
+    source.put(SERVICE.loading(10))
     source.put(OTHER.failed())
 
     assert "mnist" in (await anext(rows))[1]
@@ -84,7 +84,7 @@ async def test_of_a_service_only_the_parts_that_change_are_sent(
     async with viewer.get(f"{PATH}/events", params={"tab": ""}) as response:
         parts = read_events(response)
         _, first = await anext(parts)
-        source.put(PLAYED.loading(60))
+        source.put(SERVICE.loading(60))
         _, second = await anext(parts)
         source.remove(KEY)
         _, third = await anext(parts)
@@ -113,17 +113,17 @@ async def test_a_part_of_a_start_that_goes_on_is_drawn_again(
 async def test_the_list_of_containers_and_the_yaml_follow_the_service(
     viewer: aiohttp.ClientSession, source: FakeSource
 ) -> None:
-    source.put(PLAYED.pending())
+    source.put(SERVICE.pending())
     for tab, before, after in (
         ("logs", "storage-initializer", "kserve-container before"),
         ("yaml", "replicas: 7", ""),
     ):
-        source.put(PLAYED.pending())
+        source.put(SERVICE.pending())
         async with viewer.get(f"{PATH}/events", params={"tab": tab}) as response:
             parts = read_events(response)
             _, first = await anext(parts)
-            changed = PLAYED.failed()
-            source.put(replace(changed, children=PLAYED.children(replicas=7)))
+            changed = SERVICE.failed()
+            source.put(replace(changed, children=SERVICE.children(replicas=7)))
             _, second = await anext(parts)
         assert before not in first
         assert before in second
@@ -153,7 +153,7 @@ async def test_a_page_says_when_the_source_is_not_heard_and_when_it_is_again(
     monkeypatch.setattr(stream, "_LOOKED", 0.01)
     await anext(rows)
     source.silence = stream.LOST
-    source.put(PLAYED.loading(60))
+    source.put(SERVICE.loading(60))
     _, lost = [await anext(rows), await anext(rows)]
     source.silence = 0.0
     _, live = await anext(rows)
@@ -167,28 +167,22 @@ async def test_a_dashboard_that_hears_no_more_changes_ends_with_an_error(source:
         async with dashboard(source, port=0, token="t", where="here"):
             await asyncio.sleep(0)
             source.broken = RuntimeError("it broke")
-            source.put(PLAYED.loading(60))
+            source.put(SERVICE.loading(60))
             await asyncio.sleep(5)
 
     with pytest.raises(DashboardFailed, match="no more changes: it broke"):
         await looked_at()
 
 
-async def test_what_ends_the_use_of_a_dashboard_comes_through_it(source: FakeSource) -> None:
-    with pytest.raises(ZeroDivisionError):
-        async with dashboard(source, port=0, token="t", where="here"):
-            raise ZeroDivisionError
-
-
 # --- logs ----------------------------------------------------------------------------------------------------
 
 
 async def test_a_log_is_followed_with_its_levels(viewer: aiohttp.ClientSession, source: FakeSource) -> None:
-    source.write(PLAYED.pod_name, "kserve-container", "starting", "WARNING slow")
+    source.write(SERVICE.pod_name, "kserve-container", "starting", "WARNING slow")
     async with viewer.get(f"{PATH}/log", params=CONTAINER) as response:
         lines = read_events(response)
         first = await anext(lines)
-        source.write(PLAYED.pod_name, "kserve-container", "Traceback (most recent call last):", at=None)
+        source.write(SERVICE.pod_name, "kserve-container", "Traceback (most recent call last):", at=None)
         second = await anext(lines)
 
     at = "2026-01-01T12:00:00.000Z"
@@ -197,7 +191,7 @@ async def test_a_log_is_followed_with_its_levels(viewer: aiohttp.ClientSession, 
 
 
 async def test_a_log_of_an_earlier_run_ends(viewer: aiohttp.ClientSession, source: FakeSource) -> None:
-    source.write(PLAYED.pod_name, "kserve-container before", "it crashed")
+    source.write(SERVICE.pod_name, "kserve-container before", "it crashed")
     async with viewer.get(f"{PATH}/log", params={**CONTAINER, "previous": "true"}) as response:
         found = [event async for event in read_events(response)]
 
@@ -207,7 +201,7 @@ async def test_a_log_of_an_earlier_run_ends(viewer: aiohttp.ClientSession, sourc
 async def test_a_line_of_a_log_is_bounded_and_its_escapes_are_visible(
     viewer: aiohttp.ClientSession, source: FakeSource
 ) -> None:
-    source.write(PLAYED.pod_name, "kserve-container", "\x1b[31m" + "x" * 100_000)
+    source.write(SERVICE.pod_name, "kserve-container", "\x1b[31m" + "x" * 100_000)
     async with viewer.get(f"{PATH}/log", params=CONTAINER) as response:
         _, data = await anext(read_events(response))
 
@@ -220,7 +214,7 @@ async def test_a_line_of_a_log_is_bounded_and_its_escapes_are_visible(
 async def test_a_log_that_is_closed_is_not_read_any_more(
     viewer: aiohttp.ClientSession, source: FakeSource, lines: int
 ) -> None:
-    source.write(PLAYED.pod_name, "kserve-container", *["x" * 4000] * lines)
+    source.write(SERVICE.pod_name, "kserve-container", *["x" * 4000] * lines)
     async with viewer.get(f"{PATH}/log", params=CONTAINER) as response:
         await response.content.readany()
         assert source.log_readers == 1
@@ -233,7 +227,7 @@ async def test_a_log_that_is_closed_is_not_read_any_more(
 
 async def test_not_more_than_the_last_lines_are_read(viewer: aiohttp.ClientSession, source: FakeSource) -> None:
     count = limits.DASHBOARD_LOG_LINES
-    source.write(PLAYED.pod_name, "kserve-container before", *map(str, range(count + 5)))
+    source.write(SERVICE.pod_name, "kserve-container before", *map(str, range(count + 5)))
     async with viewer.get(f"{PATH}/log", params={**CONTAINER, "previous": "true"}) as response:
         events = [json.loads(data) async for name, data in read_events(response) if name == "lines"]
 
@@ -271,16 +265,16 @@ async def test_metrics_that_are_too_large_or_no_metrics_count_as_none(
     viewer: aiohttp.ClientSession, source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scraping, "EVERY", 0.02)
-    source.put(PLAYED.ready())
+    source.put(SERVICE.ready())
     source.metrics_of |= {
-        PLAYED.pod_name: lambda: "# x\n" * limits.DASHBOARD_METRICS_BYTES,
+        SERVICE.pod_name: lambda: "# x\n" * limits.DASHBOARD_METRICS_BYTES,
         OTHER.pod_name: lambda: "}{",
     }
     async with viewer.get("/events") as response:
         rows = read_events(response)
         await anext(rows)
-        assert {await source.scraped.get() for _ in range(2)} == {PLAYED.pod_name, OTHER.pod_name}
-        source.put(PLAYED.failed())
+        assert {await source.scraped.get() for _ in range(2)} == {SERVICE.pod_name, OTHER.pod_name}
+        source.put(SERVICE.failed())
         assert "Failed" in (await anext(rows))[1]
 
 
@@ -288,7 +282,7 @@ async def test_only_so_many_pods_are_asked_for_metrics_at_a_time(
     source: FakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "DASHBOARD_SCRAPES", 2)
-    source.put(PLAYED.ready(pods=5))
+    source.put(SERVICE.ready(pods=5))
     at_once, most = 0, 0
 
     async def metrics(key: ServiceKey, pod: str) -> str:
@@ -312,8 +306,8 @@ async def test_only_so_many_pods_are_asked_for_metrics_at_a_time(
 async def test_a_chart_has_a_bounded_number_of_points(source: FakeSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "DASHBOARD_POINTS", 3)
     monkeypatch.setattr(scraping, "EVERY", 0)
-    source.put(PLAYED.ready())
-    source.metrics_of[PLAYED.pod_name] = lambda: ServerMetrics().exposition().decode()
+    source.put(SERVICE.ready())
+    source.metrics_of[SERVICE.pod_name] = lambda: ServerMetrics().exposition().decode()
     reader = Scraping(source, Feed(source))
     with reader.watching([KEY]):
         running = asyncio.create_task(reader.run())
@@ -327,8 +321,8 @@ async def test_a_chart_has_a_bounded_number_of_points(source: FakeSource, monkey
 async def reader(source: FakeSource, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scraping]:
     """Reads the metrics of both services' pods, and waits for nothing."""
     monkeypatch.setattr(scraping, "EVERY", 0.01)
-    source.put(PLAYED.ready())
-    for pod in (PLAYED.pod_name, OTHER.pod_name):
+    source.put(SERVICE.ready())
+    for pod in (SERVICE.pod_name, OTHER.pod_name):
         source.metrics_of[pod] = lambda: ServerMetrics().exposition().decode()
     reader = Scraping(source, Feed(source))
     running = asyncio.create_task(reader.run())
@@ -362,7 +356,7 @@ async def test_points_are_kept_for_a_while_and_forgotten_then(
 
 async def test_a_point_is_not_about_the_time_in_which_nobody_looked(reader: Scraping, source: FakeSource) -> None:
     metrics = ServerMetrics()
-    source.metrics_of[PLAYED.pod_name] = lambda: metrics.exposition().decode()
+    source.metrics_of[SERVICE.pod_name] = lambda: metrics.exposition().decode()
     with reader.watching([KEY]):
         before = await seen_points(reader, KEY, 1)
     for _ in range(1000):
@@ -392,9 +386,9 @@ async def test_a_slow_pod_keeps_no_other_service_waiting(
 
 
 async def test_a_pod_without_metrics_is_left_alone_for_a_while(reader: Scraping, source: FakeSource) -> None:
-    source.metrics_of[PLAYED.pod_name] = lambda: ""
+    source.metrics_of[SERVICE.pod_name] = lambda: ""
     with reader.watching([KEY, OTHER_KEY]):
         await seen_points(reader, OTHER_KEY, 5)
 
     asked = [source.scraped.get_nowait() for _ in range(source.scraped.qsize())]
-    assert asked.count(PLAYED.pod_name) == 1
+    assert asked.count(SERVICE.pod_name) == 1

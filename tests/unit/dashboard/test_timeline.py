@@ -12,7 +12,7 @@ from isvc.view.service import view_of
 from isvc.view.source import Related
 from tests.support.fake_services import BEGAN, FakeServices
 
-PLAYED = FakeServices()
+SERVICE = FakeServices()
 WAITED = TimelinePart(kind=PartKind.WAITING, name="waits for a node, volumes and images", start=1, seconds=2)
 COPIED = TimelinePart(kind=PartKind.STORAGE, name="storage-initializer copies the model", start=3, seconds=17)
 PREPARED = TimelinePart(kind=PartKind.WAITING, name="prepares the next container", start=20, seconds=1)
@@ -25,16 +25,8 @@ def lanes(related: Related, *, now: float) -> list[Lane]:
     return list(line.lanes)
 
 
-def test_a_start_that_has_ended_has_all_its_parts_and_the_moment_of_ready() -> None:
-    started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=13)
-
-    assert lanes(PLAYED.ready(), now=100) == [
-        Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, PREPARED, started], ready=34)
-    ]
-
-
 def test_the_longest_part_is_named() -> None:
-    (lane,) = lanes(PLAYED.ready(), now=100)
+    (lane,) = lanes(SERVICE.ready(), now=100)
 
     assert lane.slowest == COPIED
 
@@ -44,7 +36,7 @@ def test_a_start_that_goes_on_ends_now() -> None:
         kind=PartKind.STORAGE, name="storage-initializer copies the model", start=3, seconds=7, going=True
     )
 
-    assert lanes(PLAYED.loading(40), now=10) == [Lane(pod=PLAYED.pod_name, parts=[WAITED, copying], ready=None)]
+    assert lanes(SERVICE.loading(40), now=10) == [Lane(pod=SERVICE.pod_name, parts=[WAITED, copying], ready=None)]
 
 
 def test_a_pod_without_a_container_waits() -> None:
@@ -52,46 +44,48 @@ def test_a_pod_without_a_container_waits() -> None:
         kind=PartKind.WAITING, name="waits for a node, volumes and images", start=1, seconds=8, going=True
     )
 
-    assert lanes(PLAYED.pending(), now=9) == [Lane(pod=PLAYED.pod_name, parts=[waits], ready=None)]
+    assert lanes(SERVICE.pending(), now=9) == [Lane(pod=SERVICE.pod_name, parts=[waits], ready=None)]
 
 
-@pytest.mark.parametrize("related", [PLAYED.crashed("OOMKilled", 137), PLAYED.flapped()], ids=["restart", "flap"])
-def test_what_happens_after_the_first_ready_is_no_part_of_the_start(related: Related) -> None:
+@pytest.mark.parametrize(
+    "related", [SERVICE.ready(), SERVICE.crashed("OOMKilled", 137), SERVICE.flapped()], ids=["ready", "restart", "flap"]
+)
+def test_a_start_has_all_its_parts_until_the_pod_is_ready_for_the_first_time(related: Related) -> None:
     started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=13)
 
     assert lanes(related, now=4 * 86400) == [
-        Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, PREPARED, started], ready=34)
+        Lane(pod=SERVICE.pod_name, parts=[WAITED, COPIED, PREPARED, started], ready=34)
     ]
 
 
 def test_a_start_whose_times_are_forgotten_is_not_made_up() -> None:
-    related = PLAYED.crashed("OOMKilled", 137)
-    forgotten = replace(related, children=PLAYED.children())
+    related = SERVICE.crashed("OOMKilled", 137)
+    forgotten = replace(related, children=SERVICE.children())
 
-    assert lanes(forgotten, now=4 * 86400) == [Lane(pod=PLAYED.pod_name, parts=[], ready=None, is_known=False)]
+    assert lanes(forgotten, now=4 * 86400) == [Lane(pod=SERVICE.pod_name, parts=[], ready=None, is_known=False)]
 
 
 def test_of_a_server_that_was_restarted_often_the_start_is_known_by_when_it_ended() -> None:
-    related = PLAYED.crashed("OOMKilled", 137)
+    related = SERVICE.crashed("OOMKilled", 137)
     status = related.pods[0]["status"]["containerStatuses"][0]
     status["restartCount"] = 2
-    status["lastState"]["terminated"]["startedAt"] = PLAYED.at(2 * 86400)
+    status["lastState"]["terminated"]["startedAt"] = SERVICE.at(2 * 86400)
     started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=20, seconds=14)
 
-    assert lanes(related, now=4 * 86400) == [Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, started], ready=34)]
+    assert lanes(related, now=4 * 86400) == [Lane(pod=SERVICE.pod_name, parts=[WAITED, COPIED, started], ready=34)]
 
 
 def test_a_container_that_has_ended_with_an_error_has_failed() -> None:
     restarted = TimelinePart(kind=PartKind.WAITING, name="kserve-container fails and is restarted", start=20, seconds=1)
     failed = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=8, failed=True)
 
-    assert lanes(PLAYED.failed(), now=60) == [
-        Lane(pod=PLAYED.pod_name, parts=[WAITED, COPIED, restarted, failed], ready=None)
+    assert lanes(SERVICE.failed(), now=60) == [
+        Lane(pod=SERVICE.pod_name, parts=[WAITED, COPIED, restarted, failed], ready=None)
     ]
 
 
 def test_without_pods_there_is_no_line() -> None:
-    assert line_of(view_of(Related(service=PLAYED.body("Unknown", "WaitingForDeployment", ""))), BEGAN) is None
+    assert line_of(view_of(Related(service=SERVICE.body("Unknown", "WaitingForDeployment", ""))), BEGAN) is None
 
 
 @pytest.mark.parametrize("length", [1, 3, 34, 61, 700, 5000, 90_000])

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
-from prometheus_client import Metric
-from prometheus_client.parser import text_string_to_metric_families
 
 from data_plane.server.metrics import ServerMetrics
-from isvc.dashboard import traffic
 from isvc.dashboard.traffic import Point, Reading, point, quantile, reading_of
 
 
@@ -42,21 +38,6 @@ def test_requests_for_predictions_are_counted_and_others_are_not() -> None:
 
 def test_metrics_of_another_server_say_nothing() -> None:
     assert reading_of("# TYPE python_info gauge\npython_info 1.0\n") == Reading()
-
-
-def test_other_metrics_are_skipped_and_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = 'http_requests_total{route="/v1/models/{model}:predict",status="200"} 3\n'
-    others = 'nv_inference_request_success{model="a",version="1"} 12\n' * 3
-    parsed = list[str]()
-
-    def parse(text: str) -> Iterator[Metric]:
-        parsed.append(text)
-        return text_string_to_metric_families(text)
-
-    monkeypatch.setattr(traffic, "text_string_to_metric_families", parse)
-
-    assert reading_of(others + counted + others).requests == {200: 3}
-    assert "".join(parsed).strip() == counted.strip()
 
 
 @pytest.mark.parametrize("text", ["}{", "http_requests_total{b=", 'http_requests_total{status="x"} 1\n'])

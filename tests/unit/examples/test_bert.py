@@ -17,8 +17,6 @@ import javaproperties
 import pytest
 import yaml
 
-from storage_initializer.layout import check_layout
-from storage_initializer.plan import LayoutName
 from tests.support.build_cache import sample
 
 SAMPLE = Path(__file__).parents[3] / "examples/bert"
@@ -107,12 +105,6 @@ def test_the_archive_holds_the_handler_and_its_tokenizer(unpacked: Path) -> None
     }  # fmt: skip
 
 
-def test_the_sample_request_is_a_greeting(handler: Any) -> None:
-    instances = json.loads((SAMPLE / "sample.json").read_text())["instances"]
-
-    assert handler(instances) == [4]
-
-
 def test_every_form_of_instance_gets_its_class_in_order(handler: Any) -> None:
     instances = [
         {"data": "Where do you ship?"},
@@ -146,14 +138,6 @@ def test_a_second_build_finds_everything_up_to_date(volume: Path) -> None:
 
     assert build(volume) == f"{volume} is up to date\n"
     assert archive.stat() == before
-
-
-def test_the_volume_passes_the_storage_initializers_check(volume: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "storage_initializer")
-
-    check_layout(LayoutName.TORCHSERVE, volume, Path("/mnt/models"))
-
-    assert caplog.messages == ["checked model-store/bert-model.mar (model_snapshot, model bert, version 1.0)"]
 
 
 def test_the_service_is_the_storys() -> None:

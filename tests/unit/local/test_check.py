@@ -7,10 +7,9 @@ from typing import Any
 
 import yaml
 
-from isvc.run.check import Checked, CheckFinding, Severity, check, without_effect
+from isvc.run.check import Checked, CheckFinding, Severity, check
 from isvc.run.documents import YamlText
 from isvc.run.place import Place
-from isvc_operator.config import OperatorConfig
 from tests.support.local_services import parsed, runtime, service
 
 ERROR, NO_EFFECT, NOTE = Severity.ERROR, Severity.NO_EFFECT, Severity.NOTE
@@ -24,12 +23,6 @@ def checked(*documents: Any, settings: dict[str, str] | None = None) -> Checked:
 def said(found: Checked) -> tuple[CheckFinding, ...]:
     """What was found, without the places."""
     return tuple(replace(item, place=Place()) for item in found.findings)
-
-
-def test_a_service_that_is_served_as_it_is_written_has_no_finding() -> None:
-    found = checked(service())
-
-    assert ([item.service.metadata.name for item in found.rendered], found.findings) == (["first"], ())
 
 
 def test_each_object_is_checked_whatever_is_wrong_with_others() -> None:
@@ -85,19 +78,6 @@ def test_a_name_that_is_a_number_is_refused_as_by_the_api_server() -> None:
     )
 
 
-def test_what_only_the_operator_refuses_is_an_error() -> None:
-    body = service(env={"A": "b"})
-    body["spec"]["predictor"]["model"]["ports"] = [{"containerPort": "http"}]
-
-    assert said(checked(body)) == (
-        CheckFinding(
-            ERROR,
-            "my.yaml: InferenceService first: spec.predictor.model.ports[0].containerPort: Input should be a valid "
-            "integer",
-        ),
-    )
-
-
 def test_a_service_whose_secret_is_in_no_file_is_not_checked_further() -> None:
     body = service(uri="")
     model = body["spec"]["predictor"]["model"]
@@ -116,26 +96,6 @@ def test_settings_without_effect_and_settings_that_cannot_be_read_are_found() ->
     ]
     (error,) = checked(service(), settings={"ingress": "{"}).texts(ERROR)
     assert error.startswith("inferenceservice-config")
-
-
-def test_each_part_without_effect_is_named() -> None:
-    body = service()
-    body["spec"]["predictor"] |= {"minReplica": 2, "containerConcurrency": 4}
-
-    assert [line.text for line in without_effect(parsed(body), (), OperatorConfig())] == [
-        "InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)",
-        "InferenceService first: spec.predictor.containerConcurrency",
-    ]
-
-
-def test_an_annotation_that_is_not_copied_to_the_ingress_is_reported() -> None:
-    body = service()
-    body["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}
-
-    assert [line.text for line in without_effect(parsed(body), (), OperatorConfig())] == [
-        "InferenceService first: annotation nginx.ingress.kubernetes.io/server-alias (left out: the administrator "
-        "has not allowed it in allowedServiceAnnotations)"
-    ]
 
 
 def test_each_finding_says_where_to_look() -> None:

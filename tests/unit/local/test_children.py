@@ -55,36 +55,6 @@ def test_a_runtime_of_another_namespace_is_not_used() -> None:
     assert str(invalid).startswith("InferenceService first: there is no ServingRuntime in this namespace")
 
 
-def test_a_stopped_service_is_left_out() -> None:
-    stopped = service("second")
-    stopped["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
-
-    rendered, _ = render_services(parsed(service(), stopped, runtime()), (), OperatorConfig())
-
-    assert [item.service.metadata.name for item in rendered] == ["first"]
-
-
-def test_of_two_services_that_ask_for_one_host_the_first_by_namespace_and_name_has_it() -> None:
-    services = [service("bank-pay"), service("bank")]
-    for body, namespace in zip(services, ("team", "pay-team"), strict=True):
-        body["metadata"]["namespace"] = namespace
-    given = parsed(runtime(), *services)
-
-    rendered, _ = render_services(given, (), OperatorConfig())
-
-    hosts = {
-        item.service.metadata.name: [
-            rule["host"] for child in item.children if child["kind"] == "Ingress" for rule in child["spec"]["rules"]
-        ]
-        for item in rendered
-    }
-    assert "bank-pay-team.example.com" in hosts["bank"]
-    assert "bank-pay-team.example.com" not in hosts["bank-pay"]
-    assert [line.text for line in without_effect(given, rendered, OperatorConfig())] == [
-        "InferenceService bank-pay: host bank-pay-team.example.com belongs to InferenceService pay-team/bank"
-    ]
-
-
 def test_a_model_that_the_server_will_not_find_is_reported() -> None:
     reads = runtime()
     reads["spec"]["containers"][0]["args"] = ["--model-dir=/mnt/models"]

@@ -130,12 +130,6 @@ def test_a_variable_of_the_container_wins_over_what_the_machine_gives() -> None:
     assert plan(env=[{"name": "TMPDIR", "value": "/mnt/models/tmp"}]).env == {**ALWAYS, "TMPDIR": "/run/models/tmp"}
 
 
-def test_the_initializer_runs_what_its_image_runs() -> None:
-    process = plan_process("svc/init", {"name": "storage-initializer", "args": ["pvc://a", "/mnt/models"]}, PLACE)
-
-    assert process.command == ("/venv/bin/python", "-P", "-m", "storage_initializer", "pvc://a", "/run/models")
-
-
 @pytest.mark.parametrize(
     ("probe", "expected"),
     [

@@ -76,16 +76,6 @@ def test_an_object_that_is_given_twice_is_refused_with_both_places() -> None:
     )
 
 
-def test_objects_of_one_name_may_be_of_two_namespaces_or_kinds() -> None:
-    elsewhere = service()
-    elsewhere["metadata"]["namespace"] = "elsewhere"
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "first"}}
-
-    found = parse_documents([text(service(), elsewhere, account)], "default")
-
-    assert len((*found.services, *found.objects)) == 3
-
-
 def test_a_key_that_occurs_twice_is_refused_as_by_kubectl() -> None:
     with pytest.raises(UnusableInput, match=r"my.yaml:3:1: this is not YAML: the key kind occurs twice"):
         parse_documents([YamlText("my.yaml", "kind: A\nitems: []\nkind: B\n")], "default")

@@ -22,15 +22,6 @@ def test_a_file_without_an_end_is_not_kept(command: str, capsys: Captured) -> No
     assert capsys.readouterr().err == f"isvc: /dev/zero {LINE}"
 
 
-def test_a_large_file_is_not_read_as_a_whole(tmp_path: Path, capsys: Captured) -> None:
-    with (tmp_path / "large.yaml").open("wb") as file:
-        file.truncate(3_000_000_000)
-
-    assert main(["validate", str(tmp_path)]) == 2
-
-    assert capsys.readouterr().err == f"isvc: {tmp_path / 'large.yaml'} {LINE}"
-
-
 def test_the_standard_input_is_bounded_too(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     endless = io.TextIOWrapper(io.BytesIO(b"#" * (FILE_BYTES + 1)))
     monkeypatch.setattr(sys, "stdin", endless)
@@ -38,17 +29,6 @@ def test_the_standard_input_is_bounded_too(monkeypatch: pytest.MonkeyPatch, caps
     assert main(["validate", "-"]) == 2
 
     assert capsys.readouterr().err == f"isvc: standard input {LINE}"
-
-
-def test_the_manifests_of_a_migration_are_bounded_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    monkeypatch.setattr("isvc.source.server.FIRST_RESPONSE_SECONDS", 0.1)
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-
-    assert main(["migrate", "plan", "--manifests", "/dev/zero"]) == 2
-
-    assert capsys.readouterr().err == f"isvc: /dev/zero {LINE}"
 
 
 def test_a_file_in_place_of_the_configurations_folder_is_named(tmp_path: Path, capsys: Captured) -> None:

@@ -21,14 +21,6 @@ async def read(log: Log, lines: int, *, follow: bool = False) -> list[str]:
     return [text async for _, text in log.read(lines, follow=follow)]
 
 
-async def test_a_reader_gets_the_last_lines() -> None:
-    log = log_of("one", "two", "three")
-
-    assert await read(log, 2) == log.last(2) == ["two", "three"]
-    assert await read(log, 0) == []
-    assert await read(log, 10) == ["one", "two", "three"]
-
-
 async def test_one_that_follows_gets_what_comes_until_the_end() -> None:
     log = log_of("one", "two")
     following = asyncio.create_task(read(log, 1, follow=True))
@@ -51,12 +43,6 @@ async def test_the_last_lines_are_kept_in_bounded_memory() -> None:
     assert kept[-1] == "99999"
     assert KEPT_LOG_BYTES * 0.9 < sum(len(line) + 100 for line in kept) <= KEPT_LOG_BYTES
     assert kept == [str(number) for number in range(100_000 - len(kept), 100_000)]
-
-
-async def test_a_line_that_is_longer_than_all_that_is_kept_stays() -> None:
-    log = log_of("x" * (KEPT_LOG_BYTES + 1))
-
-    assert len(log.last(5)) == 1
 
 
 async def test_a_slow_reader_misses_what_was_dropped_meanwhile_and_goes_on() -> None:

@@ -133,35 +133,6 @@ def test_a_container_beside_the_server_gets_a_process_but_no_port() -> None:
     assert pod.ports == {8080: 40001, 8081: 40002}
 
 
-def test_every_port_of_the_server_is_replaced_everywhere() -> None:
-    pod = plan(
-        ports=[{"containerPort": 8080}, {"containerPort": 8081}],
-        args=["--http-port=8080"],
-        env=[{"name": "GRPC_PORT", "value": "8081"}],
-    )
-
-    assert pod.ports == {8080: 40001, 8081: 40002}
-    assert pod.servers[0].command[-1] == "--http-port=40001"
-    assert pod.servers[0].env["GRPC_PORT"] == "40002"
-
-
-def test_the_server_without_java_runs_with_the_python_of_isvc() -> None:
-    body = service()
-    body["spec"]["predictor"]["model"]["modelFormat"]["name"] = "onnx"
-
-    (server,) = plan_pod(deployment(parsed(body)), machine()).servers
-
-    assert server.command == (
-        *("/venv/bin/python", "-P", "-m", "mar_runtime", "--model-dir=/run/0/kserve-provision-location"),
-        *("--http-port=40001", "--grpc-port=40002"),
-    )
-
-
-def test_a_claim_without_a_folder_is_refused_with_the_flag_to_give() -> None:
-    with pytest.raises(UnusableInput, match="claim 'other'; name a folder for it: --pvc other=DIR"):
-        plan(uri="pvc://other/bert")
-
-
 def test_a_server_that_does_not_get_its_port_is_refused() -> None:
     with pytest.raises(UnusableInput, match="first/kserve-container does not get its port"):
         plan(args=["--model-dir=/mnt/models"])

@@ -13,32 +13,6 @@ from tests.support.local_services import runtime, service, write_yaml
 SAMPLE = Path(__file__).parents[3] / "examples/bert/inferenceservice.yaml"
 
 
-def test_the_samples_children_are_printed_without_an_owner(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["render", str(SAMPLE), "--namespace", "models"])
-
-    printed = capsys.readouterr()
-    children = list(yaml.safe_load_all(printed.out))
-    assert (code, printed.err) == (0, "")
-    assert [(child["kind"], child["metadata"]["namespace"], child["metadata"]["name"]) for child in children] == [
-        ("Deployment", "models", "torchserve-predictor"),
-        ("Service", "models", "torchserve-predictor"),
-        ("Ingress", "models", "torchserve"),
-    ]
-    assert not any("ownerReferences" in child["metadata"] for child in children)
-
-
-def test_services_and_runtimes_may_lie_in_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = [
-        write_yaml(tmp_path / "services.yaml", service("first"), service("second")),
-        write_yaml(tmp_path / "runtime.yaml", runtime()),
-    ]
-
-    assert main(["render", *map(str, files)]) == 0
-
-    deployments = [child for child in yaml.safe_load_all(capsys.readouterr().out) if child["kind"] == "Deployment"]
-    assert [child["metadata"]["name"] for child in deployments] == ["first-predictor", "second-predictor"]
-
-
 def test_a_folder_of_runtimes_replaces_the_shipped_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_yaml(tmp_path / "fake.yaml", runtime())
 
@@ -81,22 +55,6 @@ def test_a_configmap_that_cannot_be_used_is_refused(tmp_path: Path, capsys: pyte
     assert main(["render", str(SAMPLE), str(write_yaml(tmp_path / "config.yaml", config_map(["a"])))]) == 2
 
     assert capsys.readouterr().err == "isvc: ConfigMap inferenceservice-config: data is not a map of keys to texts\n"
-
-
-def test_a_field_without_effect_is_reported_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    body = service()
-    body["spec"]["predictor"]["minReplica"] = 2
-
-    assert main(["render", str(write_yaml(tmp_path / "my.yaml", body, runtime()))]) == 3
-
-    expected = "isvc: no effect: InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)\n"
-    assert capsys.readouterr().err == expected
-
-
-def test_a_file_that_is_not_there_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["render", "/absent.yaml"]) == 2
-
-    assert capsys.readouterr() == ("", "isvc: /absent.yaml cannot be read: No such file or directory\n")
 
 
 def test_nothing_is_printed_when_one_of_the_services_cannot_be_served(

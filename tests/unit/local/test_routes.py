@@ -91,14 +91,6 @@ def test_the_server_gets_the_path_without_the_prefix(requested: str, target: str
     assert IngressRoute("example.com", "/a/b", PREDICTOR, Endpoints(), prefix="/a/b").target(requested) == target
 
 
-def test_without_a_prefix_the_path_is_as_requested() -> None:
-    assert FIRST.target("/v1/models/m%20n?x") == "/v1/models/m%20n?x"
-
-
-def test_without_an_ingress_there_are_no_routes() -> None:
-    assert routes(OperatorConfig(ingress=IngressConfig(disable_ingress_creation=True))) == ()
-
-
 HTTP, GRPC = {"name": "http", "containerPort": 8080}, {"name": "grpc", "containerPort": 8081}
 FLAGS = ["--http-port=8080", "--grpc-port=8081"]
 

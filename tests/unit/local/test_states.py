@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isvc.run.states import ContainerStatus, pod_status, statuses_of
+from isvc.run.states import ContainerStatus, pod_status
 
 CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
 
@@ -71,12 +71,6 @@ def test_a_pod_that_serves_is_ready_since_its_server_is() -> None:
     ]
 
 
-def test_a_condition_that_stays_keeps_its_time() -> None:
-    before = status(serving(), {}, CREATED)
-
-    assert conditions(status(serving(), before, LATER)) == conditions(before)
-
-
 def test_a_container_that_waits_for_its_next_start_says_how_it_ended_and_counts_restarts() -> None:
     init, server = serving()
     server.end(3, "Error", "no weights", at=LATER, process=7)
@@ -104,10 +98,3 @@ def test_a_container_that_waits_for_its_next_start_says_how_it_ended_and_counts_
     server.run(LATER)
     (found,) = status((init, server), {}, LATER)["containerStatuses"]
     assert (found["restartCount"], found["lastState"]["terminated"]["exitCode"]) == (2, 4)
-
-
-def test_containers_that_are_not_started_have_a_status_each() -> None:
-    assert statuses_of([{"name": "a", "image": "i:1"}, {"name": "b"}]) == {
-        "a": ContainerStatus("a", "i:1"),
-        "b": ContainerStatus("b", ""),
-    }

@@ -49,19 +49,6 @@ def test_text_of_a_container_is_never_markup(terminal: tuple[TerminalOutput, io.
     assert "\x1b]8" not in stderr.getvalue() + stdout.getvalue()  # a link
 
 
-def test_each_container_has_a_colour_of_its_own_and_none_with_no_color(
-    terminal: tuple[TerminalOutput, io.StringIO, io.StringIO], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output, stderr, _ = terminal
-    output.log("first/kserve-container", "serving")
-    monkeypatch.setenv("NO_COLOR", "1")
-    plain = io.StringIO()
-    TerminalOutput(plain, plain).log("first/kserve-container", "serving")
-
-    assert stderr.getvalue().startswith("\x1b[")
-    assert plain.getvalue() == "first/kserve-container | serving\n"
-
-
 def test_a_download_is_a_bar_until_the_next_line_and_results_are_printed_without_it(
     terminal: tuple[TerminalOutput, io.StringIO, io.StringIO],
 ) -> None:
@@ -135,18 +122,6 @@ def test_a_reader_who_does_not_read_stops_nothing_and_is_told_what_was_dropped(
     dropped = [int(line.split()[0]) for line in lines if "lines were dropped here" in line]
     assert sum(dropped) + len(lines) - len(dropped) == 10_000
     assert sum(dropped) > 8_000
-
-
-def test_the_end_does_not_wait_for_a_reader_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_UNREAD_SECONDS", 0.1)
-    reader, writer = os.pipe()
-    with os.fdopen(writer, "w") as stderr, os.fdopen(reader):
-        output = Output(PlainOutput(stderr, io.StringIO()))
-        for _ in range(1000):
-            output.log("first/kserve-container", "x" * 200)
-        output.end()  # for ever, if it waited
-        stderr.write("y" * 100_000)  # nor does what Python itself prints
-        stderr.flush()
 
 
 def everything(terminal: int) -> str:

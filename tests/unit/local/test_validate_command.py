@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from isvc.commands import main
-from isvc.run.admission import _validator
 from tests.support.local_services import runtime, service, write_yaml
 
 
@@ -39,23 +38,6 @@ def test_what_has_no_effect_is_exit_code_3(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == (
         "no effect: InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)\n"
     )
-
-
-def test_what_would_be_refused_is_exit_code_2_and_named_beside_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    refused, ignored = service("refused"), service("ignored")
-    refused["spec"]["predictor"]["model"]["name"] = "mine"
-    ignored["spec"]["predictor"]["minReplica"] = 2
-    file = write_yaml(tmp_path / "my.yaml", refused, ignored, runtime())
-
-    assert main(["validate", str(file)]) == 2
-
-    assert capsys.readouterr().out.splitlines() == [
-        "no effect: InferenceService ignored: spec.predictor.minReplica (did you mean minReplicas?)",
-        f'error: {file}: InferenceService refused: spec.predictor.model.name: Invalid value: "object": name is not '
-        "allowed here, the container is always named kserve-container; remove it",
-    ]
 
 
 def test_files_may_lie_in_folders_and_come_from_the_standard_input(
@@ -99,14 +81,3 @@ def test_a_runtime_and_a_configuration_of_the_files_are_used(
     assert "ClusterServingRuntime fake: spec.containers[0].env: " in capsys.readouterr().out
     assert main(["validate", str(second)]) == 2
     assert "host 'first_default.test'" in capsys.readouterr().out
-
-
-def test_a_library_that_is_not_installed_is_named_with_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    monkeypatch.setattr("isvc.run.admission._validator", _validator.__wrapped__)
-
-    assert main(["validate", str(write_yaml(tmp_path / "my.yaml", service()))]) == 2
-
-    assert "pip install 'isvc-operator[validate]'" in "".join(capsys.readouterr())

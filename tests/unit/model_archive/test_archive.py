@@ -23,9 +23,6 @@ def refusal(path: Path) -> str:
     return str(raised.value)
 
 
-# --- what TorchServe takes ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("written", "name"),
     [("wörter.txt".encode(), "wörter.txt"), ("wörter.txt".encode("cp437"), "wörter.txt")],
@@ -38,9 +35,6 @@ def test_a_name_without_the_flag_for_utf_8_is_read(tmp_path: Path, written: byte
 
     with open_archive(path, "a.mar") as members:
         assert name in {str(member.path) for member in members}
-
-
-# --- damaged -----------------------------------------------------------------------------------------
 
 
 def test_any_damage_is_an_archive_error_or_harmless(tmp_path: Path) -> None:
@@ -56,9 +50,6 @@ def test_any_damage_is_an_archive_error_or_harmless(tmp_path: Path) -> None:
         except InvalidArchive:
             refused += 1
     assert refused > 200
-
-
-# --- manifests ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

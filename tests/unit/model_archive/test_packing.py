@@ -185,10 +185,6 @@ REFUSED: dict[str, tuple[Callable[[Path], Sources], str]] = {
         "text_classifier, image_classifier, object_detector, image_segmenter, dali_image_classifier, vllm_handler, "
         "trt_llm_handler) with --handler",
     ),
-    "a handler that is not there": (
-        lambda _: Sources(model_name="m", handler="gone:run"),
-        "there is no file gone.py; correct --handler",
-    ),
     "weights that are not there": (
         lambda folder: Sources(model_name="m", handler="base_handler", serialized_file=folder / "gone.pt"),
         "there is no file {folder}/gone.pt; correct --serialized-file",
@@ -197,16 +193,6 @@ REFUSED: dict[str, tuple[Callable[[Path], Sources], str]] = {
         lambda _: Sources(model_name="m", handler="image_classifier"),
         "TorchServe's image_classifier has no weights to load; name them with --serialized-file",
     ),
-    "a name with a slash": (
-        lambda folder: Sources(model_name="a/b", serialized_file=folder / "bert.pt"),
-        "'a/b' cannot be a model's name; with --model-name, give it one of letters, digits, '_', '-' and '.' that "
-        "begins with a letter or a digit",
-    ),
-    "no name": (
-        lambda folder: Sources(serialized_file=folder / "bert.pt"),
-        "the model has no name; with --model-name, give it one of letters, digits, '_', '-' and '.' that begins with a "
-        "letter or a digit",
-    ),
     "an extra file that is not there": (
         lambda folder: Sources(**{**vars(_weights(folder)), "extra_files": ("gone*.txt",)}),
         "there is no file gone*.txt; correct --extra-files",
@@ -214,10 +200,6 @@ REFUSED: dict[str, tuple[Callable[[Path], Sources], str]] = {
     "two files of one name": (
         lambda folder: Sources(**{**vars(_weights(folder)), "extra_files": (str(folder / "other"),)}),
         "{folder}/bert.pt and {folder}/other/bert.pt would both be bert.pt in the archive; rename one of them",
-    ),
-    "a runtime that nothing here has": (
-        lambda folder: Sources(**{**vars(_weights(folder)), "runtime": "LSP"}),
-        "'LSP' is not a runtime that serves it; use python or python3",
     ),
 }  # fmt: skip
 

@@ -30,10 +30,6 @@ def test_the_shape_of_the_data_shows_the_protocol(value: object, protocol: Infer
     assert of_json(content, None) == PredictPayload(protocol, content)
 
 
-def test_a_lone_list_becomes_instances() -> None:
-    assert of_json(b"[1, 2]", None) == PredictPayload(InferenceProtocol.V1, b'{"instances": [1, 2]}')
-
-
 def test_a_protocol_that_is_named_is_taken() -> None:
     assert of_json(b'{"prompt": "x"}', InferenceProtocol.V1) == PredictPayload(InferenceProtocol.V1, b'{"prompt": "x"}')
     assert of_json(b"no json", InferenceProtocol.TORCHSERVE) == PredictPayload(InferenceProtocol.TORCHSERVE, b"no json")
@@ -47,17 +43,6 @@ def test_a_protocol_that_is_named_is_taken() -> None:
 def test_data_of_no_protocol_is_refused(content: bytes, words: str) -> None:
     with pytest.raises(UnusableRequest, match=words):
         of_json(content, None)
-
-
-def test_a_file_is_sent_as_it_is() -> None:
-    assert of_files([CAT], None) == PredictPayload(InferenceProtocol.TORCHSERVE, CAT.content, "image/jpeg")
-
-
-def test_files_with_names_are_a_form() -> None:
-    files = [File("image", "cat.jpg", b"1"), File("mask", "mask", b"2")]
-
-    assert of_files(files, None) == PredictPayload(InferenceProtocol.TORCHSERVE, files=tuple(files))
-    assert [file.content_type for file in files] == ["image/jpeg", "application/octet-stream"]
 
 
 @pytest.mark.parametrize(

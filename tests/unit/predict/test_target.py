@@ -69,21 +69,6 @@ def test_what_is_no_url_is_refused(url: str) -> None:
         target.of_url(url, "bert", "models", None)
 
 
-def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(UnusableRequest, match="--address"):
-        target.of_service(service(), "a:port")
-
-
-@pytest.mark.parametrize(
-    ("published", "address"),
-    [([{"ip": "10.0.0.7"}], "10.0.0.7"), ([{"hostname": "lb"}], "lb"), ([], None)],
-    ids=["an address", "a name", "none yet"],
-)
-def test_an_ingress_publishes_its_address(published: list[dict[str, str]], address: str | None) -> None:
-    assert target.address_of_ingress({"status": {"loadBalancer": {"ingress": published}}}) == address
-    assert target.address_of_ingress({}) is None
-
-
 def test_a_gateway_publishes_its_address_with_the_port_of_the_scheme() -> None:
     route = {"metadata": {"namespace": "models"}, "spec": {"parentRefs": [{"name": "gateway"}]}}
     listeners = [{"protocol": "HTTPS", "port": 8443}, {"protocol": "HTTP", "port": 8080}]

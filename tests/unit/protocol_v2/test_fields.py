@@ -27,6 +27,13 @@ def inputs(number: int) -> pb.ModelInferRequest:
     return pb.ModelInferRequest(inputs=[pb.ModelInferRequest.InferInputTensor()] * number)
 
 
+def with_parameters(number: int) -> pb.ModelInferRequest:
+    message = pb.ModelInferRequest()
+    for index in range(number):
+        message.parameters[str(index)].bool_param = True
+    return message
+
+
 # Written when its test runs: some take long.
 Write = Callable[[], pb.ModelInferRequest]
 TOO_MUCH: dict[str, tuple[Write, str]] = {
@@ -45,6 +52,13 @@ TOO_MUCH: dict[str, tuple[Write, str]] = {
     "booleans": (
         lambda: request(bool_contents=[True] * (MAX_MESSAGE_NUMBERS + 1)), "whole numbers in typed contents",
     ),
+    "sizes": (
+        lambda: pb.ModelInferRequest(
+            inputs=[pb.ModelInferRequest.InferInputTensor(shape=[1] * (MAX_MESSAGE_NUMBERS + 1))]
+        ),
+        "whole numbers",
+    ),
+    "parameters": (lambda: with_parameters(MAX_MESSAGE_FIELDS + 1), "fields beside the contents"),
 }  # fmt: skip
 SERVED: dict[str, Write] = {
     "floats": lambda: request(fp32_contents=[0.5] * 1_600_000),
@@ -59,23 +73,6 @@ SERVED: dict[str, Write] = {
 def test_a_message_that_holds_more_than_is_served_is_refused(write: Write, words: str) -> None:
     with pytest.raises(InvalidRequest, match=words):
         fields.check(write().SerializeToString())
-
-
-def test_sizes_of_a_shape_are_counted_like_numbers() -> None:
-    message = pb.ModelInferRequest()
-    message.inputs.add(shape=[1] * (MAX_MESSAGE_NUMBERS + 1))
-
-    with pytest.raises(InvalidRequest, match="whole numbers"):
-        fields.check(message.SerializeToString())
-
-
-def test_parameters_are_fields() -> None:
-    message = pb.ModelInferRequest()
-    for number in range(MAX_MESSAGE_FIELDS + 1):
-        message.parameters[str(number)].bool_param = True
-
-    with pytest.raises(InvalidRequest, match="fields beside the contents"):
-        fields.check(message.SerializeToString())
 
 
 @pytest.mark.parametrize("write", SERVED.values(), ids=SERVED)

@@ -31,21 +31,10 @@ def test_a_tree_with_changes_is_refused_by_name(tmp_path: Path, capsys: pytest.C
     assert not (tmp_path / "dist").exists()
 
 
-def test_equal_builds_are_accepted(folders: tuple[Path, Path]) -> None:
-    require_equal(*folders)
-
-
 def test_a_file_that_differs_is_named(folders: tuple[Path, Path]) -> None:
     (folders[1] / "wheel").write_bytes(b"SAME")
 
     with pytest.raises(Refused, match=r"differ in wheel$"):
-        require_equal(*folders)
-
-
-def test_a_file_that_only_one_build_has_is_named(folders: tuple[Path, Path]) -> None:
-    (folders[1] / "sdist").write_bytes(b"")
-
-    with pytest.raises(Refused, match=r"differ in sdist$"):
         require_equal(*folders)
 
 

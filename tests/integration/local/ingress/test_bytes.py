@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
-from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
@@ -27,33 +26,6 @@ async def test_a_compressed_body_arrives_as_it_was_sent(ends: Ends, coding: str)
     ends.handler = keep
     async with ends.session.post(ends.url, data=body, headers={"Content-Encoding": coding}) as answer:
         assert await answer.json() == [True, coding, str(len(body))]
-
-
-async def test_a_compressed_body_in_chunks_arrives_as_it_was_sent(ends: Ends) -> None:
-    body = gzip.compress(bytes(range(256)) * 1000)
-
-    async def parts() -> AsyncIterator[bytes]:
-        yield body[:100]
-        yield body[100:]
-
-    async def keep(request: web.Request) -> web.Response:
-        return web.json_response([await request.read() == body, "Content-Length" in request.headers])
-
-    ends.handler = keep
-    async with ends.session.post(ends.url, data=parts(), headers={"Content-Encoding": "gzip"}) as answer:
-        assert await answer.json() == [True, False]
-
-
-async def test_a_compressed_response_is_passed_on_unchanged(ends: Ends) -> None:
-    body = gzip.compress(b"0" * 1_000_000)
-
-    async def zipped(request: web.Request) -> web.Response:
-        return web.Response(body=body, headers={"Content-Encoding": "gzip"})
-
-    ends.handler = zipped
-    async with ends.session.get(ends.url, headers={"Accept-Encoding": "gzip"}) as answer:
-        assert answer.headers["Content-Length"] == str(len(body))
-        assert await answer.read() == body
 
 
 @pytest.mark.parametrize("size", [0, 1, 20_000_000])

@@ -13,7 +13,6 @@ from multidict import CIMultiDict
 
 from isvc.run.container import LOOPBACK
 from isvc.run.endpoints import Endpoints
-from isvc.run.errors import RunFailed
 from isvc.run.ingress import ingress
 from isvc.run.routes import IngressRoute
 from tests.integration.local.ingress.ends import HOST, Ends
@@ -250,13 +249,3 @@ async def test_only_predictions_are_told_of_with_the_time_that_they_took(ends: E
 
     ((service, seconds),) = told
     assert (service, 0.1 <= seconds < 5) == ("first-predictor", True)
-
-
-async def test_a_port_in_use_is_refused_with_the_flag_to_change_it() -> None:
-    with socket.socket() as taken:
-        taken.bind((LOOPBACK, 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(RunFailed, match=f"port {port} is in use; choose another one: --http-port {port + 1}"):
-            async with ingress([], port):
-                pass
