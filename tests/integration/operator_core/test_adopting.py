@@ -203,7 +203,10 @@ def test_a_service_does_not_take_the_children_of_another(running_operator: None,
     namespace.apply(second)
 
     condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed", service="a-b")
-    assert condition["message"].startswith("Deployment a-b-predictor belongs to InferenceService a; rename one")
+    assert condition["message"] == (
+        "Deployment a-b-predictor belongs to InferenceService a; "
+        "rename one of the two, or the predictor of one (spec.predictor.name)"
+    )
     assert namespace.find("deployment", "a-b-predictor") == before
     assert namespace.find("ingress", "a-b") is None
     assert namespace.condition("Ready", "a")["status"] == "Unknown"

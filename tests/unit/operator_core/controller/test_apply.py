@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.controller.children import apply_changes
-from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, ObjectNotFound, RequestRefused
+from isvc_operator.kube.errors import AlreadyExists, KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.informer.cache import Cache, ObjectKey
-from isvc_operator.kube.requests import ApiRequest, path_of
-from isvc_operator.manifests import ServiceKey, controller_of
+from isvc_operator.kube.requests import path_of
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.plan.changes import ChildChange, plan_changes
-from tests.support.builders import (
-    NAMESPACE,
-    SERVICE_UID,
-    a_child,
-    a_service,
-    a_service_body,
-    an_owner,
-    the_children,
-)
+from tests.support.builders import NAMESPACE, SERVICE_UID, a_child, a_service, the_children
 from tests.support.fakes import FakeKubeApi, target_of
 
 SERVICE = ServiceKey(NAMESPACE, "torchserve")
@@ -106,40 +97,6 @@ async def test_a_failure_names_the_child_and_keeps_its_kind(api: FakeKubeApi, ca
     assert caught.value.status == error.status
 
 
-async def test_an_object_of_someone_else_is_not_adopted_fields(api: FakeKubeApi, cache: Cache) -> None:
-    theirs = api.put(a_child(metadata={"name": "torchserve-predictor", "namespace": NAMESPACE}))
-
-    with pytest.raises(Conflict) as caught:
-        await apply_changes(api, cache, changes_to(RENDERED, cache))
-
-    assert api.get("Deployment", NAMESPACE, "torchserve-predictor") == theirs
-    assert str(caught.value) == (
-        "Deployment torchserve-predictor exists in namespace models and was not made by this operator "
-        '(conflict with "kubectl": .spec); delete or rename it, or rename the InferenceService'
-    )
-
-
-async def test_an_unwatched_object_of_the_service_is_adopted(api: FakeKubeApi, cache: Cache) -> None:
-    bare = {"name": "torchserve", "namespace": NAMESPACE, "ownerReferences": [an_owner()]}
-    api.put(a_child("Ingress", metadata=bare))
-
-    await apply_changes(api, cache, changes_to(RENDERED, cache))
-
-    adopted = api.get("Ingress", NAMESPACE, "torchserve") or {}
-    assert adopted["spec"] == the_children()["Ingress"]["spec"]
-
-
-async def test_a_child_whose_creation_was_not_heard_of_is_found_and_not_written(api: FakeKubeApi, cache: Cache) -> None:
-    changes = changes_to(RENDERED, cache)
-    await apply_changes(api, Cache(LABEL_SERVICE), changes)
-    before = len(api.calls)
-
-    await apply_changes(api, cache, changes)
-
-    assert sorted(call.method for call in api.calls[before:]) == ["GET"] * 3 + ["POST"] * 3
-    assert changes_to(RENDERED, cache) == []
-
-
 async def test_a_child_that_is_gone_when_it_is_looked_for_is_created(api: FakeKubeApi, cache: Cache) -> None:
     api.failing[DEPLOYMENT] = AlreadyExists(409, "it exists")
 
@@ -149,33 +106,12 @@ async def test_a_child_that_is_gone_when_it_is_looked_for_is_created(api: FakeKu
     assert changes_to(RENDERED, cache) == []
 
 
-async def test_what_a_service_of_that_name_has_left_becomes_the_child_of_the_new_one(
-    api: FakeKubeApi, cache: Cache
-) -> None:
-    await apply_changes(api, Cache(LABEL_SERVICE), changes_to(RENDERED, cache))
-    rendered = list(the_children(a_service(uid="another-uid")).values())
-
-    await apply_changes(api, cache, plan_changes(rendered, cache.of_service(SERVICE), "another-uid"))
-
-    assert [controller_of(item)["uid"] for item in api.objects.values()] == ["another-uid"] * 3
-
-
-KSERVES_AUTOSCALER = a_child("HorizontalPodAutoscaler", spec={"minReplicas": 1, "maxReplicas": 3})
 SCALED = list(the_children(a_service(predictor={"maxReplicas": 4})).values())
 BY_KEDA = list(
     the_children(
         a_service(predictor={"maxReplicas": 4}, annotations={"serving.kserve.io/autoscalerClass": "keda"})
     ).values()
 )
-
-
-async def test_an_autoscaler_of_kserves_becomes_what_is_rendered(api: FakeKubeApi, cache: Cache) -> None:
-    cache.put(api.put(KSERVES_AUTOSCALER))
-
-    await apply_changes(api, cache, changes_to(SCALED, cache))
-
-    found = api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") or {}
-    assert found["spec"]["maxReplicas"] == 4
 
 
 async def test_a_scaled_object_of_kserves_becomes_what_is_rendered(api: FakeKubeApi, cache: Cache) -> None:
@@ -188,14 +124,6 @@ async def test_a_scaled_object_of_kserves_becomes_what_is_rendered(api: FakeKube
     assert [call.method for call in api.calls if "scaledobjects" in call.path] == ["GET", "PATCH"]
 
 
-async def test_an_autoscaler_of_kserves_without_room_to_scale_is_deleted(api: FakeKubeApi, cache: Cache) -> None:
-    cache.put(api.put(KSERVES_AUTOSCALER))
-
-    await apply_changes(api, cache, changes_to(RENDERED, cache))
-
-    assert api.get("HorizontalPodAutoscaler", NAMESPACE, "torchserve-predictor") is None
-
-
 async def test_an_autoscaler_is_deleted_before_another_one_is_created(api: FakeKubeApi, cache: Cache) -> None:
     await apply_changes(api, cache, changes_to(SCALED, cache))
     before = len(api.calls)
@@ -205,32 +133,6 @@ async def test_an_autoscaler_is_deleted_before_another_one_is_created(api: FakeK
     calls = [f"{call.method} {target_of(call).rpartition(NAMESPACE)[2]}" for call in api.calls[before:]]
     assert calls[0] == "DELETE /horizontalpodautoscalers/torchserve-predictor"
     assert "POST /scaledobjects/torchserve-predictor" in calls[1:]
-
-
-async def test_a_new_deployment_starts_with_the_autoscalers_minimum(api: FakeKubeApi, cache: Cache) -> None:
-    rendered = list(the_children(a_service(predictor={"minReplicas": 2, "maxReplicas": 4})).values())
-
-    await apply_changes(api, cache, changes_to(rendered, cache))
-
-    assert (api.get("Deployment", NAMESPACE, "torchserve-predictor") or {})["spec"]["replicas"] == 2
-    assert changes_to(rendered, cache) == []
-
-
-async def test_nothing_is_sent_where_another_service_has_a_child_of_the_same_name(
-    api: FakeKubeApi, cache: Cache
-) -> None:
-    cache.put(a_service_body("another", uid="another-uid"))
-    theirs = {**a_child()["metadata"], "ownerReferences": [{**an_owner("another-uid"), "name": "another"}]}
-    cache.put(a_child(metadata={**theirs, "labels": {LABEL_SERVICE: "another"}, "uid": "u", "resourceVersion": "1"}))
-
-    with pytest.raises(Conflict) as caught:
-        await apply_changes(api, cache, changes_to(RENDERED, cache))
-
-    assert api.calls == []
-    assert str(caught.value) == (
-        "Deployment torchserve-predictor belongs to InferenceService another; "
-        "rename one of the two, or the predictor of one (spec.predictor.name)"
-    )
 
 
 async def test_a_refused_deletion_is_reported_and_the_child_stays_in_the_cache(api: FakeKubeApi, cache: Cache) -> None:
@@ -246,30 +148,6 @@ async def test_a_refused_deletion_is_reported_and_the_child_stays_in_the_cache(a
 # --- image volumes -----------------------------------------------------------------------------------
 
 IMAGES = list(the_children(a_service(model={"storageUri": "oci+native://registry.example/bert:1"})).values())
-
-
-class WithoutImageVolumes(FakeKubeApi):
-    """Leaves the volumes out, as an API server does that does not know them."""
-
-    async def send(self, request: ApiRequest) -> str:
-        if ("dryRun", "All") not in request.query:
-            return await super().send(request)
-        manifest = json.loads(json.dumps(request.body))
-        manifest["spec"]["template"]["spec"]["volumes"] = []
-        return json.dumps(manifest)
-
-
-async def test_a_cluster_without_image_volumes_gets_no_deployment(cache: Cache) -> None:
-    api = WithoutImageVolumes()
-
-    with pytest.raises(RequestRefused) as raised:
-        await apply_changes(api, cache, changes_to(IMAGES, cache))
-
-    assert str(raised.value) == (
-        "Deployment torchserve-predictor: the cluster has no image volumes, and leaves out kserve-oci-model; write "
-        "oci+modelcar:// (or ociModelMode of storageInitializer), or turn on Kubernetes' feature gate ImageVolume"
-    )
-    assert [item["kind"] for item in cache.of_service(SERVICE)] == ["Ingress", "Service"]
 
 
 async def test_only_a_deployment_with_image_volumes_is_tried_first(api: FakeKubeApi, cache: Cache) -> None:

@@ -20,7 +20,7 @@ from cryptography import x509
 from isvc.run.container import LOOPBACK
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import WATCHES_AGENT, connect, connect_others
+from isvc_operator.kube.client import WATCHES_AGENT, KubernetesApi, connect, connect_others
 from isvc_operator.kube.credentials import credentials_of
 from isvc_operator.kube.errors import (
     AlreadyExists,
@@ -282,6 +282,19 @@ async def test_requests_pause_for_a_server_that_is_busy_not_for_a_request_that_f
         await api.send(REQUEST)
 
     assert (type(caught.value), caught.value.retry_after, api.pause.left) == (kind, seconds, paused)
+
+
+@pytest.mark.parametrize("call", [KubernetesApi.send, KubernetesApi.proxy])
+async def test_nothing_is_sent_during_a_pause(call: Callable[..., Awaitable[object]]) -> None:
+    session = StubSession()
+    api = api_of(session)
+    api.pause.begin(30.0, "too many requests")
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await call(api, REQUEST)
+
+    assert session.sent == []
 
 
 async def test_a_lease_is_renewed_during_a_pause() -> None:

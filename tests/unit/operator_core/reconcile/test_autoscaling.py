@@ -31,17 +31,6 @@ async def test_the_live_size_is_no_difference() -> None:
     assert cluster.child("Deployment")["spec"]["replicas"] == 3
 
 
-async def test_without_an_autoscaler_the_users_number_is_applied_again() -> None:
-    cluster = await a_scaled_service(live=3)
-
-    cluster.edit_service(predictor={"minReplicas": 1, "maxReplicas": 4}, annotations=NONE)
-    calls = await cluster.reconcile()
-
-    assert calls[0] == f"DELETE horizontalpodautoscalers/{PREDICTOR}"
-    assert f"PATCH deployments/{PREDICTOR}" in calls
-    assert cluster.child("Deployment")["spec"]["replicas"] == 1
-
-
 async def test_a_stopped_service_has_no_autoscaler_and_no_budget() -> None:
     cluster = await a_scaled_service(live=3)
 

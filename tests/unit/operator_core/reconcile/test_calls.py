@@ -9,7 +9,7 @@ import pytest
 from isvc_operator import decide
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_RENDERED
-from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
+from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.controller import memory
 from isvc_operator.manifests import ServiceKey, annotations_of
 from isvc_operator.resolve.service import Resolved, resolve
@@ -22,12 +22,6 @@ async def test_the_first_reconcile_makes_the_children_and_the_status(cluster: Cl
 
     assert cluster.condition("Ready")["status"] == "Unknown"
     assert cluster.api.events == []
-
-
-async def test_a_second_reconcile_sends_nothing(cluster: Cluster) -> None:
-    await cluster.reconcile()
-
-    assert await cluster.reconcile() == []
 
 
 async def test_a_reconcile_reads_its_own_writes_before_the_watches_tell_them(cluster: Cluster) -> None:
@@ -135,25 +129,6 @@ async def test_a_change_that_no_child_shows_is_noted_and_writes_the_generation(s
     assert (serving.api.calls[-1].body or {})["status"] == {"observedGeneration": 2}
 
 
-async def test_a_child_edited_by_hand_comes_back_by_force(serving: Cluster) -> None:
-    before = serving.child("Service")
-    serving.api.put({**before, "spec": {**before["spec"], "selector": {"app": "mine"}}})
-
-    assert await serving.reconcile() == first_update("services/torchserve-predictor")
-
-    assert serving.child("Service")["spec"] == before["spec"]
-    assert ("force", "true") in serving.api.calls[-1].query
-    again = serving.child("Service")
-    serving.api.put({**again, "spec": {**again["spec"], "selector": {"app": "mine"}}})
-    assert await serving.reconcile() == ["PATCH services/torchserve-predictor"]
-
-
-async def test_a_child_deleted_by_hand_comes_back(serving: Cluster) -> None:
-    serving.api.remove("Ingress", NAMESPACE, "torchserve")
-
-    assert await serving.reconcile() == ["POST ingresses/torchserve"]
-
-
 async def test_a_service_that_becomes_internal_loses_its_ingress(serving: Cluster) -> None:
     serving.edit_service(labels={"networking.kserve.io/visibility": "cluster-local"})
 
@@ -171,19 +146,6 @@ async def test_a_new_configuration_is_used_from_the_next_reconcile_on(serving: C
     assert serving.service["status"]["url"] == "http://torchserve.models.ml.test"
 
 
-async def test_services_keep_their_form_when_new_ones_are_to_be_headless(serving: Cluster) -> None:
-    serving.reconciler.config = parse_config({"service": '{"serviceClusterIPNone": true}'})
-
-    assert await serving.reconcile() == []
-
-
-async def test_a_runtime_that_changes_rolls_the_services_that_use_it(serving: Cluster) -> None:
-    body = a_runtime_body(container={"image": "registry.example/torchserve:2.0"})
-    serving.cache.put({**body, "metadata": {**body["metadata"], "resourceVersion": "2"}})
-
-    assert (await serving.reconcile())[:3] == first_update("deployments/torchserve-predictor")
-
-
 async def test_a_deleted_service_needs_nothing(serving: Cluster) -> None:
     serving.api.remove("InferenceService", *KEY)
 
@@ -194,16 +156,6 @@ async def test_a_service_that_is_being_deleted_needs_nothing(serving: Cluster) -
     body = serving.service
     serving.api.put({**body, "metadata": {**body["metadata"], "deletionTimestamp": NOW}})
 
-    assert await serving.reconcile() == []
-
-
-async def test_only_kserves_finalizer_is_released_from_a_service_that_is_being_deleted(serving: Cluster) -> None:
-    body = serving.service
-    leaving = {"deletionTimestamp": NOW, "finalizers": ["mine/first", "inferenceservice.finalizers"]}
-    serving.api.put({**body, "metadata": {**body["metadata"], **leaving}})
-
-    assert await serving.reconcile() == ["PATCH inferenceservices/torchserve"]
-    assert serving.service["metadata"]["finalizers"] == ["mine/first"]
     assert await serving.reconcile() == []
 
 

@@ -113,7 +113,10 @@ async def test_an_object_of_someone_else_is_reported_with_what_to_do(cluster: Cl
         await cluster.reconcile()
 
     assert cluster.child("Service") == theirs
-    assert "Service torchserve-predictor exists in namespace models" in cluster.condition("Ready")["message"]
+    assert cluster.condition("Ready")["message"] == (
+        "Service torchserve-predictor exists in namespace models and was not made by this operator "
+        '(conflict with "kubectl": .spec); delete or rename it, or rename the InferenceService'
+    )
 
 
 async def test_a_status_that_cannot_be_written_is_tried_again(cluster: Cluster) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from isvc_operator.config import IngressConfig, OperatorConfig
@@ -28,13 +26,13 @@ def ready(cluster: Cluster) -> tuple[str, str | None]:
     return condition["status"], condition.get("reason")
 
 
-def accept(cluster: Cluster, **condition: Any) -> None:
+def accept(cluster: Cluster) -> None:
     """What the gateway's controller does."""
     for name in NAMES:
         route = cluster.api.get("HTTPRoute", NAMESPACE, name)
         assert route is not None
         seen = {"type": "Accepted", "status": "True", "observedGeneration": route["metadata"]["generation"]}
-        parents = [{"parentRef": route["spec"]["parentRefs"][0], "conditions": [{**seen, **condition}]}]
+        parents = [{"parentRef": route["spec"]["parentRefs"][0], "conditions": [seen]}]
         cluster.api.put({**route, "status": {"parents": parents}})
 
 
@@ -44,21 +42,6 @@ GOING = RequestRefused(403, "forbidden: create not allowed while custom resource
 
 def missing(error: KubeError = GONE) -> dict[tuple[str, str], KubeError]:
     return {("POST", path_of("HTTPRoute", NAMESPACE, name)): error for name in NAMES}
-
-
-async def test_the_condition_follows_what_the_gateway_reports() -> None:
-    cluster = a_cluster()
-
-    assert [call for call in await cluster.reconcile() if "routes" in call] == CREATED
-    assert ready(cluster) == ("False", "ParentStatusNotAvailable")
-    accept(cluster, status="False", reason="NotAllowedByListeners")
-    await cluster.settle()
-    assert ready(cluster) == ("False", "NotAllowedByListeners")
-    accept(cluster)
-    await cluster.settle()
-
-    assert ready(cluster) == ("True", None)
-    assert await cluster.reconcile() == []
 
 
 @pytest.mark.parametrize("error", [GONE, GOING])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.builders import NAMESPACE, NOW, a_crashed_pod, a_runtime_body, a_service_body
-from tests.support.reconcile_fixture import FIRST_CALLS, LOG, POD, STATUS, Cluster, cluster_with
+from tests.support.builders import NOW, a_crashed_pod, a_runtime_body, a_service_body
+from tests.support.reconcile_fixture import LOG, STATUS, Cluster, cluster_with
 
 
 async def test_a_stopped_service_has_no_children(serving: Cluster) -> None:
@@ -34,15 +34,6 @@ async def test_the_pods_that_a_stopped_service_leaves_behind_are_no_failure(serv
     assert LOG not in await serving.reconcile()
 
     assert serving.condition("PredictorReady")["reason"] == "Stopped"
-
-
-async def test_a_stopped_service_starts_again(serving: Cluster) -> None:
-    serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
-    await serving.reconcile()
-    serving.api.remove("Pod", NAMESPACE, POD)
-    serving.edit_service()
-
-    assert await serving.reconcile() == [*FIRST_CALLS, "POST events"]
 
 
 async def test_a_spec_that_cannot_be_served_leaves_what_runs_alone(serving: Cluster) -> None:
@@ -76,16 +67,6 @@ async def test_a_spec_that_was_corrected_recovers_without_touching_what_runs(ser
 
     assert serving.condition("Ready")["status"] == "True"
     assert "lastFailureInfo" not in serving.service["status"]["modelStatus"]
-
-
-async def test_a_service_waits_for_its_runtime_and_is_served_once_it_is_there() -> None:
-    cluster = cluster_with(a_service_body())
-
-    assert await cluster.reconcile() == [STATUS, "POST events"]
-    assert await cluster.reconcile() == []
-    cluster.cache.put(a_runtime_body())
-
-    assert await cluster.reconcile() == [*FIRST_CALLS, "POST events"]
 
 
 async def test_fields_that_are_not_known_are_named_in_a_condition() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.config import parse_config
 from isvc_operator.errors import InvalidCredentials
-from isvc_operator.kube.errors import KubeError, RequestRefused
+from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import path_of
 from tests.support.builders import NAMESPACE, a_runtime_body, a_service_body
 from tests.support.credentials import a_config_map, a_secret, an_account, s3_annotations
@@ -36,18 +36,6 @@ async def test_a_model_on_a_claim_reads_nothing_by_name_and_is_not_requeued(serv
     assert serving.again is None
 
 
-async def test_a_model_in_a_bucket_reads_the_account_and_its_secrets(in_s3: Cluster) -> None:
-    assert await in_s3.reconcile() == [*READS, *FIRST_CALLS]
-
-    assert initializer_env(in_s3)["AWS_DEFAULT_REGION"] == "eu-west-1"
-
-
-async def test_a_second_reconcile_reads_nothing(in_s3: Cluster) -> None:
-    await in_s3.reconcile()
-
-    assert await in_s3.reconcile() == []
-
-
 async def test_a_changed_secret_is_seen_at_the_next_resync(in_s3: Cluster) -> None:
     await in_s3.reconcile()
     in_s3.api.put(a_secret("s3", annotations=s3_annotations(region="us-east-1")))
@@ -70,30 +58,6 @@ async def test_an_invalid_secret_is_reported_in_a_condition_and_retried(in_s3: C
     assert ready["message"].startswith("secret s3 lacks the key AWS_ACCESS_KEY_ID; add it, or annotate")
     model = in_s3.service["status"]["modelStatus"]
     assert (model["transitionStatus"], model["lastFailureInfo"]["reason"]) == ("BlockedByFailedLoad", "ModelLoadFailed")
-
-
-async def test_a_secret_that_is_created_later_repairs_the_service(in_s3: Cluster) -> None:
-    secret = in_s3.api.objects.pop(path_of("Secret", NAMESPACE, "s3"))
-    with pytest.raises(InvalidCredentials, match="secret s3, which service account default"):
-        await in_s3.reconcile()
-    in_s3.api.put(secret)
-    in_s3.seconds.passed = 2.0
-
-    await in_s3.reconcile()
-
-    assert in_s3.condition("Ready")["reason"] == "WaitingForDeployment"
-
-
-async def test_a_secret_that_may_not_be_read_is_reported(in_s3: Cluster) -> None:
-    in_s3.api.failing["GET", path_of("Secret", NAMESPACE, "s3")] = RequestRefused(403, "secrets is forbidden")
-
-    with pytest.raises(RequestRefused):
-        await in_s3.reconcile()
-
-    assert in_s3.condition("Ready")["message"] == (
-        "secrets is forbidden; to allow it, bind the operator's role isvc-operator-credentials in namespace models "
-        "(docs/install.md)"
-    )
 
 
 async def test_a_secret_that_cannot_be_read_for_a_moment_leaves_the_status_alone(in_s3: Cluster) -> None:

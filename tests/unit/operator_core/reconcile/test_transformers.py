@@ -7,7 +7,7 @@ from typing import Any
 from isvc_operator.controller.children import DRAIN_SECONDS
 from isvc_operator.controller.pod_details import LOG_EVERY, READY_LATE
 from tests.support.builders import a_container, a_pod, a_ready_pod, a_runtime_body, a_service_body, ended
-from tests.support.reconcile_fixture import STATUS, Cluster, cluster_with, first_update
+from tests.support.reconcile_fixture import STATUS, Cluster, cluster_with
 
 TRANSFORMER = {"containers": [{"image": "t:1"}]}
 FRONT = "torchserve-transformer-1-a"
@@ -32,22 +32,6 @@ def led_to(cluster: Cluster) -> str:
     """The component that gets the requests for the service's own host."""
     path = cluster.child("Ingress")["spec"]["rules"][0]["http"]["paths"][-1]
     return str(path["backend"]["service"]["name"])
-
-
-async def test_a_transformer_gets_its_own_children_and_once_it_is_up_the_ingress() -> None:
-    cluster = await with_transformer()
-
-    assert await cluster.reconcile() == [*FRONT_CALLS, STATUS, "POST events"]
-    assert led_to(cluster) == "torchserve-predictor"
-    assert cluster.condition("PredictorReady")["status"] == "True"
-    assert (cluster.condition("TransformerReady")["status"], cluster.condition("Ready")["status"]) == (
-        "Unknown",
-        "Unknown",
-    )
-
-    cluster.roll_out(component="transformer")
-    assert await cluster.reconcile() == [*first_update("ingresses/torchserve"), STATUS, "POST events"]
-    assert (led_to(cluster), cluster.condition("Ready")["status"]) == ("torchserve-transformer", "True")
 
 
 async def test_addresses_are_those_of_components_with_traffic() -> None:

@@ -207,19 +207,6 @@ async def test_an_operator_that_is_restarted_goes_on_at_the_rate(several: Cluste
     assert [await second.reconciler.reconcile(key) for key in KEYS] == [None, None, 2.0, 4.0]
 
 
-async def test_a_service_that_is_edited_waits_for_nobody(several: Cluster) -> None:
-    after = another_runtime(several, a_rate())
-    for key in KEYS:
-        await after.reconciler.reconcile(key)
-    last = KEYS[-1]
-    edited = a_service_body(last.name, uid=f"uid-of-{last.name}", generation=2, model={"args": ["--debug"]})
-    after.api.put({**edited, "status": (after.api.get("InferenceService", *last) or {})["status"]})
-    after.api.feed(after.cache)
-
-    assert await after.reconciler.reconcile(last) is None
-    assert reason_of_waiting(after, last) is None
-
-
 async def test_without_a_rate_all_begin_at_once(several: Cluster) -> None:
     after = another_runtime(several, OperatorConfig())
 

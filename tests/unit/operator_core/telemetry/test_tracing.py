@@ -16,12 +16,8 @@ from isvc.run.container import LOOPBACK
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube.calls import observing
 from isvc_operator.telemetry.tracing import OpenTelemetryTracer, Tracer, otlp_tracer
-from tests.support.builders import a_runtime_body, a_service_body
 from tests.support.fakes import Seconds
 from tests.support.ports import free_port
-from tests.support.reconcile_fixture import KEY, cluster_with
-
-STEPS = ["gather", "resolve", "render", "apply", "observe", "write"]
 
 
 @pytest.fixture
@@ -35,20 +31,6 @@ def tracer(exporter: InMemorySpanExporter) -> Iterator[Tracer]:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     yield OpenTelemetryTracer(provider)
     provider.shutdown()
-
-
-async def test_a_reconcile_is_a_span_with_one_for_each_step(exporter: InMemorySpanExporter, tracer: Tracer) -> None:
-    cluster = cluster_with(a_service_body(), a_runtime_body())
-    cluster.reconciler.tracer = tracer
-    await cluster.reconcile()
-
-    spans = exporter.get_finished_spans()
-    until_created = STEPS[:4]
-    assert [span.name for span in spans] == [*until_created, "reconcile", *STEPS, "reconcile"]
-    *steps, whole = spans[len(until_created) + 1 :]
-    assert whole.parent is None
-    assert dict(whole.attributes or {}) == {"k8s.namespace.name": KEY.namespace, "isvc.name": KEY.name}
-    assert {span.parent.span_id for span in steps if span.parent} == {whole.context.span_id}
 
 
 async def test_each_request_is_a_span_of_its_step(exporter: InMemorySpanExporter, tracer: Tracer) -> None:
