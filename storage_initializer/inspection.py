@@ -70,6 +70,8 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         error.source = error.source or shown
         sys.stderr.write(f"{one_line(hide(str(error)))}\n")
         return error.exit_code
+    except ModuleNotFoundError:  # `isvc inspect` names the extra that has it
+        raise
     except Exception as error:  # noqa: BLE001 - Python would print it with its secrets
         sys.stderr.write(f"{one_line(hide(f'unexpected {type(error).__name__}: {error}'))}\n")
         return InitializerError.exit_code

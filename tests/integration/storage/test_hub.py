@@ -145,7 +145,7 @@ REFUSALS = {
         "valid token that may read it into a secret with the key HF_TOKEN",
     ),
     "no token at all": (
-        "hf://org/bert", {"HF_TOKEN": "the token\nof mine"}, 2,
+        "hf://org/bert", {"HF_TOKEN": "the token of mine"}, 2,
         "HF_TOKEN has characters that no token has; store the token again as it was issued",
     ),
     "no such revision": (
