@@ -25,9 +25,11 @@ class Uri:
 
     @property
     def shown(self) -> str:
-        """The URI for the log, without a password, and without a query, which may be a signature."""
+        """The URI for the log, without a login, and without a query of a web address, which may be a signature."""
+        login, at, host = self.authority.rpartition("@")
         if self.scheme not in ("http", "https"):
-            return self.text
+            # What stands alone before the @ is a container of Azure's.
+            return f"{self.scheme}://{host}/{self.path}" if at and ":" in login else self.text
         path, query, _ = self.path.partition("?")
         return f"{self.scheme}://{self.authority.rpartition('@')[2]}/{path}{query and '?…'}"
 

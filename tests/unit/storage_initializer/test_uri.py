@@ -38,3 +38,19 @@ def test_what_cannot_be_a_path_is_refused(text: str) -> None:
         parse_uri(text)
 
     assert str(raised.value) == f"the source {text!r} is not a URI or path; write pvc://CLAIM/PATH or a path"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:secret@host/m.mar?sig=secret#x", "https://host/m.mar?…"),
+        ("https://secret@host/m.mar", "https://host/m.mar"),
+        ("s3://key:secret@bucket/m", "s3://bucket/m"),
+        ("ftp://me:secret@host/m", "ftp://host/m"),
+        ("abfs://container@account.dfs.core.windows.net/m", "abfs://container@account.dfs.core.windows.net/m"),
+        ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
+        ("/a/plain@path:1", "/a/plain@path:1"),
+    ],
+)
+def test_what_is_logged_has_no_login(text: str, shown: str) -> None:
+    assert parse_uri(text).shown == shown
