@@ -19,7 +19,7 @@ from isvc.migrate.handover import (
 )
 from isvc.migrate.installation import install, start_operator, stop_operator, uninstall_runtimes
 from isvc.migrate.kserve import pause_controllers, put_away, put_back, resume_controllers
-from isvc.migrate.names import BUDGETS, ROUTES
+from isvc.migrate.names import OWN_CHILDREN
 from isvc.migrate.objects import path, service_path
 from isvc.migrate.read import MigrationScope, children_of, services_in
 from isvc.migrate.session import Session, Step, StepTaken
@@ -100,7 +100,7 @@ async def _forget(session: Session, service: Manifest) -> None:
     if kept != conditions:
         await session.objects.merge(f"{service_path(service)}/status", {"status": {"conditions": kept}})
     namespace = service["metadata"]["namespace"]
-    for api, plural in (BUDGETS, ROUTES):
+    for api, plural in OWN_CHILDREN:
         for child in await session.objects.items(api, plural, namespace):
             if is_adopted(child) and _uid(service) in {
                 item["uid"] for item in child["metadata"].get("ownerReferences", ())

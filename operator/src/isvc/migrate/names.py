@@ -22,5 +22,8 @@ REVISION: Final = "deployment.kubernetes.io/revision"
 SLICE_OF: Final = "kubernetes.io/service-name"
 
 # Children of this operator that KServe's controller does not make: API version and plural.
-BUDGETS: Final = ("policy/v1", "poddisruptionbudgets")
-ROUTES: Final = ("gateway.networking.k8s.io/v1", "grpcroutes")
+OWN_CHILDREN: Final = (
+    ("policy/v1", "poddisruptionbudgets"),
+    ("networking.k8s.io/v1", "networkpolicies"),
+    ("gateway.networking.k8s.io/v1", "grpcroutes"),
+)
