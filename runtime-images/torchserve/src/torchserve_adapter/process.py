@@ -12,7 +12,7 @@ import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from torchserve_adapter.errors import TorchServeDied
 from torchserve_adapter.launch import Launch
@@ -117,12 +117,13 @@ class TorchServe:
     async def died(self) -> None:
         """Never return; raises TorchServeDied when the process has ended, or what its log cannot be passed on for."""
         ended = asyncio.ensure_future(self._process.wait())
+        waiting: set[asyncio.Future[Any]] = {ended, self._log, self._reaping}
         try:
-            await asyncio.wait([ended, self._log, self._reaping], return_when=asyncio.FIRST_COMPLETED)
-            for task in (self._log, self._reaping):
-                if task.done():
+            while ended in waiting:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
                     task.result()
-            code = await ended
+            code = ended.result()
         finally:
             ended.cancel()
         await asyncio.wait([self._log], timeout=1)
