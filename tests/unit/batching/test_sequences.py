@@ -53,7 +53,9 @@ def test_a_sequence_that_is_used_is_not_idle() -> None:
     (a,) = begun(of, "a")
 
     assert [answered(of, "a", now) for now in (9.0, 18.0, 27.0)] == [a, a, a]
-    assert answered(of, "a", 37.0) is not a
+    again = answered(of, "a", 37.0)
+    assert again is not a
+    assert [of.enter("a", now) for now in (46.0, 60.0)] == [again, again]  # the first is under way all the time
 
 
 def test_a_sequence_ends_when_its_time_is_over_and_nothing_of_it_waits() -> None:
