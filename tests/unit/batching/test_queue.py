@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+from collections.abc import Collection
 
 import pytest
 
@@ -53,22 +54,22 @@ async def test_the_age_of_a_queue_is_that_of_its_oldest_request() -> None:
     assert age() is None
 
 
-async def test_a_batch_has_no_more_instances_than_the_limit() -> None:
+@pytest.mark.parametrize(
+    ("limit", "size", "alone", "batches"),
+    [
+        (4, 2, (), [["a", "b"], ["c"]]),
+        (4, 9, (), [["a"], ["b"], ["c"]]),
+        (32, 1, {"key"}, [["a"], ["b"], ["c"]]),
+    ],
+    ids=["up to the limit", "one larger than the limit alone and whole", "those of some keys never"],
+)
+async def test_requests_are_merged(limit: int, size: int, alone: Collection[str], batches: list[list[str]]) -> None:
     model = ControlledModel(free=True)
-    queue = queue_for(model, BatchLimits(max_batch_size=4))
+    queue = queue_for(model, BatchLimits(max_batch_size=limit), alone=alone)
 
-    await asyncio.gather(*await submitted(queue, "a", "b", "c", size=2))
+    await asyncio.gather(*await submitted(queue, "a", "b", "c", size=size))
 
-    assert model.batches == [["a", "b"], ["c"]]
-
-
-async def test_a_request_larger_than_the_limit_is_run_alone_and_whole() -> None:
-    model = ControlledModel(free=True)
-    queue = queue_for(model, BatchLimits(max_batch_size=4))
-
-    await asyncio.gather(*await submitted(queue, "a", "b", size=9))
-
-    assert model.batches == [["a"], ["b"]]
+    assert model.batches == batches
 
 
 async def test_requests_with_different_keys_are_never_mixed_and_the_oldest_goes_first() -> None:
@@ -112,16 +113,6 @@ async def test_a_queue_may_stop_merging_while_it_is_in_use() -> None:
 
     assert model.batches == [["a", "b"], ["c"], ["d"]]
     assert not queue.merging
-
-
-async def test_requests_of_some_keys_are_never_merged() -> None:
-    model = ControlledModel(free=True)
-    queue = queue_for(model, alone={"row"})
-
-    asked = [queue.submit(payload, 1, key, call()) for payload, key in zip("abcd", ("row", "key") * 2, strict=True)]
-    await asyncio.gather(*asked)
-
-    assert model.batches == [["a"], ["b", "d"], ["c"]]
 
 
 async def test_a_call_carries_the_times_of_its_stages() -> None:

@@ -53,14 +53,9 @@ def test_a_sequence_that_is_used_is_not_idle() -> None:
     (a,) = begun(of, "a")
 
     assert [answered(of, "a", now) for now in (9.0, 18.0, 27.0)] == [a, a, a]
-    assert answered(of, "a", 37.0) is not a
-
-
-def test_a_request_that_takes_long_is_no_idle_time() -> None:
-    of = Sequences("m", LIMITS, workers=1)
-    a = of.enter("a", 0.0)
-
-    assert of.enter("a", 50.0) is a
+    again = answered(of, "a", 37.0)
+    assert again is not a
+    assert [of.enter("a", now) for now in (46.0, 60.0)] == [again, again]  # the first is under way all the time
 
 
 def test_a_sequence_ends_when_its_time_is_over_and_nothing_of_it_waits() -> None:
@@ -74,14 +69,6 @@ def test_a_sequence_ends_when_its_time_is_over_and_nothing_of_it_waits() -> None
     of.leave(a, 102.0)
 
     assert of.enter("a", 102.0) is not a
-
-
-def test_a_request_may_say_that_it_is_the_last() -> None:
-    of = Sequences("m", SequenceLimits(1, max_idle_s=10.0), workers=1)
-
-    answered(of, "a", 0.0, ends=True)
-
-    assert answered(of, "b", 0.0).id == "b"
 
 
 def test_what_comes_behind_the_last_is_still_of_the_sequence() -> None:
@@ -150,14 +137,6 @@ def test_without_any_worker_new_sequences_wait_for_one() -> None:
     (a,) = begun(of, "a")
 
     assert not a.is_lost
-
-
-def test_a_limit_that_workers_do_not_share_evenly_is_kept() -> None:
-    of = Sequences("m", SequenceLimits(3, max_idle_s=10.0), workers=2)
-    begun(of, "a", "b", "c")
-
-    with pytest.raises(TooManySequences):
-        of.enter("d", 0.0)
 
 
 def test_ids_of_lost_sequences_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

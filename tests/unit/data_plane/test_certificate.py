@@ -15,11 +15,11 @@ import pytest
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.server.app import App
 from data_plane.server.certificate import Certificate, Tls
-from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Router
 from data_plane.server.run import HttpServer, listen
 from tests.support.fake_models import serving
+from tests.support.grpc_servers import grpc_port
 from tests.support.object_stores import tls
 
 REQUEST = b"GET /none HTTP/1.1\r\nhost: h\r\n\r\n"
@@ -103,13 +103,7 @@ async def test_new_connections_get_a_renewed_certificate_and_those_that_are_open
 async def test_grpc_gets_a_renewed_certificate_too(secret: Secret) -> None:
     first = secret.renew()
     certificate = certificate_of(secret.folder)
-    server = GrpcServer(
-        serving(), ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1000,
-        certificate=certificate,
-    )  # fmt: skip
-    port = await server.start()
-
-    async with channel(port, first) as old:
+    async with grpc_port(serving(), certificate=certificate) as port, channel(port, first) as old:
         assert await is_live(old)
         second = secret.renew()
         certificate.refresh()
@@ -118,7 +112,6 @@ async def test_grpc_gets_a_renewed_certificate_too(secret: Secret) -> None:
             assert await is_live(new)
             with pytest.raises(grpc.aio.AioRpcError, match="CERTIFICATE_VERIFY_FAILED"):
                 await is_live(refused)
-    await server.stop(0)
 
 
 def channel(port: int, authority: Path) -> grpc.aio.Channel:

@@ -20,9 +20,9 @@ from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.budget import ByteBudget
 from data_plane.server.grpc import unread
-from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
+from tests.support.grpc_servers import grpc_port
 
 SIZE = 1_000_000  # bytes of an answer: more than the windows and sockets of a client that does not read
 REQUEST = wire.request_to_proto(
@@ -76,19 +76,11 @@ class Asking:
 @asynccontextmanager
 async def asking(host: str = "127.0.0.1") -> AsyncIterator[Asking]:
     budget = ByteBudget(GRPC_COPIES * SIZE * 3 // 2)
-    server = GrpcServer(
-        serving(LargeModel()),
-        ServerMetrics(),
-        host=host,
-        port=0,
-        request_timeout_s=60,
-        max_message_size=1000,
-        budget=budget,
-    )
-    port = await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", SMALL_WINDOW) as channel:
+    async with (
+        grpc_port(serving(LargeModel()), host=host, max_message_size=1000, budget=budget) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}", SMALL_WINDOW) as channel,
+    ):
         yield Asking(budget, port, channel)
-    await server.stop(0)
 
 
 class CountingModel(FakeModel, Streaming):
@@ -111,9 +103,10 @@ class CountingModel(FakeModel, Streaming):
 async def test_a_request_is_in_flight_until_it_is_answered_and_an_idle_stream_is_not(method: str) -> None:
     metrics = ServerMetrics()
     model = CountingModel(metrics)
-    server = GrpcServer(serving(model), metrics, host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1000)
-    port = await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    async with (
+        grpc_port(serving(model), metrics) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
         call: Any = channel.stream_stream(method)()
         await call.write(REQUEST)
         if method == INFER:
@@ -123,7 +116,6 @@ async def test_a_request_is_in_flight_until_it_is_answered_and_an_idle_stream_is
             while metrics.in_flight.requests:  # noqa: ASYNC110 - the server's next turns
                 await asyncio.sleep(0)
         await call.done_writing()
-    await server.stop(0)
 
     assert model.seen == [1]
 

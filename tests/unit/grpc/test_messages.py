@@ -29,9 +29,8 @@ from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.grpc import messages
 from data_plane.server.grpc.messages import readers_within
-from data_plane.server.grpc.server import GrpcServer
-from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
+from tests.support.grpc_servers import grpc_port, grpc_server
 
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
 REQUEST = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m").SerializeToString()
@@ -87,20 +86,11 @@ class Watching(FakeModel):
 async def asking(limit: int = 1_000_000, max_connections: int = 100) -> AsyncIterator[Asking]:
     budget = ByteBudget(limit)
     model = Watching(budget=budget)
-    server = GrpcServer(
-        serving(model),
-        ServerMetrics(),
-        host="127.0.0.1",
-        port=0,
-        request_timeout_s=60,
-        max_message_size=1000,
-        budget=budget,
-        max_connections=max_connections,
-    )
-    port = await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    async with (
+        grpc_port(serving(model), max_message_size=1000, budget=budget, max_connections=max_connections) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
         yield Asking(budget, port, channel, model.held)
-    await server.stop(0)
 
 
 async def refusal(call: Any) -> tuple[grpc.StatusCode, str, Any]:
@@ -231,5 +221,5 @@ def options_of_a_server(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
             """None is called."""
 
     monkeypatch.setattr(grpc.aio, "server", Server)
-    GrpcServer(serving(), ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1000)
+    grpc_server(serving())
     return dict(told)

@@ -31,9 +31,8 @@ from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
-from data_plane.server.grpc.server import GrpcServer
-from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, echo, serving
+from tests.support.grpc_servers import grpc_port, grpc_server
 
 BLINK_S = 0.05
 INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -45,19 +44,10 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 @asynccontextmanager
-async def asking(models: Models, max_message_size: int = 1_000_000) -> AsyncIterator[Ask]:
+async def asking(models: Models, **options: int) -> AsyncIterator[Ask]:
     """A function that calls a method by its name."""
-    server = server_of(models, max_message_size)
-    port = await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    async with grpc_port(models, **options) as port, grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         yield lambda method, request, **options: call_method(channel, method, request, **options)
-    await server.stop(0)
-
-
-def server_of(models: Models, max_message_size: int = 1_000_000) -> GrpcServer:
-    return GrpcServer(
-        models, ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=max_message_size
-    )
 
 
 def call_method(channel: grpc.aio.Channel, method: str, request: Message | bytes, **options: Any) -> Any:
@@ -219,7 +209,7 @@ async def test_calls_under_way_are_finished_before_the_end() -> None:
         await go_on.wait()
         return await echo(request, call)
 
-    server = server_of(serving(FakeModel(wait)))
+    server = grpc_server(serving(FakeModel(wait)))
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         under_way = asyncio.ensure_future(call_method(channel, "ModelInfer", REQUEST))
@@ -233,7 +223,7 @@ async def test_calls_under_way_are_finished_before_the_end() -> None:
 
 @pytest.mark.parametrize("with_call", [False, True], ids=["no-call", "call"])
 async def test_no_client_outlasts_the_grace_period(with_call: bool) -> None:
-    server = server_of(serving(FakeModel()))
+    server = grpc_server(serving(FakeModel()))
     port = await server.start()
     client = await connected(port)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -253,7 +243,7 @@ async def test_a_message_that_is_arriving_is_waited_for() -> None:
         await go_on.wait()
         yield REQUEST.SerializeToString()
 
-    server = server_of(serving(FakeModel()))
+    server = grpc_server(serving(FakeModel()))
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         under_way: Any = channel.stream_unary(INFER)(late())
@@ -275,7 +265,7 @@ async def test_a_response_that_its_client_receives_slowly_is_waited_for() -> Non
         called.set()
         return response
 
-    server = server_of(serving(FakeModel(infer)))
+    server = grpc_server(serving(FakeModel(infer)))
     reads = asyncio.Event()
     reads.set()
     async with (
@@ -336,12 +326,10 @@ async def connected(port: int) -> asyncio.StreamWriter:
 
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
-    first = server_of(serving())
+    first = grpc_server(serving())
     port = await first.start()
     with pytest.raises(RuntimeError, match=f"127.0.0.1:{port}"):
-        await GrpcServer(
-            serving(), ServerMetrics(), host="127.0.0.1", port=port, request_timeout_s=60, max_message_size=1_000_000
-        ).start()
+        await grpc_server(serving(), port=port).start()
     await first.stop(0)
 
 

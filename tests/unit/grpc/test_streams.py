@@ -18,9 +18,8 @@ from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.grpc import messages
-from data_plane.server.grpc.server import GrpcServer
-from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
+from tests.support.grpc_servers import grpc_port
 
 METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
 
@@ -52,18 +51,13 @@ class StreamingModel(FakeModel, Streaming):
 @asynccontextmanager
 async def stream(*models: ServableModel, **metadata: str) -> AsyncIterator[Any]:
     """A call of the method."""
-    server = GrpcServer(
-        serving(*models), ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1_000_000
-    )
-    port = await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    async with grpc_port(serving(*models)) as port, grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub: Any = channel.stream_stream(
             METHOD,
             request_serializer=lambda one: one if isinstance(one, bytes) else one.SerializeToString(),
             response_deserializer=pb.ModelStreamInferResponse.FromString,
         )
         yield stub(metadata=tuple(metadata.items()), timeout=30)
-    await server.stop(0)
 
 
 def told(answer: pb.ModelStreamInferResponse) -> tuple[str, str, bool]:

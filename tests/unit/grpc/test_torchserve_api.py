@@ -19,9 +19,8 @@ from data_plane.limits import MAX_FORM_PARTS
 from data_plane.messages import Response, StreamingResponse, header
 from data_plane.model import Call, Models
 from data_plane.protocol.torchserve.requests import RawRequest
-from data_plane.server.grpc.server import GrpcServer
-from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
+from tests.support.grpc_servers import grpc_port
 
 pytestmark = pytest.mark.process  # protoc, once
 
@@ -117,13 +116,8 @@ class Client:
 
 @asynccontextmanager
 async def asking(models: Models, messages: Any) -> AsyncIterator[Client]:
-    server = GrpcServer(
-        models, ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=60, max_message_size=1_000_000
-    )
-    port = await server.start()
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    async with grpc_port(models) as port, grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         yield Client(channel, messages)
-    await server.stop(0)
 
 
 async def test_ping_says_whether_all_models_are_ready(apis: Any) -> None:

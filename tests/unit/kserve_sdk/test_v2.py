@@ -19,9 +19,9 @@ from data_plane import limits
 from data_plane.client.errors import PredictorBroken, PredictorError, PredictorTimeout, PredictorUnreachable
 from data_plane.client.responses import UpstreamResponse
 from data_plane.errors import DeadlineExceeded, InferenceFailed
-from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
+from tests.support.grpc_servers import grpc_port
 from transformer_sdk.kserve import (
     InferenceGRPCClient,
     InferInput,
@@ -126,14 +126,8 @@ def test_an_answer_that_is_not_of_the_protocol_is_the_predictors_fault(body: byt
 
 @asynccontextmanager
 async def grpc_predictor(model: FakeModel) -> AsyncIterator[PredictorConfig]:
-    server = GrpcServer(
-        serving(model), ServerMetrics(), host="127.0.0.1", port=0, request_timeout_s=30, max_message_size=1_000_000
-    )
-    port = await server.start()
-    try:
+    async with grpc_port(serving(model)) as port:
         yield PredictorConfig(f"127.0.0.1:{port}", "grpc-v2", predictor_request_timeout_seconds=30)
-    finally:
-        await server.stop(0)
 
 
 @asynccontextmanager
@@ -142,14 +136,12 @@ async def grpc_transformer(model: Model, config: PredictorConfig) -> AsyncIterat
     repository, metrics = ModelRepository(), ServerMetrics()
     repository.update(model)
     models = HookedModels(repository, HookThreads(2), HookMetrics(metrics.registry))
-    server = GrpcServer(models, metrics, host="127.0.0.1", port=0, request_timeout_s=30, max_message_size=1_000_000)
-    port = await server.start()
-    try:
-        async with InferenceGRPCClient(f"127.0.0.1:{port}", retries=0) as client:
-            yield client
-    finally:
+    async with (
+        grpc_port(models, metrics, request_timeout_s=30) as port,
+        InferenceGRPCClient(f"127.0.0.1:{port}", retries=0) as client,
+    ):
+        yield client
         await models.close()
-        await server.stop(0)
 
 
 @asynccontextmanager
@@ -356,6 +348,3 @@ async def test_a_grpc_predictor_that_is_silent_or_down_is_named() -> None:
     async with InferenceGRPCClient(host, retries=0) as client:
         with pytest.raises(PredictorUnreachable, match=host):
             await client.infer(asked())
-
-
-# --- the HTTP client by itself

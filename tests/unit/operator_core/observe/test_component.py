@@ -9,7 +9,7 @@ import pytest
 
 from isvc_operator.errors import Problem
 from isvc_operator.limits import MESSAGE_BYTES, PROGRESS_BYTES
-from isvc_operator.observe.component import Rollout, component_ready, explain, rollout_of
+from isvc_operator.observe.component import Rollout, explain, rollout_of
 from isvc_operator.observe.pods import PodFailure, Stage
 from isvc_operator.observe.status import derive_status
 from tests.support.builders import NOW, STARTING, a_deployment, a_service, an_observation, seen
@@ -25,16 +25,6 @@ CRASH = PodFailure(
 def conditions(*others: Any, **predictor: Any) -> dict[str, tuple[str, str | None, str | None]]:
     status = derive_status(an_observation(*others, **predictor), NOW)
     return {item.type: (item.status, item.reason, item.message) for item in status.conditions}
-
-
-@pytest.mark.parametrize(
-    ("kind", "type_"),
-    [("predictor", "PredictorReady"), ("transformer", "TransformerReady"), ("explainer", "ExplainerReady")],
-)
-def test_every_component_has_its_condition(kind: str, type_: str) -> None:
-    found = component_ready(seen(kind))
-
-    assert (found.type, found.status, found.severity) == (type_, "True", None)
 
 
 def test_a_service_that_was_scaled_to_zero_is_ready_says_so_and_has_no_model_loaded() -> None:
@@ -82,24 +72,36 @@ def test_a_component_that_is_not_there_has_none() -> None:
     assert sorted(conditions()) == ["IngressReady", "PredictorReady", "Progressing", "Ready", "Stopped"]
 
 
-def test_the_service_waits_for_its_transformer_and_says_so() -> None:
-    found = conditions(WAITING)
+SERVES = ("True", "NewReplicaSetAvailable", None)
+WAITS = ("Unknown", "StartingServer", f"pod {POD}: the transformer is not ready yet (1 of 1 pods updated, 0 available)")
+FAILED = (
+    "False",
+    "ServerFailed",
+    f"pod {POD}, container kserve-container ended with exit code 1: no module named digits\n"
+    "Last log lines:\n| ModuleNotFoundError",
+)
+REFUSED = ("False", "InvalidPredictorSpec", "no such format")
+STOPPED = ("False", "Stopped", "The service is stopped by its annotation")
 
-    words = f"pod {POD}: the transformer is not ready yet (1 of 1 pods updated, 0 available)"
-    assert found["PredictorReady"][0] == "True"
-    assert found["TransformerReady"] == found["Ready"] == ("Unknown", "StartingServer", words)
+
+@pytest.mark.parametrize(
+    ("transformer", "given", "expected"),
+    [
+        (WAITING, {}, (SERVES, WAITS, WAITS)),
+        (seen("transformer", rollout=STARTING, failure=CRASH, log="ModuleNotFoundError"), {}, (SERVES, FAILED, FAILED)),
+        (WAITING, {"resolved": None, "problem": Problem(*REFUSED[1:])}, (REFUSED, REFUSED, REFUSED)),
+        (WAITING, {"resolved": None, "stopped": True}, (STOPPED, STOPPED, STOPPED)),
+    ],
+    ids=["waits for it", "fails with it", "is refused with it", "is stopped with it"],
+)
+def test_a_service_with_a_transformer(transformer: Any, given: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    found = conditions(transformer, **given)
+
+    assert tuple(found[name] for name in ("PredictorReady", "TransformerReady", "Ready")) == expected
 
 
 def test_while_both_are_starting_the_predictor_is_reported_first() -> None:
     assert "torchserve-predictor-1-a" in str(conditions(WAITING, rollout=STARTING)["Ready"][2])
-
-
-def test_a_failed_transformer_is_reported_with_its_pod_and_log() -> None:
-    failed = seen("transformer", rollout=STARTING, failure=CRASH, log="ModuleNotFoundError")
-    found = conditions(failed)
-
-    words = f"pod {POD}, container kserve-container ended with exit code 1: no module named digits"
-    assert found["Ready"] == ("False", "ServerFailed", f"{words}\nLast log lines:\n| ModuleNotFoundError")
 
 
 def test_a_failed_transformer_is_no_failure_of_the_model() -> None:
@@ -118,18 +120,6 @@ def test_the_log_of_a_server_that_is_not_ready_is_reported(rollout: Rollout) -> 
     waiting = seen("transformer", rollout=rollout, stage=NOT_READY, log=said)
 
     assert str(conditions(waiting)["Ready"][2]).endswith(f"\nLast log lines:\n| {said}")
-
-
-def test_a_problem_of_the_service_is_a_problem_of_each_component() -> None:
-    found = conditions(WAITING, resolved=None, problem=Problem("InvalidPredictorSpec", "no such format"))
-
-    assert found["PredictorReady"] == found["TransformerReady"] == ("False", "InvalidPredictorSpec", "no such format")
-
-
-def test_a_stopped_service_stops_each() -> None:
-    found = conditions(WAITING, resolved=None, stopped=True)
-
-    assert found["TransformerReady"][:2] == ("False", "Stopped")
 
 
 def test_the_urls_of_all_components_are_shown() -> None:

@@ -103,51 +103,37 @@ def since(item: Condition, time: str | None) -> Condition:
     return item.model_copy(update={"last_transition_time": time})
 
 
-def test_new_conditions_get_the_time_and_are_sorted_by_type() -> None:
-    assert merge([], [GOOD[0], GOOD[1]], NOW) == [since(GOOD[1], NOW), since(GOOD[0], NOW)]
-
-
-def test_a_condition_that_says_the_same_keeps_its_time() -> None:
-    before = [since(item, EARLIER) for item in GOOD]
-
-    assert merge(before, GOOD, NOW) == [since(GOOD[1], EARLIER), since(GOOD[0], EARLIER)]
-
-
-def test_two_conditions_that_change_at_once_both_get_the_time() -> None:
-    before = [since(item, EARLIER) for item in (*GOOD, condition("Ready", True), condition("Stopped", False))]
-    current = [CRASHED, NO_INGRESS, condition("Ready", False, "ServerFailed"), condition("Stopped", False)]
-
-    assert merge(before, current, NOW) == [
-        since(NO_INGRESS, NOW),
-        since(CRASHED, NOW),
-        since(condition("Ready", False, "ServerFailed"), NOW),
-        since(condition("Stopped", False), EARLIER),
-    ]
-
-
-CHANGES = {
+BEFORE = condition("Ready", False, "R", "m")
+CHANGED = {
     "status": condition("Ready", None, "R", "m"),
     "reason": condition("Ready", False, "Other", "m"),
     "message": condition("Ready", False, "R", "other"),
-    "severity": condition("Ready", False, "R", "m").model_copy(update={"severity": "Info"}),
+    "severity": BEFORE.model_copy(update={"severity": "Info"}),
+}
+MERGED: dict[str, tuple[list[Condition], list[Condition], list[Condition]]] = {
+    "new ones get the time, sorted by type": ([], GOOD, [since(GOOD[1], NOW), since(GOOD[0], NOW)]),
+    "those that say the same keep theirs": (
+        [since(item, EARLIER) for item in GOOD],
+        GOOD,
+        [since(GOOD[1], EARLIER), since(GOOD[0], EARLIER)],
+    ),
+    "two that change at once both get it": (
+        [since(item, EARLIER) for item in (*GOOD, condition("Stopped", False))],
+        [CRASHED, NO_INGRESS, condition("Stopped", False)],
+        [since(NO_INGRESS, NOW), since(CRASHED, NOW), since(condition("Stopped", False), EARLIER)],
+    ),
+    **{
+        f"a change of the {field} gets it": ([since(BEFORE, EARLIER)], [changed], [since(changed, NOW)])
+        for field, changed in CHANGED.items()
+    },
+    "one that no longer applies is removed": ([since(IGNORED, EARLIER)], [GOOD[1]], [since(GOOD[1], NOW)]),
+    "one that had no time gets it": ([GOOD[1]], [GOOD[1]], [since(GOOD[1], NOW)]),
 }
 
 
-@pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES.keys())
-def test_a_change_gets_the_time_be_it_of_the(changed: Condition) -> None:
-    before = since(condition("Ready", False, "R", "m"), EARLIER)
-
-    assert merge([before], [changed], NOW) == [since(changed, NOW)]
-
-
-def test_a_condition_that_no_longer_applies_is_removed() -> None:
-    gone = since(condition("SpecSupported", False, "FieldsIgnored"), EARLIER)
-
-    assert merge([gone], [GOOD[1]], NOW) == [since(GOOD[1], NOW)]
-
-
-def test_a_condition_that_had_no_time_gets_one() -> None:
-    assert merge([GOOD[1]], [GOOD[1]], NOW) == [since(GOOD[1], NOW)]
+@pytest.mark.parametrize(("before", "current", "merged"), MERGED.values(), ids=MERGED.keys())
+def test_of_conditions(before: list[Condition], current: list[Condition], merged: list[Condition]) -> None:
+    assert merge(before, current, NOW) == merged
 
 
 def test_a_message_is_bounded_and_nothing_in_it_acts() -> None:

@@ -23,42 +23,35 @@ from tests.support.failing_pods import FAILING_PODS, POD
 # --- which pods count --------------------------------------------------------------------------------
 
 
-def test_only_pods_of_the_newest_pods_template_count_newest_first() -> None:
-    old = a_ready_pod("old", template="1", created="2026-01-01T10:00:00Z")
-    first = a_pod("first", template="2", created="2026-01-01T11:00:00Z")
-    second = a_pod("second", template="2", created="2026-01-01T11:30:00Z")
-
-    assert newest_revision([first, old, second]) == [second, first]
-
-
-def test_of_pods_made_at_the_same_time_the_last_by_name_comes_first() -> None:
-    a, b = a_pod("a"), a_pod("b")
-
-    assert newest_revision([a, b]) == [b, a]
+OLD = a_ready_pod("old", template="1", created="2026-01-01T10:00:00Z")
+FIRST = a_pod("first", template="2", created="2026-01-01T11:00:00Z")
+SECOND = a_pod("second", template="2", created="2026-01-01T11:30:00Z")
+LEAVING = a_pod("leaving", template="2", created=NOW, deleted=NOW)
+EVICTED = a_pod("evicted", phase="Failed", reason="Evicted")
+SUCCESSOR = a_pod("successor", created=NOW)
 
 
-def test_pods_that_are_being_deleted_do_not_count_even_if_they_are_the_newest() -> None:
-    staying = a_ready_pod("staying", template="1")
-    leaving = a_pod("leaving", template="2", created=NOW, deleted=NOW)
-
-    assert newest_revision([staying, leaving]) == [staying]
-
-
-def test_a_pod_that_has_ended_for_good_does_not_count_beside_its_successor() -> None:
-    evicted = a_pod("evicted", phase="Failed", reason="Evicted")
-    successor = a_pod("successor", created=NOW)
-
-    assert newest_revision([evicted, successor]) == [successor]
-
-
-def test_a_pod_that_has_ended_for_good_counts_where_it_is_the_only_one() -> None:
-    evicted = a_pod("evicted", phase="Failed", reason="Evicted")
-
-    assert newest_revision([evicted]) == [evicted]
-
-
-def test_no_pods_are_no_revision() -> None:
-    assert newest_revision([]) == []
+@pytest.mark.parametrize(
+    ("pods", "counted"),
+    [
+        ([FIRST, OLD, SECOND], [SECOND, FIRST]),
+        ([a_pod("a"), a_pod("b")], [a_pod("b"), a_pod("a")]),
+        ([OLD, LEAVING], [OLD]),
+        ([EVICTED, SUCCESSOR], [SUCCESSOR]),
+        ([EVICTED], [EVICTED]),
+        ([], []),
+    ],
+    ids=[
+        "of the newest template, newest first",
+        "of pods made at the same time the last by name first",
+        "none that is being deleted",
+        "none that has ended for good beside its successor",
+        "one that has ended for good if it is the only one",
+        "none",
+    ],
+)
+def test_pods_that_count(pods: list[dict[str, Any]], counted: list[dict[str, Any]]) -> None:
+    assert newest_revision(pods) == counted
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from isvc_operator.api.inference_service import FailureInfo, InferenceServiceStatus
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import Problem
 from isvc_operator.observe.component import Rollout, explain
@@ -25,7 +25,6 @@ from tests.support.builders import (
     a_crashed_pod,
     a_pod,
     a_ready_pod,
-    a_resolved,
     a_runtime,
     a_service,
     an_initializer,
@@ -195,50 +194,41 @@ def test_a_pod_that_does_not_come_to_load_the_model_does_not_fail_the_model() ->
     }
 
 
-def test_a_deployment_that_cannot_create_pods_reports_why() -> None:
-    rollout = Rollout(complete=False, serving=0, message="0 of 1 pods updated, 0 available", refusal="exceeded quota")
+@pytest.mark.parametrize(
+    ("rollout", "pods", "words"),
+    [
+        (replace(STARTING, refusal="exceeded quota"), [], ("PodsRefused", "exceeded quota")),
+        (
+            replace(STARTING, stuck=True),
+            [a_pod()],
+            (
+                "ProgressDeadlineExceeded",
+                f"pod {POD}: the server is starting and loading the model (1 of 1 pods updated, 0 available), "
+                "and nothing has changed within the Deployment's progressDeadlineSeconds",
+            ),
+        ),
+    ],
+    ids=["cannot create pods", "has made no progress within its deadline"],
+)
+def test_a_deployment_fails_that(rollout: Rollout, pods: list[dict[str, Any]], words: tuple[str, str]) -> None:
+    predictor = status_of(rollout=rollout, pods=pods)["conditions"][1]
 
-    predictor = status_of(rollout=rollout, pods=[])["conditions"][1]
-
-    assert predictor == condition("PredictorReady", "False", "PodsRefused", "exceeded quota")
-
-
-def test_a_server_that_never_gets_ready_is_reported_after_the_deadline() -> None:
-    rollout = Rollout(complete=False, serving=0, message="1 of 1 pods updated, 0 available", stuck=True)
-
-    predictor = status_of(rollout=rollout, pods=[a_pod()])["conditions"][1]
-
-    assert predictor == condition(
-        "PredictorReady",
-        "False",
-        "ProgressDeadlineExceeded",
-        f"pod {POD}: the server is starting and loading the model (1 of 1 pods updated, 0 available), "
-        "and nothing has changed within the Deployment's progressDeadlineSeconds",
-    )
-
-
-def test_an_ingress_that_is_missing_keeps_the_service_from_being_ready() -> None:
-    words = ("IngressNotCreated", "The Ingress does not exist yet")
-
-    conditions = status_of(route_problem=RouteProblem(*words))["conditions"]
-
-    assert conditions[0] == condition("IngressReady", "False", *words)
-    assert conditions[3] == condition("Ready", "False", *words)
+    assert predictor == condition("PredictorReady", "False", *words)
 
 
-def test_a_route_that_the_gateway_has_not_looked_at_yet_is_not_known_to_work() -> None:
-    problem = RouteProblem("ParentStatusOutdated", "not yet", failed=False)
-
+@pytest.mark.parametrize(
+    ("problem", "status"),
+    [
+        (RouteProblem("IngressNotCreated", "The Ingress does not exist yet"), "False"),
+        (RouteProblem("ParentStatusOutdated", "not yet", failed=False), "Unknown"),
+    ],
+    ids=["missing", "not looked at by its gateway yet"],
+)
+def test_a_route_keeps_the_service_from_being_ready_that_is(problem: RouteProblem, status: str) -> None:
     conditions = status_of(route_problem=problem)["conditions"]
 
-    assert conditions[0] == condition("IngressReady", "Unknown", problem.reason, problem.message)
-    assert conditions[3] == condition("Ready", "Unknown", problem.reason, problem.message)
-
-
-def test_a_service_of_the_cluster_needs_no_ingress() -> None:
-    service = a_service(labels={"networking.kserve.io/visibility": "cluster-local"})
-
-    assert status_of(service=service)["conditions"][0] == INGRESS_IS_READY
+    assert conditions[0] == condition("IngressReady", status, problem.reason, problem.message)
+    assert conditions[3] == condition("Ready", status, problem.reason, problem.message)
 
 
 def test_a_service_whose_traffic_is_held_back_is_still_progressing() -> None:
@@ -452,13 +442,6 @@ def test_a_failure_in_full(failure: PodFailure, log: str, text: str) -> None:
     assert explain(failure, log) == text
 
 
-def test_what_is_derived_is_a_valid_status() -> None:
-    status = derive_status(an_observation(rollout=STARTING, failure=CRASH, pods=[a_crashed_pod()]), NOW)
-
-    assert InferenceServiceStatus.model_validate(status.as_dict(), by_alias=True, by_name=False) == status
-    assert isinstance(status.model_status and status.model_status.last_failure_info, FailureInfo)
-
-
 def test_a_service_that_was_never_resolved_has_no_addresses() -> None:
     status = status_of(resolved=None, problem=Problem("NoSupportingRuntime", "m"))
 
@@ -472,12 +455,6 @@ def test_a_service_that_can_no_longer_be_resolved_keeps_its_addresses(reason: st
     status = status_of(service=service, resolved=None, problem=Problem(reason, "m"))
 
     assert {name: status[name] for name in ADDRESSES} == ADDRESSES
-
-
-def test_the_addresses_are_those_of_what_was_resolved() -> None:
-    service = a_service(namespace="other")
-
-    assert status_of(service=service, resolved=a_resolved(service))["url"] == "http://torchserve.other.example.com"
 
 
 @pytest.mark.parametrize("awaited", [{"held": True}, {"problem": Problem("ReconcileFailed", "exceeded quota")}])

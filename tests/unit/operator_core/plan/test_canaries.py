@@ -78,10 +78,6 @@ def test_the_pods_keep_their_template_and_the_rest_of_the_change_goes_on() -> No
     assert others == AFTER[1:]
 
 
-def test_the_components_are_named_with_what_asks_for_it() -> None:
-    assert held(AFTER, THERE)[1] == CANARY
-
-
 def test_the_ports_that_lead_to_the_pods_stay() -> None:
     moved = rendered(port=9000)
 
@@ -96,23 +92,24 @@ def test_a_held_back_change_is_held_back_by_every_later_reconcile(change: list[M
     assert plan_changes(held(change, now)[0], now, SERVICE_UID) == []
 
 
-def test_a_change_that_is_taken_back_leaves_nothing_to_hold_back() -> None:
-    now = [*there(held(AFTER, THERE)[0])[:1], *THERE[1:]]
-
-    assert held(BEFORE, now) == (BEFORE, {})
-
-
-def test_a_change_that_replaces_no_pods_is_not_held_back() -> None:
-    scaled = rendered(model={"args": ["--before"]}, predictor={"minReplicas": 3})
-
-    assert held(scaled, THERE) == (scaled, {})
+EDITED = {
+    **THERE[0],
+    "spec": {**THERE[0]["spec"], "template": {**THERE[0]["spec"]["template"], "spec": {"containers": []}}},
+}
 
 
-def test_a_template_that_someone_has_edited_is_restored() -> None:
-    template = {**THERE[0]["spec"]["template"], "spec": {"containers": []}}
-    edited = {**THERE[0], "spec": {**THERE[0]["spec"], "template": template}}
-
-    assert held(BEFORE, [edited, *THERE[1:]]) == (BEFORE, {})
+@pytest.mark.parametrize(
+    ("change", "now"),
+    [
+        (BEFORE, [*there(held(AFTER, THERE)[0])[:1], *THERE[1:]]),
+        (rendered(model={"args": ["--before"]}, predictor={"minReplicas": 3}), THERE),
+        (BEFORE, [EDITED, *THERE[1:]]),
+        (BEFORE, [without_annotations(child) for child in THERE]),
+    ],
+    ids=["is taken back", "replaces no pods", "restores what someone has edited", "an older version has rendered"],
+)
+def test_a_change_is_not_held_back_that(change: list[Manifest], now: list[Manifest]) -> None:
+    assert held(change, now) == (change, {})
 
 
 @pytest.mark.parametrize(
@@ -123,10 +120,7 @@ def test_a_component_that_has_never_served_is_rolled_out(before: list[Manifest],
 
 
 def test_pods_that_were_not_rendered_by_this_version_are_compared_field_by_field() -> None:
-    older = [without_annotations(child) for child in THERE]
-
-    assert held(BEFORE, older) == (BEFORE, {})
-    assert held(AFTER, older)[1] == CANARY
+    assert held(AFTER, [without_annotations(child) for child in THERE])[1] == CANARY
 
 
 def test_callers_of_a_predictor_that_is_held_back_are_held_back_with_it() -> None:

@@ -25,23 +25,24 @@ def a_deployment_of(component: str, replicas: int) -> dict[str, Any]:
     return a_child(metadata=labelled, spec={"replicas": replicas})
 
 
-@pytest.mark.parametrize("scaler", ["hpa", "keda"])
-def test_it_starts_with_the_minimum(scaler: str) -> None:
-    assert size(2, 4, scaler=scaler) == 2
-    assert size(None, 4, scaler=scaler) is None
-
-
-def test_one_that_may_have_no_pod_starts_with_one() -> None:
-    assert size(0, 4, scaler="keda") is None
-
-
-@pytest.mark.parametrize(("live", "expected"), [(1, 2), (3, 3), (9, 4)])
-def test_one_that_replaces_another_starts_with_as_many_pods_within_its_bounds(live: int, expected: int) -> None:
-    assert size(2, 4, a_deployment_of("predictor", live)) == expected
-
-
-def test_another_component_does_not_count() -> None:
-    assert size(2, 4, a_deployment_of("transformer", 4)) == 2
+@pytest.mark.parametrize(
+    ("minimum", "scaler", "owned", "expected"),
+    [
+        (2, "hpa", [], 2),
+        (2, "keda", [], 2),
+        (None, "hpa", [], None),
+        (0, "keda", [], None),
+        (2, "hpa", [a_deployment_of("predictor", 1)], 2),
+        (2, "hpa", [a_deployment_of("predictor", 3)], 3),
+        (2, "hpa", [a_deployment_of("predictor", 9)], 4),
+        (2, "hpa", [a_deployment_of("transformer", 4)], 2),
+    ],
+    ids=["minimum", "KEDA's minimum", "no minimum", "none", "replaces 1", "replaces 3", "replaces 9", "another"],
+)
+def test_it_starts_with_the_minimum_or_as_many_pods_as_it_replaces_within_its_bounds(
+    minimum: int | None, scaler: str, owned: list[dict[str, Any]], expected: int | None
+) -> None:
+    assert size(minimum, 4, *owned, scaler=scaler) == expected
 
 
 @pytest.mark.parametrize("fields", [{}, {"minReplicas": 3}])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.plan.changes import plan_changes
 from isvc_operator.plan.traffic import TrafficPlan, plan_traffic
 from tests.support.builders import NAMESPACE, SERVICE_UID, a_deployment_status, an_owner
-from tests.support.fakes import Seconds
 
 KEY = ServiceKey(NAMESPACE, "torchserve")
 UP = a_deployment_status()
@@ -41,20 +39,15 @@ def an_ingress(*names: str) -> Manifest:
     return an_object("Ingress", "torchserve", spec={"rules": [{"host": "h", "http": {"paths": paths}}]})
 
 
-@dataclass
-class Drain:
-    """What is remembered of the service while time passes."""
-
-    clock: Seconds
-    memory: ServiceMemory = field(default_factory=ServiceMemory)
-
-
-def due(wanted: list[Manifest], there: list[Manifest], drain: Drain | None = None) -> list[str]:
-    """What is sent now."""
-    drain = drain or Drain(Seconds())
+def due(wanted: list[Manifest], *there: list[Manifest]) -> list[list[str]]:
+    """What is sent for each of these states, the next of which is seen a drain period later."""
+    memory = ServiceMemory()
     return [
-        f"{'DELETE' if change.deletes else 'PATCH'} {change.manifest['kind']} {change.manifest['metadata']['name']}"
-        for change in due_changes(traffic(wanted, there), drain.memory, drain.clock())[0]
+        [
+            f"{'DELETE' if change.deletes else 'PATCH'} {change.manifest['kind']} {change.manifest['metadata']['name']}"
+            for change in due_changes(traffic(wanted, now), memory, number * DRAIN_SECONDS)[0]
+        ]
+        for number, now in enumerate(there)
     ]
 
 
@@ -78,161 +71,101 @@ NEW_FRONT = ["PATCH Deployment transformer", "PATCH Service transformer"]
 NEW_INGRESS = ["PATCH Ingress torchserve"]
 
 
-def test_a_first_service_gets_everything_at_once() -> None:
-    assert due(BOTH, []) == [
-        "PATCH Deployment predictor", "PATCH Service predictor", *NEW_FRONT, *NEW_INGRESS,
-    ]  # fmt: skip
-
-
 HPA = an_object("HorizontalPodAutoscaler", "predictor", "predictor", spec={"minReplicas": 1, "maxReplicas": 2})
+OTHER = a_component("predictor", "other")
+OTHER_STARTS = a_component("predictor", "other", status=DOWN)
+RENAMED = [*OTHER, an_ingress("other")]
+MOVED = [*OTHER, *a_component("transformer", calls="other"), an_ingress("transformer", "other")]
+NEW_OTHER = ["PATCH Deployment other", "PATCH Service other"]
+OLD_PREDICTOR = ["DELETE Deployment predictor", "DELETE Service predictor"]
+OLD_FRONT = ["DELETE Deployment transformer", "DELETE Service transformer"]
+FRONT_STARTS = a_component("transformer", status=DOWN, calls="predictor")
+FRONT_ROLLS = a_component("transformer", status=ROLLING, calls="predictor")
+MY_INGRESS = {**an_ingress("predictor"), "metadata": {**an_ingress("predictor")["metadata"], "name": "mine"}}
 
 
-def test_an_autoscaler_that_is_not_wanted_any_more_is_deleted_at_once() -> None:
-    assert due(ALONE, [*ALONE, HPA]) == ["DELETE HorizontalPodAutoscaler predictor"]
+def served_by(status: Manifest) -> list[Manifest]:
+    """A predictor alone in this state, with the traffic."""
+    return [*a_component("predictor", status=status), an_ingress("predictor")]
 
 
-def test_the_autoscaler_of_a_component_that_is_replaced_stays_as_long_as_its_deployment() -> None:
-    renamed = [*a_component("predictor", "other"), an_ingress("other")]
-    seconds = Seconds()
-    drain = Drain(seconds)
-
-    assert due(renamed, [*ALONE, HPA], drain) == ["PATCH Deployment other", "PATCH Service other"]
-    assert due(renamed, [*renamed, *PREDICTOR, HPA], drain) == []
-    seconds.passed += DRAIN_SECONDS
-    assert due(renamed, [*renamed, *PREDICTOR, HPA], drain) == [
-        "DELETE Deployment predictor", "DELETE Service predictor", "DELETE HorizontalPodAutoscaler predictor",
-    ]  # fmt: skip
-
-
-def test_traffic_moves_to_a_new_component_once_it_is_rolled_out() -> None:
-    starting = [*ALONE, *a_component("transformer", status=DOWN, calls="predictor")]
-
-    assert due(BOTH, ALONE) == NEW_FRONT
-    assert due(BOTH, starting) == []
-    assert due(BOTH, [*ALONE, *TRANSFORMER]) == NEW_INGRESS
-
-
-def test_a_component_with_traffic_may_roll() -> None:
-    there = [*a_component("predictor", status=ROLLING), an_ingress("predictor")]
-    other_hosts = an_ingress("predictor", "predictor")
-
-    assert due([*PREDICTOR, other_hosts], there) == NEW_INGRESS
-
-
-@pytest.mark.parametrize("status", [LOST, DOWN, {}])
-def test_traffic_stays_on_an_unavailable_component_until_the_new_one_serves(status: Manifest) -> None:
-    there = [*a_component("predictor", status=status), an_ingress("predictor")]
-    starting = a_component("transformer", status=DOWN, calls="predictor")
-
-    assert due(BOTH, there) == NEW_FRONT
-    assert due(BOTH, [*there, *starting]) == []
-
-
-@pytest.mark.parametrize(("before", "led"), [(UP, []), (LOST, NEW_INGRESS), (DOWN, NEW_INGRESS)])
-def test_a_partly_available_component_gets_only_traffic_that_nothing_else_serves(
-    before: Manifest, led: list[str]
-) -> None:
-    there = [*a_component("predictor", status=before), an_ingress("predictor")]
-
-    assert due(BOTH, [*there, *a_component("transformer", status=ROLLING, calls="predictor")]) == led
-
-
-def test_a_component_with_traffic_stays_while_it_has_no_pod_for_a_moment() -> None:
-    renamed = [*a_component("predictor", "other"), an_ingress("other")]
-    starting = a_component("predictor", "other", status=DOWN)
-
-    assert due(renamed, [*a_component("predictor", status=LOST), an_ingress("predictor"), *starting]) == []
+AT_ONCE: dict[str, tuple[list[Manifest], list[Manifest], list[str]]] = {
+    "a first service gets everything": (
+        BOTH, [], ["PATCH Deployment predictor", "PATCH Service predictor", *NEW_FRONT, *NEW_INGRESS]
+    ),
+    "an autoscaler that is not wanted any more goes": (
+        ALONE, [*ALONE, HPA], ["DELETE HorizontalPodAutoscaler predictor"]
+    ),
+    "traffic waits for a new component": (BOTH, ALONE, NEW_FRONT),
+    "traffic waits while it starts": (BOTH, [*ALONE, *FRONT_STARTS], []),
+    "traffic moves once it is rolled out": (BOTH, [*ALONE, *TRANSFORMER], NEW_INGRESS),
+    "a component with traffic may roll": (
+        [*PREDICTOR, an_ingress("predictor", "predictor")], served_by(ROLLING), NEW_INGRESS
+    ),
+    "traffic waits beside a component that was lost": (BOTH, served_by(LOST), NEW_FRONT),
+    "traffic waits beside a component that never came up": (BOTH, served_by(DOWN), NEW_FRONT),
+    "traffic waits beside a component of which nothing is known": (BOTH, served_by({}), NEW_FRONT),
+    "traffic waits for the new one beside a lost one": (BOTH, [*served_by(LOST), *FRONT_STARTS], []),
+    "traffic waits for the new one beside one that never came up": (BOTH, [*served_by(DOWN), *FRONT_STARTS], []),
+    "traffic waits for the new one beside an unknown one": (BOTH, [*served_by({}), *FRONT_STARTS], []),
+    "a partly available component gets none that is served": (BOTH, [*served_by(UP), *FRONT_ROLLS], []),
+    "a partly available component gets what was lost": (BOTH, [*served_by(LOST), *FRONT_ROLLS], NEW_INGRESS),
+    "a partly available component gets what never came up": (BOTH, [*served_by(DOWN), *FRONT_ROLLS], NEW_INGRESS),
+    "a component without a pod for a moment stays": (RENAMED, [*served_by(LOST), *OTHER_STARTS], []),
+    "an ingress of the user's does not count": (
+        [*BOTH, MY_INGRESS], [*a_component("predictor", status=DOWN), MY_INGRESS], [*NEW_FRONT, *NEW_INGRESS]
+    ),
+    "a predictor that never came up gives way": (
+        RENAMED, served_by(DOWN), [*NEW_OTHER, *NEW_INGRESS, *OLD_PREDICTOR]
+    ),
+    "a transformer without a pod stays with its predictor": (
+        MOVED, [*PREDICTOR, *a_component("transformer", status=LOST, calls="predictor"), BOTH[-1]], NEW_OTHER
+    ),
+    "another predictor starts": (RENAMED, ALONE, NEW_OTHER),
+    "another predictor is waited for": (RENAMED, [*ALONE, *OTHER_STARTS], []),
+    "another predictor takes over": (RENAMED, [*ALONE, *OTHER], NEW_INGRESS),
+    "a transformer stays while another predictor starts": (MOVED, BOTH, NEW_OTHER),
+    "a transformer stays until another predictor is up": (MOVED, [*BOTH, *OTHER_STARTS], []),
+    "a transformer moves to another predictor": (
+        MOVED, [*BOTH, *OTHER], ["PATCH Deployment transformer", *NEW_INGRESS]
+    ),
+    "a component that never served goes": (ALONE, [*a_component("transformer", status=DOWN), *ALONE], OLD_FRONT),
+    "all children of a stopped service go": ([], ALONE, [*OLD_PREDICTOR, "DELETE Ingress torchserve"]),
+    "an ingress that is not rendered any more goes": (PREDICTOR, ALONE, ["DELETE Ingress torchserve"]),
+}  # fmt: skip
 
 
-def test_an_ingress_that_the_user_has_created_does_not_count() -> None:
-    mine = an_ingress("predictor")
-    there = [*a_component("predictor", status=DOWN), {**mine, "metadata": {**mine["metadata"], "name": "mine"}}]
-    wanted = [*BOTH, there[-1]]
-
-    assert due(wanted, there) == [*NEW_FRONT, *NEW_INGRESS]
+@pytest.mark.parametrize(("wanted", "there", "sent"), AT_ONCE.values(), ids=AT_ONCE.keys())
+def test_at_once(wanted: list[Manifest], there: list[Manifest], sent: list[str]) -> None:
+    assert due(wanted, there) == [sent]
 
 
-def test_a_predictor_that_never_came_up_gives_way_to_another_at_once() -> None:
-    renamed = [*a_component("predictor", "other"), an_ingress("other")]
+STARTS = a_component("explainer", status=DOWN, calls="predictor")
+EXPLAINED = [*PREDICTOR, *STARTS, an_ingress("predictor", "explainer")]
+EDITED = [*a_component("predictor", calls="something"), ALONE[-1]]
+FRONT_LEFT = [*TRANSFORMER, *ALONE]
+FRONT_LEFT_ROLLING = [*TRANSFORMER, *served_by(ROLLING)]
 
-    assert due(renamed, [*a_component("predictor", status=DOWN), an_ingress("predictor")]) == [
-        "PATCH Deployment other", "PATCH Service other", *NEW_INGRESS,
-        "DELETE Deployment predictor", "DELETE Service predictor",
-    ]  # fmt: skip
-
-
-def test_a_transformer_without_a_pod_is_not_moved_to_a_predictor_that_is_not_up() -> None:
-    there = [*PREDICTOR, *a_component("transformer", status=LOST, calls="predictor"), BOTH[-1]]
-    moved = a_component("transformer", calls="other")
-    wanted = [*a_component("predictor", "other"), *moved, an_ingress("transformer", "other")]
-
-    assert due(wanted, there) == ["PATCH Deployment other", "PATCH Service other"]
-
-
-def test_another_predictor_takes_over_when_it_is_up() -> None:
-    renamed = [*a_component("predictor", "other"), an_ingress("other")]
-    starting = a_component("predictor", "other", status=DOWN)
-
-    assert due(renamed, ALONE) == ["PATCH Deployment other", "PATCH Service other"]
-    assert due(renamed, [*ALONE, *starting]) == []
-    assert due(renamed, [*ALONE, *a_component("predictor", "other")]) == NEW_INGRESS
+DRAINED: dict[str, tuple[list[Manifest], list[list[Manifest]], list[list[str]]]] = {
+    "a component without traffic goes": (ALONE, [BOTH, FRONT_LEFT, FRONT_LEFT], [NEW_INGRESS, [], OLD_FRONT]),
+    "a transformer waits for no rollout that may need its resources": (
+        ALONE, [FRONT_LEFT_ROLLING] * 2, [[], OLD_FRONT]
+    ),
+    "other changes do not prolong the period": (
+        EDITED, [FRONT_LEFT] * 2, [["PATCH Deployment predictor"], ["PATCH Deployment predictor", *OLD_FRONT]]
+    ),
+    "what the ingress routes to stays": (EXPLAINED, [[*BOTH, *STARTS]] * 2, [[], []]),
+    "the autoscaler of a component that is replaced stays as long": (
+        RENAMED,
+        [[*ALONE, HPA], [*RENAMED, *PREDICTOR, HPA], [*RENAMED, *PREDICTOR, HPA]],
+        [NEW_OTHER, [], [*OLD_PREDICTOR, "DELETE HorizontalPodAutoscaler predictor"]],
+    ),
+}  # fmt: skip
 
 
-def test_a_transformer_is_moved_to_another_predictor_when_that_is_up() -> None:
-    moved = a_component("transformer", calls="other")
-    wanted = [*a_component("predictor", "other"), *moved, an_ingress("transformer", "other")]
-    starting = a_component("predictor", "other", status=DOWN)
-
-    assert due(wanted, BOTH) == ["PATCH Deployment other", "PATCH Service other"]
-    assert due(wanted, [*BOTH, *starting]) == []
-    assert due(wanted, [*BOTH, *a_component("predictor", "other")]) == ["PATCH Deployment transformer", *NEW_INGRESS]
-
-
-GONE = ["DELETE Deployment transformer", "DELETE Service transformer"]
-
-
-def test_a_component_without_traffic_is_deleted_after_the_drain_period() -> None:
-    clock = Seconds()
-    drain = Drain(clock)
-    there = [*TRANSFORMER, *ALONE]
-
-    assert due(ALONE, BOTH, drain) == NEW_INGRESS
-    clock.passed = DRAIN_SECONDS
-    assert due(ALONE, there, drain) == []
-    clock.passed = 2 * DRAIN_SECONDS
-    assert due(ALONE, there, drain) == GONE
-
-
-def test_a_removed_transformer_waits_for_no_rollout_that_may_need_its_resources() -> None:
-    clock = Seconds()
-    drain = Drain(clock)
-    rolling = [*TRANSFORMER, *a_component("predictor", status=ROLLING), ALONE[-1]]
-
-    assert due(ALONE, rolling, drain) == []
-    clock.passed = DRAIN_SECONDS
-    assert due(ALONE, rolling, drain) == GONE
-
-
-def test_other_changes_do_not_prolong_the_drain_period() -> None:
-    clock = Seconds()
-    drain = Drain(clock)
-    edited = [*a_component("predictor", calls="something"), ALONE[-1]]
-    there = [*TRANSFORMER, *ALONE]
-
-    assert due(edited, there, drain) == ["PATCH Deployment predictor"]
-    clock.passed = DRAIN_SECONDS
-    assert due(edited, there, drain) == ["PATCH Deployment predictor", *GONE]
-
-
-def test_what_the_ingress_routes_to_stays() -> None:
-    clock = Seconds()
-    drain = Drain(clock)
-    starting = a_component("explainer", status=DOWN, calls="predictor")
-    wanted = [*PREDICTOR, *starting, an_ingress("predictor", "explainer")]
-
-    assert due(wanted, [*BOTH, *starting], drain) == []
-    clock.passed = DRAIN_SECONDS
-    assert due(wanted, [*BOTH, *starting], drain) == []
+@pytest.mark.parametrize(("wanted", "there", "sent"), DRAINED.values(), ids=DRAINED.keys())
+def test_after_each_drain_period(wanted: list[Manifest], there: list[list[Manifest]], sent: list[list[str]]) -> None:
+    assert due(wanted, *there) == sent
 
 
 @pytest.mark.parametrize(
@@ -246,34 +179,11 @@ def test_what_the_ingress_routes_to_stays() -> None:
 def test_a_predictor_is_deleted_when_another_is_up_and_its_clients_were_moved(
     rolling: list[Manifest], left: bool
 ) -> None:
-    clock = Seconds()
-    drain = Drain(clock)
-    moved = [*a_component("predictor", "other"), *a_component("transformer", calls="other")]
-    wanted = [*moved, *a_component("explainer", calls="other"), an_ingress("transformer", "other")]
+    wanted = [*MOVED[:-1], *a_component("explainer", calls="other"), MOVED[-1]]
     names = {child["metadata"]["name"] for child in rolling}
-    others = [child for child in wanted if child["metadata"]["name"] not in names]
+    there = [*PREDICTOR, *(child for child in wanted if child["metadata"]["name"] not in names), *rolling]
 
-    due(wanted, [*PREDICTOR, *others, *rolling], drain)
-    clock.passed = DRAIN_SECONDS
-    gone = ["DELETE Deployment predictor", "DELETE Service predictor"]
-    assert due(wanted, [*PREDICTOR, *others, *rolling], drain) == (gone if left else [])
-
-
-def test_a_component_that_never_served_is_deleted_at_once() -> None:
-    there = [*a_component("transformer", status=DOWN), *ALONE]
-
-    assert due(ALONE, there) == ["DELETE Deployment transformer", "DELETE Service transformer"]
-
-
-def test_all_children_of_a_stopped_service_are_deleted_at_once() -> None:
-    assert due([], ALONE) == ["DELETE Deployment predictor", "DELETE Service predictor", "DELETE Ingress torchserve"]
-
-
-def test_an_ingress_that_is_not_rendered_any_more_is_deleted_at_once() -> None:
-    assert due(PREDICTOR, ALONE) == ["DELETE Ingress torchserve"]
-
-
-RENAMED = a_component("predictor", "other")
+    assert due(wanted, there, there)[1] == (OLD_PREDICTOR if left else [])
 
 
 @pytest.mark.parametrize(
@@ -282,8 +192,8 @@ RENAMED = a_component("predictor", "other")
         (BOTH, [], False),
         (BOTH, ALONE, True),
         (BOTH, [*ALONE, *TRANSFORMER], False),
-        (RENAMED, PREDICTOR, True),
-        (RENAMED, [*PREDICTOR, *RENAMED], False),
+        (OTHER, PREDICTOR, True),
+        (OTHER, [*PREDICTOR, *OTHER], False),
         (ALONE, BOTH, False),
     ],
 )
@@ -304,79 +214,53 @@ def a_route(component: str, kind: str = "HTTPRoute", name: str = "torchserve", s
     return {**an_object(kind, name, spec={"parentRefs": [GATEWAY], "rules": rules}), "status": status}
 
 
-def test_an_ingress_stays_until_its_httproute_is_accepted_and_for_a_drain_period() -> None:
-    clock = Seconds()
-    drain = Drain(clock)
-    wanted = [*PREDICTOR, a_route("predictor")]
+ROUTED = [*PREDICTOR, a_route("predictor")]
+ROUTED_BY_GRPC = [*PREDICTOR, a_route("predictor", "GRPCRoute")]
+FRONT_ROUTED = [*TRANSFORMER, a_route("transformer"), a_route("transformer", name="torchserve-transformer")]
+OWN_ROUTE = a_route("predictor", name="torchserve-predictor")
+NEW_ROUTE = ["PATCH HTTPRoute torchserve"]
 
-    assert due(wanted, ALONE, drain) == ["PATCH HTTPRoute torchserve"]
-    assert due(wanted, [*ALONE, a_route("predictor", status={})], drain) == []
-    clock.passed = DRAIN_SECONDS
-    assert due(wanted, [*ALONE, a_route("predictor")], drain) == []
-    clock.passed = 2 * DRAIN_SECONDS
-    assert due(wanted, [*ALONE, a_route("predictor")], drain) == ["DELETE Ingress torchserve"]
-
-
-def test_httproutes_stay_for_a_drain_period_when_an_ingress_replaces_them() -> None:
-    clock = Seconds()
-    drain = Drain(clock)
-    there = [*PREDICTOR, a_route("predictor")]
-
-    assert due(ALONE, there, drain) == NEW_INGRESS
-    assert due(ALONE, [*there, ALONE[-1]], drain) == []
-    clock.passed = DRAIN_SECONDS
-    assert due(ALONE, [*there, ALONE[-1]], drain) == ["DELETE HTTPRoute torchserve"]
-
-
-def test_a_grpcroute_replaces_an_httproute_at_once_as_no_gateway_accepts_both() -> None:
-    wanted = [*PREDICTOR, a_route("predictor", "GRPCRoute")]
-
-    assert due(wanted, [*PREDICTOR, a_route("predictor")]) == [
-        "PATCH GRPCRoute torchserve", "DELETE HTTPRoute torchserve",
-    ]  # fmt: skip
-
-
-def test_an_httproute_moves_to_a_new_component_once_it_is_rolled_out() -> None:
-    wanted = [*PREDICTOR, *TRANSFORMER, a_route("transformer"), a_route("predictor", name="torchserve-predictor")]
-    there = [*PREDICTOR, a_route("predictor"), a_route("predictor", name="torchserve-predictor")]
-
-    assert due(wanted, there) == NEW_FRONT
-    assert due(wanted, [*there, *TRANSFORMER]) == ["PATCH HTTPRoute torchserve"]
-
-
-def test_the_httproute_of_a_removed_component_leaves_before_the_component() -> None:
-    clock = Seconds()
-    drain = Drain(clock)
-    alone = [*PREDICTOR, a_route("predictor")]
-    both = [*PREDICTOR, *TRANSFORMER, a_route("transformer"), a_route("transformer", name="torchserve-transformer")]
-
-    assert due(alone, both, drain) == ["PATCH HTTPRoute torchserve", "DELETE HTTPRoute torchserve-transformer"]
-    clock.passed = DRAIN_SECONDS
-    assert due(alone, [*alone, *TRANSFORMER], drain) == []
-    clock.passed = 2 * DRAIN_SECONDS
-    assert due(alone, [*alone, *TRANSFORMER], drain) == GONE
+ROUTES: dict[str, tuple[list[Manifest], list[list[Manifest]], list[list[str]]]] = {
+    "an ingress stays until its HTTPRoute is accepted, and for a drain period": (
+        ROUTED,
+        [ALONE, [*ALONE, a_route("predictor", status={})], [*ALONE, ROUTED[-1]], [*ALONE, ROUTED[-1]]],
+        [NEW_ROUTE, [], [], ["DELETE Ingress torchserve"]],
+    ),
+    "HTTPRoutes stay for a drain period when an ingress replaces them": (
+        ALONE,
+        [ROUTED, [*ROUTED, ALONE[-1]], [*ROUTED, ALONE[-1]]],
+        [NEW_INGRESS, [], ["DELETE HTTPRoute torchserve"]],
+    ),
+    "a GRPCRoute replaces an HTTPRoute at once, as no gateway accepts both": (
+        ROUTED_BY_GRPC, [ROUTED], [["PATCH GRPCRoute torchserve", "DELETE HTTPRoute torchserve"]]
+    ),
+    "an HTTPRoute moves to a new component once it is rolled out": (
+        [*PREDICTOR, *TRANSFORMER, a_route("transformer"), OWN_ROUTE],
+        [[*ROUTED, OWN_ROUTE], [*ROUTED, OWN_ROUTE, *TRANSFORMER]],
+        [NEW_FRONT, NEW_ROUTE],
+    ),
+    "the HTTPRoute of a removed component leaves before the component": (
+        ROUTED,
+        [[*PREDICTOR, *FRONT_ROUTED], [*ROUTED, *TRANSFORMER], [*ROUTED, *TRANSFORMER]],
+        [[*NEW_ROUTE, "DELETE HTTPRoute torchserve-transformer"], [], OLD_FRONT],
+    ),
+    "HTTPRoutes of a removed component stay while their traffic is held": (
+        [*OTHER, a_route("other")], [[*PREDICTOR, *FRONT_ROUTED]], [NEW_OTHER]
+    ),
+    "a component that leaves while the kind of route changes goes a drain period after the old routes": (
+        ROUTED,
+        [[*BOTH, ROUTED[-1]]] * 2 + [[*ROUTED, *TRANSFORMER]] * 2,
+        [[], ["DELETE Ingress torchserve"], [], OLD_FRONT],
+    ),
+}  # fmt: skip
 
 
-def test_httproutes_of_a_removed_component_stay_while_their_traffic_is_held() -> None:
-    renamed = [*a_component("predictor", "other"), a_route("other")]
-    there = [*PREDICTOR, *TRANSFORMER, a_route("transformer"), a_route("transformer", name="torchserve-transformer")]
-
-    assert due(renamed, there) == ["PATCH Deployment other", "PATCH Service other"]
+@pytest.mark.parametrize(("wanted", "there", "sent"), ROUTES.values(), ids=ROUTES.keys())
+def test_routes(wanted: list[Manifest], there: list[list[Manifest]], sent: list[list[str]]) -> None:
+    assert due(wanted, *there) == sent
 
 
-def test_a_component_that_leaves_while_the_kind_of_route_changes_is_deleted_a_drain_period_after_the_old_routes() -> (
-    None
-):
-    clock = Seconds()
-    drain = Drain(clock)
-    alone = [*PREDICTOR, a_route("predictor")]
-
-    assert due(alone, [*BOTH, a_route("predictor")], drain) == []
-    clock.passed = DRAIN_SECONDS
-    assert due(alone, [*BOTH, a_route("predictor")], drain) == ["DELETE Ingress torchserve"]
-    assert due(alone, [*alone, *TRANSFORMER], drain) == []
-    clock.passed = 2 * DRAIN_SECONDS
-    assert due(alone, [*alone, *TRANSFORMER], drain) == GONE
+# --- who may call a component -----------------------------------------------------------------------------
 
 
 def a_policy(name: str, allowed: str) -> Manifest:
@@ -384,31 +268,19 @@ def a_policy(name: str, allowed: str) -> Manifest:
 
 
 CLOSED = [*BOTH[:-1], an_ingress("transformer"), a_policy("predictor", "transformer"), a_policy("transformer", "all")]
+OPEN = [*ALONE, a_policy("predictor", "all")]
+CLOSES = "PATCH NetworkPolicy predictor"
 
 
 def test_a_predictor_is_closed_after_traffic_has_left_it_for_its_transformer() -> None:
-    seconds = Seconds()
-    drain = Drain(seconds)
-    open_, rolling = (
-        [*ALONE, a_policy("predictor", "all")],
-        a_component("transformer", status=ROLLING, calls="predictor"),
-    )
-    new = ["PATCH NetworkPolicy transformer"]
+    routed = [*PREDICTOR, *TRANSFORMER, an_ingress("transformer"), OPEN[-1], CLOSED[-1]]
 
-    assert due(CLOSED, open_, drain) == [*NEW_FRONT, *new]
-    assert due(CLOSED, [*open_, *rolling, CLOSED[-1]], drain) == []
-    assert due(CLOSED, [*open_, *TRANSFORMER, CLOSED[-1]], drain) == NEW_INGRESS
-    routed = [*PREDICTOR, *TRANSFORMER, *CLOSED[-3:-2], a_policy("predictor", "all"), CLOSED[-1]]
-    assert due(CLOSED, routed, drain) == []
-    seconds.passed += DRAIN_SECONDS
-    assert due(CLOSED, routed, drain) == ["PATCH NetworkPolicy predictor"]
+    assert due(CLOSED, OPEN) == [[*NEW_FRONT, "PATCH NetworkPolicy transformer"]]
+    assert due(CLOSED, [*OPEN, *FRONT_ROLLS, CLOSED[-1]], [*OPEN, *TRANSFORMER, CLOSED[-1]], routed, routed) == [
+        [], NEW_INGRESS, [], [CLOSES],
+    ]  # fmt: skip
 
 
-def test_a_predictor_that_gets_traffic_again_is_opened_at_once() -> None:
-    opened = [*PREDICTOR, an_ingress("predictor"), a_policy("predictor", "all")]
-
-    assert "PATCH NetworkPolicy predictor" in due(opened, CLOSED)
-
-
-def test_a_first_service_is_closed_at_once() -> None:
-    assert "PATCH NetworkPolicy predictor" in due(CLOSED, [])
+@pytest.mark.parametrize(("wanted", "there"), [(OPEN, CLOSED), (CLOSED, [])], ids=["traffic again", "a first service"])
+def test_a_policy_that_takes_no_traffic_away_is_sent_at_once(wanted: list[Manifest], there: list[Manifest]) -> None:
+    assert CLOSES in due(wanted, there)[0]

@@ -141,10 +141,12 @@ def test_the_version_that_rendered_the_pods_has_nothing_that_waits() -> None:
     assert ANNOTATION_WAITING not in annotations_of(back.children[0])
 
 
-def test_a_template_that_is_the_same_is_noted_with_the_version() -> None:
-    planned = plan_upgrade(rendered(), THERE, NEW)
+@pytest.mark.parametrize("now", [THERE, by_release_010(rendered())], ids=["another version's", "the first release's"])
+def test_a_template_that_is_the_same_is_noted_with_the_version(now: Sequence[Manifest]) -> None:
+    planned = plan_upgrade(rendered(), now, NEW)
 
     assert not planned.waiting
+    assert planned.children[0]["spec"] == rendered()[0]["spec"]
     assert annotations_of(planned.children[0])[ANNOTATION_VERSION] == "0.2.0"
 
 
@@ -218,25 +220,14 @@ def test_pods_of_the_first_release_stay() -> None:
     assert planned.waiting == {"predictor": WaitingTemplate("", "0.2.0", ("spec.containers[kserve-container].args",))}
     assert planned.children[0]["spec"]["template"] == now[0]["spec"]["template"]
 
-
-def test_they_are_written_once() -> None:
-    now = reconciled(rendered("--new"), by_release_010(rendered()), NEW)
-
-    assert plan_changes(plan_upgrade(rendered("--new"), now, NEW).children, now, SERVICE_UID) == []
+    written = reconciled(rendered("--new"), now, NEW)
+    assert plan_changes(plan_upgrade(rendered("--new"), written, NEW).children, written, SERVICE_UID) == []
 
 
 def test_so_they_do_where_the_new_version_only_leaves_something_out() -> None:
     planned = plan_upgrade(list(the_children().values()), by_release_010(rendered()), NEW)
 
     assert planned.waiting == {"predictor": WaitingTemplate("", "0.2.0")}
-
-
-def test_their_deployment_that_has_not_changed_is_taken_over() -> None:
-    now = by_release_010(rendered())
-    planned = plan_upgrade(rendered(), now, NEW)
-
-    assert not planned.waiting
-    assert planned.children[0]["spec"] == rendered()[0]["spec"]
 
 
 # --- together with a canary --------------------------------------------------------------------------------
