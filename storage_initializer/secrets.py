@@ -53,7 +53,7 @@ def _secrets(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             continue
         try:
             document = json.loads(value or "{}")
-        except ValueError:  # whoever uses it says so
+        except (ValueError, RecursionError):  # whoever uses it says so
             continue
         if isinstance(document, dict):
             yield from (

@@ -169,7 +169,7 @@ def _headers(name: str, text: str) -> dict[str, str]:
     """Parse a JSON object of headers. No message quotes the text: it is a secret."""
     try:
         document = json.loads(text or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not valid JSON ({error}); correct the secret") from None
     if not isinstance(document, dict):
         raise UsageError(f"{name} is not a JSON object of headers; correct the secret")

@@ -93,7 +93,7 @@ def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:
     text = environment.get(name, "").strip()
     try:
         document: Any = json.loads(text or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         # Not the text: it holds keys.
         raise UsageError(f"{name} is not valid JSON ({error}); correct the key of the secret storage-config") from None
     if not isinstance(document, dict):

@@ -78,6 +78,16 @@ def test_a_secret_that_cannot_be_sent_is_refused_by_its_name(environment: dict[s
         stored(environment)
 
 
+@pytest.mark.parametrize(("uri", "name"), [("s3://bucket/m", "STORAGE_CONFIG"), ("https://host/m.mar", "host-headers")])
+def test_a_secret_that_is_nested_too_deep_is_named(
+    uri: str, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    environment = {name: "[" * 100_000, "TERMINATION_LOG": str(tmp_path / "reason")}
+
+    assert main([uri, str(tmp_path / "models")], environment) == UsageError.exit_code
+    assert f"{name} is not valid JSON" in capfd.readouterr().err
+
+
 def test_space_around_a_setting_is_no_part_of_it() -> None:
     assert stored({"AWS_SECRET_ACCESS_KEY": " key\n", "AWS_DEFAULT_REGION": "eu\n"}) == {
         "AWS_SECRET_ACCESS_KEY": "key",
