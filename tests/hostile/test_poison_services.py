@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from isvc_operator.api.core_fields import MAX_VARIABLES
-from isvc_operator.limits import LOG_READ_BYTES
+from isvc_operator.limits import LOG_READ_BYTES, VARIABLES
 from tests.integration.conftest import assets
 from tests.support.apiserver import ApiServer, Refused, install_crds, running
 from tests.support.builders import SHIPPED_RUNTIME, a_service_body
@@ -60,7 +59,7 @@ def with_annotations(name: str) -> dict[str, Any]:
 
 # What the API server accepts. The large one has 1.4 MB; etcd takes 1.5.
 POISONS = (
-    with_env("many-variables", MAX_VARIABLES, 100),
+    with_env("many-variables", VARIABLES, 100),
     with_env("large", 1, 700_000),
     with_annotations("many-annotations"),
     good(LONGEST_NAME),

@@ -10,6 +10,7 @@ VALUES: Final = 20_000  # fields and items, at all levels
 SECRETS: Final = 100  # of a service account, which are read one by one
 GRACE_SECONDS: Final = 3600  # for a pod to finish its requests, where its component's timeout asks for more
 URI_CHARACTERS: Final = 8192  # of a storageUri
+VARIABLES: Final = 250  # of a container
 FILLED_CHARACTERS: Final = 256 * 1024  # that placeholders such as {{.Labels.x}} insert into a container
 
 # --- the configuration ----------------------------------------------------------------------------------

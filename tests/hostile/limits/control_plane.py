@@ -41,6 +41,13 @@ BOUNDS: tuple[Bound, ...] = (
         test=f"{_SERVICES}::test_a_storage_uri_that_is_too_long_is_reported",
     ),
     Bound(
+        what="environment variables of a container",
+        constant="isvc_operator.limits:VARIABLES",
+        unit=Unit.COUNT,
+        beyond="the API server refuses the object, because the CRD has this limit",
+        test=f"{_SIZE}::test_a_container_has_only_so_many_variables",
+    ),
+    Bound(
         what="time that pods have to end, where a `timeout` asks for more than 30 s",
         constant="isvc_operator.limits:GRACE_SECONDS",
         unit=Unit.SECONDS,

@@ -16,7 +16,15 @@ from tests.support.runtimes import ROOT
 
 PAGE = ROOT / "docs/limits.md"
 # The packages whose module `limits` holds bounds. A package that has none yet is not an error.
-PACKAGES = ("data_plane", "mar_runtime", "torchserve_adapter", "storage_initializer", "model_archive", "isvc_operator")
+PACKAGES = (
+    "data_plane",
+    "mar_runtime",
+    "torchserve_adapter",
+    "storage_initializer",
+    "model_archive",
+    "isvc_operator",
+    "isvc",
+)
 _ROOMS = (
     ("The data plane: both runtimes and the SDK", data_plane.BOUNDS),
     ("`isvc-mar`", mar_runtime.BOUNDS),

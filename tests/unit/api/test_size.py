@@ -13,7 +13,7 @@ from isvc_operator.api.parsing import (
     parse_serving_runtime,
     parse_storage_container,
 )
-from isvc_operator.limits import NESTING, VALUES
+from isvc_operator.limits import NESTING, VALUES, VARIABLES
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -61,3 +61,14 @@ def test_what_has_more_values_is_named_with_the_place_where_there_are_too_many()
 def test_an_object_that_is_too_large_is_not_valid(parse: Any, kind: str) -> None:
     with pytest.raises(InvalidObject, match=f"^{kind} a is not valid: spec.a.*: nested deeper than {NESTING} levels$"):
         parse({"kind": kind, "metadata": {"name": "a"}, "spec": nested(2000)})
+
+
+def test_a_container_has_only_so_many_variables() -> None:
+    env = [{"name": f"VARIABLE_{number}", "value": "v"} for number in range(VARIABLES + 1)]
+    model = {"modelFormat": {"name": "pytorch"}, "env": env}
+    body = {"metadata": {"name": "many", "namespace": "n"}, "spec": {"predictor": {"model": model}}}
+    with pytest.raises(InvalidObject) as refused:
+        parse_inference_service(body)
+    place = "spec.predictor.model.env"
+    beyond = f"List should have at most {VARIABLES} items after validation, not {VARIABLES + 1}"
+    assert str(refused.value) == f"InferenceService many is not valid: {place}: {beyond}"

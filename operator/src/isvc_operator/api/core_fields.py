@@ -14,8 +14,7 @@ from isvc_operator.api import core_shapes as shapes
 from isvc_operator.api.base import ApiModel, Texts
 from isvc_operator.api.core_shapes import QUANTITY_SCHEMA, Shaped
 from isvc_operator.api.rule import Rule, has_variable
-
-MAX_VARIABLES: Final = 250  # of a container
+from isvc_operator.limits import VARIABLES
 
 # A core/v1 value, which the API server validates.
 Core = dict[str, Any]
@@ -43,7 +42,7 @@ _VARIABLE: Final = {
 _NAME: Final = {"type": "string", "maxLength": 63, "description": "Name of the container."}
 _ENV: Final = {
     "type": "array",
-    "maxItems": MAX_VARIABLES,
+    "maxItems": VARIABLES,
     "items": _VARIABLE,
     "description": "kubectl explain pod.spec.containers.env",
 }
@@ -135,7 +134,7 @@ class ContainerFields(ApiModel):
 
     args: Texts | None = None
     command: Texts | None = None
-    env: Annotated[list[Variable], Field(max_length=MAX_VARIABLES)] | None = None
+    env: Annotated[list[Variable], Field(max_length=VARIABLES)] | None = None
     env_from: list[Core] | None = None
     image: str | None = None
     image_pull_policy: str | None = None
