@@ -29,3 +29,10 @@ def test_the_custom_resources_are_those_of_the_table() -> None:
     assert defined == {
         (kind.name, kind.version, kind.plural, kind.namespaced) for kind in with_role(Role.SERVICE, Role.INPUT)
     }
+
+
+def test_what_kserve_makes_as_well_is_marked() -> None:
+    """`isvc migrate back` deletes the others, which KServe's controller would leave behind."""
+    made = {kind.name for kind in with_role(Role.CHILD) if kind.made_by_kserve}
+
+    assert made == {"Deployment", "Service", "Ingress", "HTTPRoute", "HorizontalPodAutoscaler", "ScaledObject"}

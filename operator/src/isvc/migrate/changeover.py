@@ -19,14 +19,17 @@ from isvc.migrate.handover import (
 )
 from isvc.migrate.installation import install, start_operator, stop_operator, uninstall_runtimes
 from isvc.migrate.kserve import pause_controllers, put_away, put_back, resume_controllers
-from isvc.migrate.names import OWN_CHILDREN
 from isvc.migrate.objects import path, service_path
 from isvc.migrate.read import MigrationScope, children_of, services_in
 from isvc.migrate.session import Session, Step, StepTaken
+from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.api.names import PROGRESSING, SPEC_SUPPORTED, STORAGE_COMPLETE
 from isvc_operator.manifests import Manifest, name_of
 
 _OWN_CONDITIONS: Final = (PROGRESSING, SPEC_SUPPORTED, STORAGE_COMPLETE)
+_OWN_CHILDREN: Final = tuple(
+    (kind.api_version, kind.plural) for kind in with_role(Role.CHILD) if not kind.made_by_kserve
+)
 _NAMED: Final = 20  # services in one line
 
 Children = Mapping[str, Sequence[Manifest]]  # of each service, by its uid
@@ -100,7 +103,7 @@ async def _forget(session: Session, service: Manifest) -> None:
     if kept != conditions:
         await session.objects.merge(f"{service_path(service)}/status", {"status": {"conditions": kept}})
     namespace = service["metadata"]["namespace"]
-    for api, plural in OWN_CHILDREN:
+    for api, plural in _OWN_CHILDREN:
         for child in await session.objects.items(api, plural, namespace):
             if is_adopted(child) and _uid(service) in {
                 item["uid"] for item in child["metadata"].get("ownerReferences", ())

@@ -20,10 +20,3 @@ ANNOTATION_LEADERS: Final = "isvc-operator.io/leaders"
 HASH: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
 SLICE_OF: Final = "kubernetes.io/service-name"
-
-# Children of this operator that KServe's controller does not make: API version and plural.
-OWN_CHILDREN: Final = (
-    ("policy/v1", "poddisruptionbudgets"),
-    ("networking.k8s.io/v1", "networkpolicies"),
-    ("gateway.networking.k8s.io/v1", "grpcroutes"),
-)

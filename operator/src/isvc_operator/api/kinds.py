@@ -37,7 +37,8 @@ class ResourceKind:
     service's label, which the watch selects.
     ``optional``: whether its CRD may be missing; the watch starts when it is installed. ``routes``: whether its objects
     route requests from outside the cluster to Services. ``others_watched``: objects of others matter, too, so that the
-    watch selects none.
+    watch selects none. ``made_by_kserve``: of a child, whether KServe's controller creates it as well; what it does not
+    create, ``isvc migrate back`` deletes.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ResourceKind:
     optional: bool = False
     routes: bool = False
     others_watched: bool = False
+    made_by_kserve: bool = True
 
     @property
     def api_version(self) -> str:
@@ -99,11 +101,28 @@ KINDS: Final = (
         optional=True,
         routes=True,
     ),
-    ResourceKind("GRPCRoute", GATEWAY_API, "v1", "grpcroutes", Role.CHILD, optional=True, routes=True),
+    ResourceKind(
+        "GRPCRoute",
+        GATEWAY_API,
+        "v1",
+        "grpcroutes",
+        Role.CHILD,
+        optional=True,
+        routes=True,
+        made_by_kserve=False,
+    ),
     ResourceKind(HPA, "autoscaling", "v2", "horizontalpodautoscalers", Role.CHILD),
     ResourceKind(SCALED_OBJECT, "keda.sh", "v1alpha1", "scaledobjects", Role.CHILD, optional=True),
-    ResourceKind(DISRUPTION_BUDGET, "policy", "v1", "poddisruptionbudgets", Role.CHILD, others_watched=True),
-    ResourceKind(NETWORK_POLICY, "networking.k8s.io", "v1", "networkpolicies", Role.CHILD),
+    ResourceKind(
+        DISRUPTION_BUDGET,
+        "policy",
+        "v1",
+        "poddisruptionbudgets",
+        Role.CHILD,
+        others_watched=True,
+        made_by_kserve=False,
+    ),
+    ResourceKind(NETWORK_POLICY, "networking.k8s.io", "v1", "networkpolicies", Role.CHILD, made_by_kserve=False),
     ResourceKind("Pod", "", "v1", "pods", Role.POD),
     ResourceKind("ServiceAccount", "", "v1", "serviceaccounts", Role.REFERENCE),
     ResourceKind("Secret", "", "v1", "secrets", Role.REFERENCE),
