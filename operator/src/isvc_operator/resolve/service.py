@@ -155,7 +155,9 @@ def resolve(
     names = [*called, urlsplit(hosts.address).hostname or ""]
     chosen = served.chosen if served else None
     annotations = ingress_annotations(own_annotations if hosts.external else {}, config.ingress)
-    policy, inputs = upgrade_policy(service.metadata, config), inputs_of(service, chosen, config, storage)
+    plans = (item.storage for item in components.values())
+    containers = [plan.chosen for plan in plans if plan and plan.chosen]
+    inputs = inputs_of(service, chosen, config, objects=storage.objects, containers=containers)
     return Resolved(
         service=service,
         chosen=chosen,
@@ -164,7 +166,7 @@ def resolve(
         explainer=components.get(EXPLAINER),
         hosts=hosts,
         ingress_annotations=annotations,
-        upgrade_policy=policy,
+        upgrade_policy=upgrade_policy(service.metadata, config),
         inputs=inputs.every,
         own_inputs=inputs.own,
         budgets=budgets,

@@ -6,7 +6,7 @@ version makes of it: without defaults, and without settings that do not reach po
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,10 @@ from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY, ANNOTATION_UPGRADE_POLICY, GROUP, PREDICTOR
 from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import annotations_of, digest_of
-from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.requested import components_of
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.storage.plan import Objects
@@ -62,10 +62,16 @@ class InputDigests:
 
 
 def inputs_of(
-    service: InferenceService, chosen: ChosenRuntime | None, config: OperatorConfig, storage: StorageContext
+    service: InferenceService,
+    chosen: ChosenRuntime | None,
+    config: OperatorConfig,
+    *,
+    objects: Objects,
+    containers: Iterable[ClusterStorageContainer],
 ) -> InputDigests:
     """Return the digests of what the pods of each kind of component are rendered from.
 
+    ``containers`` are the ClusterStorageContainers that its pods are rendered with: another one changes no service.
     A transformer and an explainer are rendered for their predictor, too. Of a secret, a digest has the names of the
     keys and not their values, so that nobody can guess these. What is empty is left out: a later version may add to
     this, and comes to the same digest for services without it.
@@ -73,8 +79,8 @@ def inputs_of(
     shared = {
         "runtime": chosen and _runtime(chosen.runtime),
         **{name: _given(getattr(config, name), fields) for name, fields in _SETTINGS.items()},
-        "containers": sorted([item.metadata.name, digest_of(_given(item.spec))] for item in storage.containers),
-        "objects": _objects(storage.objects),
+        "containers": sorted([item.metadata.name, digest_of(_given(item.spec))] for item in containers),
+        "objects": _objects(objects),
     }
     predictor = {
         "labels": service.metadata.labels,

@@ -12,6 +12,7 @@ from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.plan import ObjectReference
 from tests.support.builders import a_resolved, a_runtime, a_service
+from tests.support.credentials import a_context, a_storage_container
 
 POLICY = "isvc-operator.io/upgrade-policy"
 AUTO = parse_config({"inferenceService": '{"upgradePolicy": "Auto"}'})
@@ -64,6 +65,7 @@ BEFORE = a_resolved()
         a_resolved(config=a_config(security={"autoMountServiceAccountToken": True})),
         a_resolved(config=a_config(inferenceService={"resource": {"cpuLimit": "2"}})),
         a_resolved(context=a_secret(key="")),
+        a_resolved(context=a_context(containers=(a_storage_container(regex="."),))),
     ],
 )
 def test_what_reaches_the_pods_is_in_the_digest(after: Resolved) -> None:
@@ -82,6 +84,7 @@ def test_what_reaches_the_pods_is_in_the_digest(after: Resolved) -> None:
         a_resolved(config=AUTO),
         a_resolved(config=OperatorConfig().with_headless_services(True)),
         a_resolved(keda=False),
+        a_resolved(context=a_context(containers=(a_storage_container(prefix="custom://"),))),
     ],
 )
 def test_what_does_not_reach_them_is_not(after: Resolved) -> None:

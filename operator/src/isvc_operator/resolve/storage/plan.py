@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from isvc_operator.api.names import MODELS_MOUNT
 from isvc_operator.api.parsing import excess
+from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OciMode, StorageInitializerConfig
 from isvc_operator.errors import InvalidCredentials, InvalidSpec
 from isvc_operator.limits import URI_CHARACTERS
@@ -195,7 +196,8 @@ class StoragePlan:
     The storage-initializer copies ``copied`` into a volume of the pod that is mounted at ``folder``; ``mounted`` are
     claims that the server reads directly, and ``images`` are models that the pod uses as they are. A copy has to pass
     the check ``layout``, which depends on the server. ``preset`` is for the storage-initializer; ``container`` and
-    ``resources`` are merged over its own. ``writable``: the server may write to the folder of its model. ``ignored``
+    ``resources`` are merged over its own. ``chosen`` is the ClusterStorageContainer that ``container`` comes from.
+    ``writable``: the server may write to the folder of its model. ``ignored``
     names annotations and fields of the ClusterStorageContainer that have no effect.
     """
 
@@ -206,6 +208,7 @@ class StoragePlan:
     layout: str = "none"
     preset: PodPreset = field(default_factory=PodPreset)
     container: Mapping[str, Any] = field(default_factory=dict)
+    chosen: ClusterStorageContainer | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
     writable: bool = False
     ignored: tuple[str, ...] = ()

@@ -112,6 +112,7 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
         resources=_resources(annotations) if ANNOTATION_STORAGE_RESOURCES in annotations else {},
         preset=_preset(request, copied, annotations, context),
         container=_fields_of(container) if container else {},
+        chosen=container,
         writable=writable,
         ignored=tuple(ignored),
     )
