@@ -44,5 +44,5 @@ def test_what_is_said_about(topic: str, request: pytest.FixtureRequest) -> None:
     found = {name: {**case, "said": said_of(case)} for name, case in cases.items()}
 
     if request.config.getoption("--rewrite-goldens"):
-        file.write_text(yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=120))
+        file.write_text(yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None))
     assert found == cases or request.config.getoption("--rewrite-goldens")

@@ -14,6 +14,7 @@ end of the queue: its status is written when it comes again.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -157,8 +158,12 @@ class Reconciler:
                 raise
             return ApplyOutcome(replace(decision, problem=Problem.of(error)), failed=error)
         except Exception as error:  # reported in the status of the service that triggers it
-            log.exception("the operator has failed")
-            failed = Unexpected(f"the operator has failed ({type(error).__name__}: {error}); see its log")
+            if any(reference.kind == "Secret" for reference in inputs.objects):  # its text may quote their values
+                stack = "".join(traceback.format_tb(error.__traceback__))
+                log.error("the operator has failed: %s\n%s", type(error).__name__, stack)
+            else:
+                log.exception("the operator has failed")
+            failed = Unexpected(f"the operator has failed ({type(error).__name__}); see its log")
             return ApplyOutcome(replace(decision, problem=Problem.of(failed)), failed=failed)
 
     def _decide(self, key: ServiceKey, inputs: Inputs, memory: ServiceMemory) -> tuple[Decision, float | None]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
-from isvc_operator.errors import ConfigError
+from isvc_operator.errors import ConfigError, OperatorError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -35,11 +35,26 @@ class OpenTelemetryTracer:
     """Spans of an OpenTelemetry provider."""
 
     def __init__(self, provider: TracerProvider) -> None:
-        self._tracer = provider.get_tracer("isvc_operator")
+        from opentelemetry.trace import Status, StatusCode
 
-    def span(self, name: str, attributes: Attributes | None = None) -> AbstractContextManager[Any]:
-        """Return a span, the child of the one around it."""
-        return self._tracer.start_as_current_span(name, attributes=attributes)
+        self._tracer = provider.get_tracer("isvc_operator")
+        self._failed = Status(StatusCode.ERROR)
+
+    @contextmanager
+    def span(self, name: str, attributes: Attributes | None = None) -> Iterator[Any]:
+        """Yield a span, the child of the one around it. Of an unexpected error its text is not recorded, which may
+        quote a value of a Secret.
+        """
+        with self._tracer.start_as_current_span(
+            name, attributes=attributes, record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                yield span
+            except Exception as error:
+                recorded = error if isinstance(error, OperatorError) else RuntimeError(type(error).__name__)
+                span.record_exception(recorded)
+                span.set_status(self._failed)
+                raise
 
 
 @contextmanager

@@ -11,9 +11,10 @@ from aiohttp import ClientError, ClientSession, web
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
 
 from isvc.run.container import LOOPBACK
-from isvc_operator.errors import ConfigError
+from isvc_operator.errors import ConfigError, InvalidSpec
 from isvc_operator.kube.calls import observing
 from isvc_operator.telemetry.tracing import OpenTelemetryTracer, Tracer, otlp_tracer
 from tests.support.fakes import Seconds
@@ -65,6 +66,25 @@ async def test_each_request_is_a_span_of_its_step(exporter: InMemorySpanExporter
     assert [event.name for event in unreached.events] == ["exception"]
     assert {span.parent.span_id for span in (refused, unreached) if span.parent} == {step.context.span_id}
     assert counted == [("patch", "404", 0.0), ("list", "error", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("error", "recorded"),
+    [
+        (InvalidSpec("spec.predictor is missing"), "spec.predictor is missing"),
+        (ValueError("Invalid header value b'Geheim42'"), "ValueError"),
+    ],
+)
+def test_of_an_unexpected_error_a_span_has_no_text(
+    exporter: InMemorySpanExporter, tracer: Tracer, error: Exception, recorded: str
+) -> None:
+    with pytest.raises(type(error)), tracer.span("apply"):
+        raise error
+
+    (span,) = exporter.get_finished_spans()
+    assert [(event.attributes or {})["exception.message"] for event in span.events] == [recorded]
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, None)
+    assert "Geheim42" not in span.to_json()
 
 
 def test_without_the_packages_traces_cannot_be_turned_on(monkeypatch: pytest.MonkeyPatch) -> None:

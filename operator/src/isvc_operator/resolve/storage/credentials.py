@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -156,7 +157,7 @@ def entry_uri(spec: StorageSpec, name: str, secret: Manifest | None) -> str:
     if kind not in _BY_BUCKET:
         place = f"key {entry.key} of secret {name}" if entry else f"secret {name}, which has no entry for it,"
         raise InvalidCredentials(
-            f"neither {place} nor {_FIELD}.parameters has a known type ({kind or 'there is none'}); "
+            f"neither {place} nor {_FIELD}.parameters has a known type; "
             f"write one of {', '.join((*_BY_BUCKET, *_BY_PATH))}"
         )
     if not settings.get("bucket"):
@@ -188,6 +189,7 @@ def _parsed(secret: Manifest, key: str) -> _SecretEntry:
 
 
 _MOUNT = "/var/secrets"
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]+)?")
 # The key that determines the kind of storage, and the variables of that kind. Those of Azure, HDFS and ModelScope are
 # for a ClusterStorageContainer that downloads from there.
 _AZURE = ("SUBSCRIPTION_ID", "TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")
@@ -235,8 +237,8 @@ def _for_gcs(secret: Manifest, file: str) -> PodPreset:
 def _for_http(secret: Manifest) -> tuple[str, PodPreset]:
     """Provide headers for one host. KServe writes their values into the pod; here the kubelet reads the secret."""
     host, name = (read_key(secret, "https-host") or "").strip(), name_of(secret)
-    if not host or "/" in host:
-        raise InvalidCredentials(f"key https-host of secret {name} is {host!r}; write a host such as example.com")
+    if not _HOST.fullmatch(host):
+        raise InvalidCredentials(f"key https-host of secret {name} is not a host; write one such as example.com")
     if "headers" not in secret["data"]:
         raise InvalidCredentials(f"secret {name} lacks the key headers; add it, a JSON object of names and values")
     _check_json_object(secret, "headers", "a JSON object of names and values")
