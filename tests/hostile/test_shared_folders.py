@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.model_folder import write_volume
 from tests.support.ports import free_port
-from tests.support.runtimes import MODULES
+from tests.support.runtimes import MODULES, OURS
 
 NAMES = {"mar": "mar", "adapter": "torchserve"}
 
@@ -39,7 +39,7 @@ def put_a_link_for_the_lock(work: Path, elsewhere: Path) -> None:
         (put_a_link_for_the_lock, "cannot be written to: Too many levels of symbolic links"),
     ],
 )
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", OURS)
 def test_what_was_put_there_first_ends_the_server(
     tmp_path: Path, kind: str, put: Callable[[Path, Path], None], reason: str
 ) -> None:

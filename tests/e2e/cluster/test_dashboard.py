@@ -19,6 +19,7 @@ import pytest_asyncio
 from PIL import Image
 from playwright.async_api import Browser, Page, expect
 
+from isvc.dashboard.pages import TABS
 from tests.e2e.browser.axe import findings
 from tests.e2e.browser.conftest import Open, chromium, visits
 from tests.support.cluster import RealCluster
@@ -292,13 +293,13 @@ async def test_axe_finds_nothing(open_page: Open, board: Board, namespace: Names
     page = await open_page("/", bypass_csp=True, **board.signed_in(board.ann))
     found = {"/": await findings(page)}
     for name in ("digits", "no-claim"):
-        for side in ("", "/timeline", "/logs", "/request", "/charts", "/yaml"):
-            await page.goto(f"{board.address}/services/{namespace.name}/{name}{side}")
-            found[name + side] = await findings(page)
+        for tab in TABS:
+            await page.goto(f"{board.address}/services/{namespace.name}/{name}/{tab}".rstrip("/"))
+            found[f"{name}/{tab}"] = await findings(page)
     stranger = await open_page("/sign-in", bypass_csp=True)
     found["sign-in"] = await findings(stranger)
 
-    assert {side: items for side, items in found.items() if items} == {}
+    assert {tab: items for tab, items in found.items() if items} == {}
 
 
 async def test_nothing_that_the_dashboard_asked_for_was_refused(cluster: RealCluster, board: Board) -> None:

@@ -12,6 +12,7 @@ from yarl import URL
 from isvc import limits
 from isvc.dashboard.access import Viewer
 from isvc.dashboard.errors import NotSignedIn
+from isvc.dashboard.pages import TABS
 from isvc.dashboard.server import shared_dashboard
 from isvc.view.source import Reachable, Shown
 from isvc_operator.manifests import ServiceKey
@@ -20,6 +21,7 @@ from tests.support.fake_source import FakeSource
 from tests.support.ports import free_port, release
 
 ANN, BOB = "ann.token-1", "bob.token_2"
+POD = "torchserve-predictor-1-a"
 PAGES = ("/", "/services/models/torchserve", "/services/models/torchserve/yaml", "/nothing")
 
 
@@ -101,6 +103,17 @@ async def test_a_page_leads_to_the_form(browser: aiohttp.ClientSession, path: st
         text = await response.text()
     assert "Token of the cluster" in text
     assert "torchserve" not in text
+
+
+@pytest.mark.parametrize("tab", TABS)
+async def test_no_tab_has_what_a_person_may_not_see(browser: aiohttp.ClientSession, tab: str) -> None:
+    await signed_in(browser, BOB)
+
+    async with browser.get(f"/services/other/torchserve/{tab}".rstrip("/")) as response:
+        assert response.status == 200
+        page = await response.text()
+
+    assert [text for text in (POD, "kind: Deployment", "kind: Pod") if text in page] == []
 
 
 @pytest.mark.parametrize("path", ["/events", "/services/models/torchserve/log", "/services/models/torchserve/sample"])

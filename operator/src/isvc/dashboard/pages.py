@@ -22,7 +22,7 @@ from isvc.dashboard.markup import anchor
 from isvc.dashboard.scraping import Scraping
 from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
 from isvc.dashboard.timeline import line_of
-from isvc.view.source import ServiceSource
+from isvc.view.source import Related, ServiceSource
 from isvc.view.values import HealthStatus, ServiceView
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
 
@@ -189,8 +189,7 @@ class Pages:
             parts["history"] = self._part("history", line=line, history=service.history)
         if tab == "logs":
             parts["container"] = self._part("containers", service=service)
-        if tab == "yaml" and (found := self._source.related(key)):
-            related = found.without(viewer.hidden(key))
+        if tab == "yaml" and (related := self._related(viewer, key)):
             body = related.service
             parts["yaml"] = self._part(
                 "yaml",
@@ -200,6 +199,11 @@ class Pages:
                 children=related.children,
             )
         return parts
+
+    def _related(self, viewer: Viewer, key: ServiceKey) -> Related | None:
+        """Return the service's objects, without those that the viewer may not see."""
+        found = self._source.related(key)
+        return found and found.without(viewer.hidden(key))
 
     def _context(self, tab: str) -> dict[str, Any]:
         return {"lines_kept": limits.DASHBOARD_LOG_LINES} if tab == "logs" else {}

@@ -20,7 +20,7 @@ import numpy as np
 
 from data_plane.errors import InvalidRequest
 from data_plane.protocol.v2 import bfloat16, shapes
-from data_plane.protocol.v2.datatypes import DATATYPES
+from data_plane.protocol.v2.datatypes import COPIED, DATATYPES
 from data_plane.protocol.v2.document import Parameter
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _CODES = {each.name: each.code for each in DATATYPES.values() if each.code}
 # By numpy's own code: `struct`'s "q" is numpy's longlong there, which has int64's memory, but is another type.
 _DTYPES = {datatype: np.dtype(np.dtype("<" + code).str) for datatype, code in _CODES.items()}
-_DATATYPES = {(dtype.kind, dtype.itemsize): datatype for datatype, dtype in _DTYPES.items() if datatype != "BF16"}
+_DATATYPES = {(dtype.kind, dtype.itemsize): name for name, dtype in _DTYPES.items() if name not in COPIED}
 _VALUES = {"b": tuple[bool, ...], "i": tuple[int, ...], "u": tuple[int, ...], "f": tuple[float, ...]}  # by numpy's kind
 _UNFIT = (msgspec.ValidationError, struct.error, OverflowError, TypeError)
 _LENGTH = struct.Struct("<I")
