@@ -157,6 +157,7 @@ def resolve(
     annotations = ingress_annotations(own_annotations if hosts.external else {}, config.ingress)
     plans = (item.storage for item in components.values())
     containers = [plan.chosen for plan in plans if plan and plan.chosen]
+    policy = upgrade_policy(service.metadata, config)
     inputs = inputs_of(service, chosen, config, objects=storage.objects, containers=containers)
     return Resolved(
         service=service,
@@ -166,7 +167,7 @@ def resolve(
         explainer=components.get(EXPLAINER),
         hosts=hosts,
         ingress_annotations=annotations,
-        upgrade_policy=upgrade_policy(service.metadata, config),
+        upgrade_policy=policy,
         inputs=inputs.every,
         own_inputs=inputs.own,
         budgets=budgets,
