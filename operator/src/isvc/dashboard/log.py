@@ -21,8 +21,6 @@ from isvc_operator.errors import OperatorError
 from isvc_operator.text import shortened, visible
 
 _GATHER = 0.1  # seconds for which lines are gathered
-_LINES = 500  # in one event
-_AHEAD = 2000  # lines that are read before the earlier ones are sent
 _LEVELS = (
     (
         "error",
@@ -71,7 +69,7 @@ class Logs:
 
 async def _send(stream: EventStream, lines: AsyncGenerator[tuple[str | None, str], None]) -> str:
     """Send lines as they come, those of a tenth of a second together; return why there are no more."""
-    ahead = asyncio.Queue[Line | None](_AHEAD)
+    ahead = asyncio.Queue[Line | None](limits.DASHBOARD_LOG_LINES_AHEAD)
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(_read(lines, ahead))
         try:
@@ -93,7 +91,7 @@ async def _read(lines: AsyncGenerator[tuple[str | None, str], None], ahead: asyn
     try:
         async with aclosing(lines):
             async for at, text in lines:
-                shown = visible(shortened(text, limits.DASHBOARD_LOG_LINE_BYTES))
+                shown = shortened(visible(text), limits.DASHBOARD_LOG_LINE_BYTES)
                 await ahead.put((at, level_of(shown), shown))
     except OperatorError as error:
         end = visible(str(error))
@@ -109,7 +107,7 @@ async def _gathered(ahead: asyncio.Queue[Line | None]) -> list[Line | None]:
             items.append(await ahead.get())
     if items and items[0] is not None and ahead.empty():
         await asyncio.sleep(_GATHER)
-    while items and len(items) < _LINES and not ahead.empty():
+    while items and not ahead.empty():
         items.append(ahead.get_nowait())
     return items
 
