@@ -21,7 +21,7 @@ from tests.support.fake_source import FakeSource
 from tests.support.ports import free_port, release
 
 ANN, BOB = "ann.token-1", "bob.token_2"
-POD = "torchserve-predictor-1-a"
+POD = FakeServices().pod_name
 PAGES = ("/", "/services/models/torchserve", "/services/models/torchserve/yaml", "/nothing")
 
 
@@ -106,7 +106,10 @@ async def test_a_page_leads_to_the_form(browser: aiohttp.ClientSession, path: st
 
 
 @pytest.mark.parametrize("tab", TABS)
-async def test_no_tab_has_what_a_person_may_not_see(browser: aiohttp.ClientSession, tab: str) -> None:
+async def test_no_tab_has_what_a_person_may_not_see(
+    browser: aiohttp.ClientSession, people: FakePeople, tab: str
+) -> None:
+    people.by_token[BOB].unseen = frozenset({"Pod", "Deployment", "Event"})
     await signed_in(browser, BOB)
 
     async with browser.get(f"/services/other/torchserve/{tab}".rstrip("/")) as response:
