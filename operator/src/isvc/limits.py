@@ -57,6 +57,7 @@ DASHBOARD_REQUEST_BYTES: Final = 16 * 1024 * 1024  # of a request that a form se
 DASHBOARD_REQUESTS_BYTES: Final = 48 * 1024 * 1024  # of such requests at a time, all together
 DASHBOARD_HEAD_SECONDS: Final = 15.0  # for the head of the first request of a connection to arrive
 DASHBOARD_BODY_SECONDS: Final = 60.0  # for the body of a request to arrive
+DASHBOARD_OBJECT_BYTES: Final = 128 * 1024  # of an object, as JSON, whose YAML is shown
 DASHBOARD_RESPONSE_BYTES: Final = 256 * 1024  # of a service's response that are shown, and of a model's metadata
 DASHBOARD_SAMPLE_VALUES: Final = 1000  # of a sample that is made from a model's metadata, in all its inputs
 DASHBOARD_ANSWER_SECONDS: Final = 120.0  # for a response to the form, if the service's own timeout is longer

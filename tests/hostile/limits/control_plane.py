@@ -514,6 +514,13 @@ BOUNDS: tuple[Bound, ...] = (
         test=f"{_CONNECTIONS}::test_of_a_log_that_nobody_reads_little_is_kept",
     ),
     Bound(
+        what="an object whose YAML the dashboard shows, as JSON",
+        constant="isvc.limits:DASHBOARD_OBJECT_BYTES",
+        unit=Unit.BYTES,
+        beyond="the page has its size in place of it",
+        test="tests/unit/dashboard/test_markup.py::test_an_object_that_is_too_large_is_not_written",
+    ),
+    Bound(
         what="a service's response, as the dashboard shows it",
         constant="isvc.limits:DASHBOARD_RESPONSE_BYTES",
         unit=Unit.BYTES,
