@@ -68,6 +68,7 @@ DASHBOARD_SCRAPES: Final = 8  # of pods' metrics at a time, of services that som
 DASHBOARD_METRICS_BYTES: Final = 2 * 1024 * 1024  # of a pod's metrics
 DASHBOARD_POINTS: Final = 360  # of a chart: half an hour
 DASHBOARD_PEOPLE: Final = 1000  # that are signed in at a time; beyond it, who came first has to sign in again
+DASHBOARD_PERSON_SESSIONS: Final = 10  # of one person; beyond them, the oldest of these has to sign in again
 DASHBOARD_SESSION_SECONDS: Final = 12 * 3600.0  # after which a person has to sign in again
 DASHBOARD_REVIEW_SECONDS: Final = 30.0  # after which the API server is asked again what a person may see
 DASHBOARD_TOKEN_BYTES: Final = 16 * 1024  # of the token that somebody signs in with, and of the form that sends it

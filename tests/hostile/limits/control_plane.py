@@ -444,6 +444,13 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/dashboard/test_sign_in.py::test_more_sessions_than_are_kept_end_the_first_ones",
     ),
     Bound(
+        what="sessions of one person of the dashboard in a cluster",
+        constant="isvc.limits:DASHBOARD_PERSON_SESSIONS",
+        unit=Unit.COUNT,
+        beyond="the oldest of these ends",
+        test="tests/unit/dashboard/test_sign_in.py::test_who_signs_in_again_and_again_signs_nobody_else_out",
+    ),
+    Bound(
         what="time for which somebody is signed in to the dashboard",
         constant="isvc.limits:DASHBOARD_SESSION_SECONDS",
         unit=Unit.SECONDS,

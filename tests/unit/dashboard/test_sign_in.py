@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
@@ -212,6 +213,27 @@ async def test_more_sessions_than_are_kept_end_the_first_ones(url: URL, monkeypa
         await signed_in(bob, BOB)
         async with ann.get("/") as first, bob.get("/") as second:
             assert [first.url.path, second.url.path] == ["/sign-in", "/"]
+
+
+async def test_who_signs_in_again_and_again_signs_nobody_else_out(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_PEOPLE", 3)
+    monkeypatch.setattr(limits, "DASHBOARD_PERSON_SESSIONS", 2)
+    async with a_browser(url) as bob, a_browser(url) as ann:
+        await signed_in(bob, BOB)
+        for _ in range(4):
+            await signed_in(ann, ANN)
+        async with bob.get("/") as first, ann.get("/") as second:
+            assert [first.url.path, second.url.path] == ["/", "/"]
+
+
+async def test_a_malformed_head_puts_no_token_into_the_log(url: URL, caplog: pytest.LogCaptureFixture) -> None:
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(f"GET / HTTP/1.1\r\nHost: {url.authority}\r\nAuthorization : Bearer {ANN}\r\n\r\n".encode())
+
+    assert b" 400 " in await reader.readline()
+    assert ANN not in caplog.text
+    writer.close()
+    await writer.wait_closed()
 
 
 async def test_a_stream_ends_when_its_viewer_is_no_longer_known(

@@ -11,7 +11,7 @@ from aiohttp import web
 from isvc import limits
 
 
-class Connections:
+class ConnectionLimits:
     """Accepts connections for a server; the middleware sees on which of them a request arrives."""
 
     def __init__(self) -> None:

@@ -13,8 +13,9 @@ from aiohttp import web
 from jinja2 import Environment
 
 from isvc import limits
+from isvc.client_errors import WithoutClientErrors
 from isvc.dashboard.access import Authenticator, RunToken
-from isvc.dashboard.connections import Connections
+from isvc.dashboard.connections import ConnectionLimits
 from isvc.dashboard.errors import DashboardFailed
 from isvc.dashboard.feed import Feed
 from isvc.dashboard.files import Assets
@@ -31,6 +32,7 @@ from isvc.view.source import ServiceSource
 LOOPBACK = "127.0.0.1"
 _LOCAL = (LOOPBACK, "localhost", "[::1]")
 _log = logging.getLogger(__name__)
+_log.addFilter(WithoutClientErrors())
 
 
 @asynccontextmanager
@@ -71,7 +73,7 @@ async def _pages(
     streams, feed = Streams(access, source), Feed(source)
     scraping = Scraping(source, feed)
     guard = Guard(access, pages, origins=origins)
-    connections = Connections()
+    connections = ConnectionLimits()
     application = web.Application(
         middlewares=[connections.middleware, guard.middleware], client_max_size=limits.DASHBOARD_REQUEST_BYTES
     )
@@ -97,11 +99,12 @@ def _listener(address: str, port: int) -> socket.socket:
 
 @asynccontextmanager
 async def _serving(
-    application: web.Application, listener: socket.socket, connections: Connections, streams: Streams
+    application: web.Application, listener: socket.socket, connections: ConnectionLimits, streams: Streams
 ) -> AsyncIterator[None]:
     runner = web.AppRunner(
         application,
         access_log=None,
+        logger=_log,
         handler_cancellation=True,
         keepalive_timeout=limits.DASHBOARD_IDLE_SECONDS,
         shutdown_timeout=1.0,

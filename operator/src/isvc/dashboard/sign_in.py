@@ -37,6 +37,7 @@ class People(Protocol):
 @dataclass(frozen=True)
 class _Session:
     token: str
+    owner: str
     ends: float
 
 
@@ -84,13 +85,10 @@ class SignIn:
         """Begin a session for the token of the form."""
         try:
             token = await _entered(request)
-            await self._people.person(token)
+            person = await self._people.person(token)
         except NotSignedIn as error:
             return self._form(str(error), 401)
-        session = secrets.token_urlsafe(32)
-        self._sessions[session] = _Session(token, self._clock() + limits.DASHBOARD_SESSION_SECONDS)
-        while len(self._sessions) > limits.DASHBOARD_PEOPLE:
-            self._sessions.popitem(last=False)
+        session = self._begin(token, person.name or token)
         there = web.HTTPSeeOther("/")
         there.set_cookie(
             self._cookie, session, httponly=True, samesite="Strict", secure=self._is_secure, path="/",
@@ -104,6 +102,17 @@ class SignIn:
         there = web.HTTPSeeOther(SIGN_IN)
         there.del_cookie(self._cookie, path="/", secure=self._is_secure)
         raise there
+
+    def _begin(self, token: str, owner: str) -> str:
+        """Begin a session; beyond their number, the person's own oldest one ends, or else the oldest of all."""
+        own = [name for name, other in self._sessions.items() if other.owner == owner]
+        if len(own) >= limits.DASHBOARD_PERSON_SESSIONS:
+            del self._sessions[own[0]]
+        session = secrets.token_urlsafe(32)
+        self._sessions[session] = _Session(token, owner, self._clock() + limits.DASHBOARD_SESSION_SECONDS)
+        if len(self._sessions) > limits.DASHBOARD_PEOPLE:
+            self._sessions.popitem(last=False)
+        return session
 
     def _token(self, request: web.Request) -> str:
         session = self._sessions.get(request.cookies.get(self._cookie, ""))
