@@ -15,7 +15,7 @@ from isvc.dashboard.access import Viewer
 from isvc.dashboard.errors import NotSignedIn
 from isvc.dashboard.pages import TABS
 from isvc.dashboard.server import shared_dashboard
-from isvc.view.source import Reachable, Shown
+from isvc.view.source import LOG, Reachable, Shown
 from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
@@ -256,6 +256,20 @@ async def test_a_probe_needs_no_name_and_says_nothing(url: URL) -> None:
         kubelet.get("/healthz", headers={"Host": "10.0.0.7:8080"}) as found,
     ):
         assert (found.status, await found.read()) == (200, b"")
+
+
+@pytest.mark.parametrize("lost", [LOG, "Pod"])
+async def test_a_log_ends_when_its_viewer_may_read_it_no_longer(
+    browser: aiohttp.ClientSession, people: FakePeople, monkeypatch: pytest.MonkeyPatch, lost: Shown
+) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_REVIEW_SECONDS", 0.01)
+    await signed_in(browser, ANN)
+    query = {"pod": POD, "container": "kserve-container"}
+    async with browser.get("/services/models/torchserve/log", params=query) as response:
+        assert response.status == 200
+        people.by_token[ANN].unseen = frozenset({lost})
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await response.content.read()
 
 
 async def test_one_person_leaves_streams_for_others(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:

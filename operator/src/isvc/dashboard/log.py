@@ -11,13 +11,14 @@ from contextlib import aclosing, suppress
 from aiohttp import web
 
 from isvc import limits
-from isvc.dashboard.access import VIEWER
+from isvc.dashboard.access import VIEWER, Viewer
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.pages import Pages
 from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
-from isvc.view.source import ContainerKey
+from isvc.view.source import LOG, ContainerKey
 from isvc.view.values import ServiceView
 from isvc_operator.errors import OperatorError
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import shortened, visible
 
 _GATHER = 0.1  # seconds for which lines are gathered
@@ -55,7 +56,7 @@ class Logs:
         if not _exists(service, pod, container):
             raise HttpRefusal(404, f"the service has no pod {pod} with a container {container}")
         previous = request.query.get("previous") == "true"
-        async with self._streams.begin(request) as stream:
+        async with self._streams.begin(request, lambda viewer: _may_read(viewer, key)) as stream:
             lines = request[VIEWER].reach.log(
                 ContainerKey(service=key, pod=pod, container=container),
                 lines=limits.DASHBOARD_LOG_LINES,
@@ -110,6 +111,10 @@ async def _gathered(ahead: asyncio.Queue[Line | None]) -> list[Line | None]:
     while items and not ahead.empty():
         items.append(ahead.get_nowait())
     return items
+
+
+def _may_read(viewer: Viewer, key: ServiceKey) -> bool:
+    return viewer.may_see(key) and not viewer.hidden(key) & {LOG, "Pod"}
 
 
 def _exists(service: ServiceView, pod: str, container: str) -> bool:
