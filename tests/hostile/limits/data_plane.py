@@ -132,6 +132,14 @@ BOUNDS = (
         test=f"{_CONNECTIONS}test_so_many_requests_may_be_sent_ahead",
     ),
     Bound(
+        what="times a second that the metrics are read",
+        constant="data_plane.limits:METRICS_PER_SECOND",
+        unit=Unit.COUNT,
+        beyond="the response has what was read last",
+        test="tests/unit/endpoints/test_metrics.py::"
+        "test_metrics_are_read_so_often_in_a_second_and_are_the_last_ones_beyond_that",
+    ),
+    Bound(
         what="time for a request's head, from its first byte to its last",
         constant="data_plane.limits:HEAD_TIMEOUT",
         unit=Unit.SECONDS,

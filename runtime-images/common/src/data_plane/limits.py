@@ -44,7 +44,10 @@ MAX_CONNECTIONS = 4096
 MAX_SURPLUS_CONNECTIONS = 64
 
 # Requests that a client may pipeline on a connection behind the one in progress.
-MAX_PIPELINED = 64
+MAX_PIPELINED = 16
+
+# Times a second that the metrics are read; requests beyond them get what was read last.
+METRICS_PER_SECOND = 20
 
 # Seconds to receive a request's head, from its first byte to its last; over gRPC, to complete a handshake.
 HEAD_TIMEOUT = 30
