@@ -27,7 +27,7 @@ from isvc_operator.api.names import (
     PVC_MOUNT_ROOT,
 )
 from isvc_operator.manifests import Container, Volume
-from isvc_operator.resolve.component import DEFAULT_GRPC_PORT, DEFAULT_PORT
+from isvc_operator.resolve.ports import DEFAULT_GRPC_PORT, DEFAULT_PORT
 
 
 @dataclass(frozen=True)

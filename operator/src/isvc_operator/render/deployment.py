@@ -22,9 +22,10 @@ from isvc_operator.api.names import (
 from isvc_operator.config import OperatorConfig, StorageInitializerConfig
 from isvc_operator.manifests import Container, Volume
 from isvc_operator.render.metadata import build_component_child, component_labels, selector
-from isvc_operator.resolve.component import Component, first_port, http_port
+from isvc_operator.resolve.component import Component
 from isvc_operator.resolve.containers import flag_value, merge_container, merge_items, merge_maps
 from isvc_operator.resolve.front import TLS_DIR
+from isvc_operator.resolve.ports import first_port, http_port
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.plan import ModelImage, StoragePlan
 from isvc_operator.resolve.transformer import HEALTH_CHECK

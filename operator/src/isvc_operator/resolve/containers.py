@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from isvc_operator.manifests import Container
 
+Item = Mapping[str, Any]
 # Lists whose items have a key. Other lists are replaced, except ``args``, which are appended.
 _ITEM_KEYS = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPath"}
 _MERGED_MAPS = ("resources", "securityContext", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
@@ -38,19 +41,25 @@ def merge_containers(base: Sequence[Container], overlay: Sequence[Container]) ->
     return list(merged.values())
 
 
-def merge_items(
-    base: Sequence[Mapping[str, Any]], overlay: Sequence[Mapping[str, Any]], key: str
-) -> list[Mapping[str, Any]]:
+def merge_items(base: Sequence[Item], overlay: Sequence[Item], key: str) -> list[Item]:
     """Return the items of both; an overlay's item replaces the base's with the same ``key``."""
     items = {identity(item, key): item for item in base}
     items.update({identity(item, key): item for item in overlay})
     return list(items.values())
 
 
-def identity(item: Mapping[str, Any], key: str) -> Any:
+def identity(item: Item, key: str) -> Any:
     """Return what distinguishes the item from others of its list: its ``key``; for a port the protocol as well."""
     value = item.get(key)
     return (value, item.get("protocol") or "TCP") if key == "containerPort" else value
+
+
+def repeated_items(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
+    """Return the items of the first key that several of them have."""
+    groups: defaultdict[Any, list[Item]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return next((group for group in groups.values() if len(group) > 1), [])
 
 
 def merge_maps(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,12 +97,16 @@ def with_variable(container: Container, name: str, value: str) -> dict[str, Any]
 def flag_value(container: Container, flag: str) -> str | None:
     """Return the value of the last ``--flag value`` or ``--flag=value``; None if the flag is missing."""
     arguments = [str(item) for item in (*container.get("command", ()), *container.get("args", ()))]
-    values = [
-        item.partition("=")[2] if "=" in item else following
-        for item, following in zip(arguments, [*arguments[1:], ""], strict=False)
-        if item.partition("=")[0] == flag
-    ]
+    values = [value for name, value in flags_in(arguments) if name == flag]
     return values[-1] if values else None
+
+
+def flags_in(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each flag of a command line with its value, which is in the same argument or is the next one."""
+    for argument, following in pairwise([*arguments, ""]):
+        if argument.startswith("-"):
+            name, equals, value = argument.partition("=")
+            yield name, value if equals else following
 
 
 def with_flags(container: Container, flags: Mapping[str, str]) -> dict[str, Any]:

@@ -10,8 +10,7 @@ container can run as root.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -23,8 +22,8 @@ from isvc_operator.config import ResourceConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import GRACE_SECONDS
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import SERVICE_PORT, TLS_PORT, Component, Context
-from isvc_operator.resolve.containers import identity, merge_items
+from isvc_operator.resolve.component import Component, Context
+from isvc_operator.resolve.containers import identity, merge_items, repeated_items
 from isvc_operator.text import one_line
 
 # The seconds that both runtimes, and servers on our SDK, give requests under way after SIGTERM.
@@ -162,7 +161,6 @@ def _without_privileges(own: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[
     return {**context, **own}
 
 
-Item = Mapping[str, Any]
 # Lists and the keys of their items. Of two variables of one name, Kubernetes uses the second one.
 _KEYS = {
     "containers": "name",
@@ -183,7 +181,6 @@ def check_repeated_items(component: Component, context: Context) -> Component:
     if context.served:
         runtime = context.served.chosen.runtime
         _check_spec(runtime.spec, f"{runtime.kind} {runtime.metadata.name}: spec")
-    _check_ports(component, context)
     return component
 
 
@@ -199,41 +196,12 @@ def _check_spec(spec: ApiModel, field: str) -> None:
             _check_lists(server, f"{field}.{name}")
 
 
-def _check_ports(component: Component, context: Context) -> None:
-    """Raise InvalidSpec if two ports of a container have one name, or two ports of the Service one number."""
-    for container in (component.server, *component.pod.get("containers", ())):
-        named = [port for port in container.get("ports") or () if port.get("name")]
-        if repeated := _repeated(named, lambda port: port["name"]):
-            listed = ", ".join(str(port["containerPort"]) for port in repeated)
-            raise InvalidSpec(
-                f"container {container.get('name')} of the {component.kind} has several ports named "
-                f"{one_line(repeated[0]['name'])}: {listed}; give each a name of its own, the runtime's included"
-            )
-    main, *others = component.front.get("ports") or [{}]
-    mapped = TLS_PORT if context.secret else SERVICE_PORT
-    protocol = main.get("protocol", "TCP")
-    numbers = [port["containerPort"] for port in others if port.get("protocol", "TCP") == protocol]
-    if main.get("containerPort") != mapped and mapped in numbers:
-        raise InvalidSpec(
-            f"port {mapped} of the {component.kind} is not its first one, but the Service maps its own port "
-            f"{mapped} to the first one; list {mapped} first, or use another port"
-        )
-
-
 def _check_lists(document: Mapping[str, Any], field: str) -> None:
     for name, key in _KEYS.items():
         listed = document.get(name) or ()
         if len(listed) < 2:
             continue  # which is most of them
         items = [item for item in listed if item.get(key) is not None]
-        if repeated := _repeated(items, partial(identity, key=key)):
+        if repeated := repeated_items(items, partial(identity, key=key)):
             value = one_line(str(repeated[0][key]))
             raise InvalidSpec(f"{field}.{name} has {len(repeated)} items with {key} {value}; keep one of them")
-
-
-def _repeated(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
-    """Return the items of the first key that several of them have."""
-    groups: defaultdict[Any, list[Item]] = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return next((group for group in groups.values() if len(group) > 1), [])
