@@ -1,4 +1,4 @@
-"""Steps: how a pod ends, defaults for what nobody has set, and a check of lists in which an item occurs twice.
+"""Steps: how a pod ends, defaults for what nobody has set, and checks of lists and resources.
 
 Proxies notice the end of a pod, the server finishes its requests, and only then the pod is killed. Every server runs
 on for some seconds before it gets SIGTERM (preStop). Its requests then have as long as ``timeout`` allows one of them.
@@ -10,12 +10,11 @@ container can run as root.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from isvc_operator.api.base import ApiModel
 from isvc_operator.api.components import FRAMEWORKS
 from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER, PREDICTOR
 from isvc_operator.config import ResourceConfig
@@ -23,7 +22,7 @@ from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import GRACE_SECONDS
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import Component, Context
-from isvc_operator.resolve.containers import identity, merge_items, repeated_items
+from isvc_operator.resolve.containers import check_amounts, contradictions, identity, merge_items, repeated_items
 from isvc_operator.text import one_line
 
 # The seconds that both runtimes, and servers on our SDK, give requests under way after SIGTERM.
@@ -177,23 +176,43 @@ _CONTAINER_LISTS = ("containers", "initContainers")
 
 def check_repeated_items(component: Component, context: Context) -> Component:
     """Return the component as it is; raises InvalidSpec if one of its lists, or of its runtime's, has an item twice."""
-    _check_spec(context.requested.spec, context.requested.field)
-    if context.served:
-        runtime = context.served.chosen.runtime
-        _check_spec(runtime.spec, f"{runtime.kind} {runtime.metadata.name}: spec")
+    for spec, field in _specs(context):
+        _check_lists(spec, field)
+        for path, container in _containers_in(spec, field):
+            _check_lists(container, path)
     return component
 
 
-def _check_spec(spec: ApiModel, field: str) -> None:
-    """Check the lists of a component or a runtime; ``field`` is the path of ``spec``."""
-    document = spec.model_dump(exclude_none=True)
-    _check_lists(document, field)
+def check_resources(component: Component, context: Context) -> Component:
+    """Return the component as it is; raises InvalidSpec for a request above its limit, with where both are from.
+
+    Those that are from different places do not contradict each other any more (``merge_resources``).
+    """
+    containers = (component.server, *component.pod["containers"], *component.pod.get("initContainers", ()))
+    if not any(contradictions(container.get("resources") or {}) for container in containers):
+        return component
+    for spec, field in _specs(context):
+        for path, container in _containers_in(spec, field):
+            check_amounts(container.get("resources") or {}, f"{path}.resources")
+    return component
+
+
+def _specs(context: Context) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield the component as it is requested, and its runtime, each with its path."""
+    yield context.requested.spec.model_dump(exclude_none=True), context.requested.field
+    if context.served:
+        runtime = context.served.chosen.runtime
+        yield runtime.spec.model_dump(exclude_none=True), f"{runtime.kind} {runtime.metadata.name}: spec"
+
+
+def _containers_in(spec: Mapping[str, Any], field: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield every container of a component or a runtime with its path; a model is one, too."""
     for name in _CONTAINER_LISTS:
-        for index, container in enumerate(document.get(name) or ()):
-            _check_lists(container, f"{field}.{name}[{index}]")
+        for index, container in enumerate(spec.get(name) or ()):
+            yield f"{field}.{name}[{index}]", container
     for name in ("model", *FRAMEWORKS):
-        if server := document.get(name):
-            _check_lists(server, f"{field}.{name}")
+        if server := spec.get(name):
+            yield f"{field}.{name}", server
 
 
 def _check_lists(document: Mapping[str, Any], field: str) -> None:
