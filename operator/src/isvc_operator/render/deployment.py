@@ -154,7 +154,7 @@ def build_image_volumes(plan: StoragePlan) -> list[Volume]:
     names = [name for name in _link_volumes(plan).values() if not (plan.copied and name == VOLUME_MODELS)]
     links: list[Volume] = [{"name": name, "emptyDir": {}} for name in names]
     return links + [
-        {"name": name, "image": {"reference": image.reference, "pullPolicy": "IfNotPresent"}}
+        {"name": name, "image": {"reference": image.reference, "pullPolicy": _pull_policy(image)}}
         for name, image in _native(plan)
     ]
 
@@ -182,7 +182,7 @@ def _modelcar_resources(config: StorageInitializerConfig) -> dict[str, Any]:
 def _modelcar(image: ModelImage, plan: StoragePlan, user: PodUser) -> dict[str, Any]:
     return {
         "image": image.reference,
-        "imagePullPolicy": "IfNotPresent",
+        "imagePullPolicy": _pull_policy(image),
         "securityContext": {
             **user.as_context,
             "runAsNonRoot": user.uid != 0,
@@ -193,6 +193,12 @@ def _modelcar(image: ModelImage, plan: StoragePlan, user: PodUser) -> dict[str, 
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": _link_volumes(plan)[image.folder], "mountPath": image.folder}],
     }
+
+
+def _pull_policy(image: ModelImage) -> str:
+    """Return Kubernetes' default: an image without a tag, or with `latest`, may be another one the next time."""
+    name, _, digest = image.reference.rpartition("/")[2].partition("@")
+    return "Always" if not digest and name.partition(":")[2] in ("", "latest") else "IfNotPresent"
 
 
 def _native(plan: StoragePlan) -> list[tuple[str, ModelImage]]:
