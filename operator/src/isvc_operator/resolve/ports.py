@@ -191,7 +191,7 @@ def _check_told(container: Container, kind: str) -> None:
             problem = "whose value is not known here; list its port"
         if problem:
             where = f"container {container.get('name') or CONTAINER_SERVER} of the {kind}"
-            raise InvalidSpec(f"{where} is told {told.name} {one_line(told.text)}, {problem}")
+            raise InvalidSpec(f"{where} is told {told.name} {one_line(told.text, 100)}, {problem}")
 
 
 def _check_apart(server: Container, transformer: Container) -> None:
