@@ -188,12 +188,13 @@ def check_resources(component: Component, context: Context) -> Component:
 
     Those that are from different places do not contradict each other any more (``merge_resources``).
     """
-    containers = (component.server, *component.pod["containers"], *component.pod.get("initContainers", ()))
-    if not any(contradictions(container.get("resources") or {}) for container in containers):
+    pod = component.pod
+    parts = (pod, component.server, *pod["containers"], *pod.get("initContainers", ()))
+    if not any(contradictions(part.get("resources") or {}) for part in parts):
         return component
     for spec, field in _specs(context):
-        for path, container in _containers_in(spec, field):
-            check_amounts(container.get("resources") or {}, f"{path}.resources")
+        for path, part in ((field, spec), *_containers_in(spec, field)):
+            check_amounts(part.get("resources") or {}, f"{path}.resources")
     return component
 
 
