@@ -19,9 +19,10 @@ from isvc_operator.api.kinds import GATEWAY_API
 from isvc_operator.api.names import LABEL_SERVICE, PATH, route_name
 from isvc_operator.config import IngressConfig, PathIngress
 from isvc_operator.render.metadata import build_child
-from isvc_operator.resolve.component import SERVICE_PORT, Component, service_port
+from isvc_operator.resolve.component import SERVICE_PORT, Component
 from isvc_operator.resolve.containers import flag_value
 from isvc_operator.resolve.placeholders import fill, values_of
+from isvc_operator.resolve.ports import service_port
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.transformer import MODEL_NAME
 

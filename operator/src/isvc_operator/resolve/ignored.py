@@ -23,11 +23,11 @@ from isvc_operator.config import IngressConfig, LoggerConfig, NetworkAccess, Net
 from isvc_operator.ignored.walker import unknown_fields, unused_fields, unused_parts
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import is_grpc
 from isvc_operator.resolve.front import LOGGER, url_problem
 from isvc_operator.resolve.hosts import has_ingress
 from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
 from isvc_operator.resolve.pod import has_fixed_image, settings_of
+from isvc_operator.resolve.ports import is_grpc, listed_ports, told_port
 from isvc_operator.resolve.requested import ComponentSpec, model_field, model_of, settings_read, specified_components
 from isvc_operator.resolve.runtime import TRITON, ChosenRuntime, server_type_of
 from isvc_operator.resolve.service import Resolved
@@ -126,7 +126,7 @@ def unserved_parts(resolved: Resolved) -> Iterator[str]:
         return
     field, server = model_field(resolved.service.spec.predictor), resolved.predictor.server
     yield from _unused_version(model, chosen, server, field)
-    yield from _other_grpc_ports(model, chosen, field)
+    yield from _other_grpc_ports(model, chosen, server, field)
     if resolved.predictor.storage is None and not model.image and _expects_a_model(server, chosen):
         yield (
             f"{field}.storageUri (missing: the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
@@ -142,10 +142,12 @@ def _unused_version(model: ModelSpec, chosen: ChosenRuntime, server: Container, 
     yield f"{field}.runtimeVersion: {version} ({image} {why}; write another image as {field}.image)"
 
 
-def _other_grpc_ports(model: ModelSpec, chosen: ChosenRuntime, field: str) -> Iterator[str]:
-    """Yield the model's ports for gRPC at which a server that lists its ports, one for gRPC among them, has none."""
-    listed = [port for item in chosen.runtime.spec.containers for port in item.get("ports") or ()]
-    numbers = [port.get("containerPort") for port in listed if is_grpc(port.get("name") or "")]
+def _other_grpc_ports(model: ModelSpec, chosen: ChosenRuntime, server: Container, field: str) -> Iterator[str]:
+    """Yield the model's ports for gRPC at which a server whose runtime lists one for gRPC has none."""
+    numbers = [port for item in chosen.runtime.spec.containers for port in listed_ports(item, grpc=True)]
+    told = told_port(server, grpc=True)
+    if told and told.number:
+        numbers = numbers and [told.number]
     for port in model.as_dict().get("ports", ()):
         if numbers and is_grpc(port.get("name", "")) and port["containerPort"] not in numbers:
             yield (

@@ -32,6 +32,7 @@ from isvc_operator.config import OperatorConfig, StorageInitializerConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.ignored.walker import unknown_fields
 from isvc_operator.resolve.component import Component, Context
+from isvc_operator.resolve.containers import check_amounts
 from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, stored_uri
 from isvc_operator.resolve.runtime import server_type_of
 from isvc_operator.resolve.storage.credentials import download_preset, entry_uri
@@ -121,7 +122,11 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
 def _fields_of(container: ClusterStorageContainer) -> dict[str, Any]:
     """Return the container's fields without unknown ones: the API server would refuse the Deployment."""
     known = field_names(ContainerFields)
-    return {name: value for name, value in container.spec.container.items() if name in known}
+    fields = {name: value for name, value in container.spec.container.items() if name in known}
+    check_amounts(
+        fields.get("resources") or {}, f"{container.kind} {container.metadata.name}: spec.container.resources"
+    )
+    return fields
 
 
 def _unknown_fields(container: ClusterStorageContainer) -> Iterator[str]:
@@ -167,6 +172,7 @@ def _resources(annotations: Mapping[str, str]) -> Mapping[str, Any]:
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         raise InvalidSpec(one_line(f"annotation {name}: {path_of(wrong['loc'])}: {wrong['msg']}")) from error
+    check_amounts(resources, f"annotation {name}")
     return resources
 
 
