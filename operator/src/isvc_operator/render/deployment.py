@@ -23,7 +23,7 @@ from isvc_operator.config import OperatorConfig, StorageInitializerConfig
 from isvc_operator.manifests import Container, Volume
 from isvc_operator.render.metadata import build_component_child, component_labels, selector
 from isvc_operator.resolve.component import Component
-from isvc_operator.resolve.containers import flag_value, merge_container, merge_items, merge_resources
+from isvc_operator.resolve.containers import flag_value, merge_container, merge_items
 from isvc_operator.resolve.front import TLS_DIR
 from isvc_operator.resolve.ports import first_port, http_port
 from isvc_operator.resolve.service import Resolved
@@ -71,7 +71,7 @@ def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> di
         ],
     }
     changed = merge_container(ours, plan.container)
-    return {**changed, "resources": merge_resources(changed["resources"], plan.resources)}
+    return merge_container(changed, {"resources": plan.resources}) if plan.resources else changed
 
 
 def build_volumes(plan: StoragePlan) -> list[Mapping[str, Any]]:

@@ -100,11 +100,6 @@ class Component:
         containers = [front if item is self.front else item for item in fields["containers"]]
         return replace(self, pod={**fields, "containers": containers})
 
-    @property
-    def main_port(self) -> int:
-        """The port of its Service that leads to the first port of the pods."""
-        return TLS_PORT if self.tls else SERVICE_PORT
-
 
 @dataclass(frozen=True)
 class ModelOnRuntime:

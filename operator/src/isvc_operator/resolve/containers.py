@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -58,14 +57,6 @@ def identity(item: Item, key: str) -> Any:
     """Return what distinguishes the item from others of its list: its ``key``; for a port the protocol as well."""
     value = item.get(key)
     return (value, item.get("protocol") or "TCP") if key == "containerPort" else value
-
-
-def repeated_items(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
-    """Return the items of the first key that several of them have."""
-    groups: defaultdict[Any, list[Item]] = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return next((group for group in groups.values() if len(group) > 1), [])
 
 
 def merge_maps(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:

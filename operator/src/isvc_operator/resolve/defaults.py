@@ -10,7 +10,8 @@ container can run as root.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -20,9 +21,9 @@ from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER, PRE
 from isvc_operator.config import ResourceConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import GRACE_SECONDS
-from isvc_operator.manifests import Container
+from isvc_operator.manifests import Container, NamedItem
 from isvc_operator.resolve.component import Component, Context
-from isvc_operator.resolve.containers import check_amounts, contradictions, identity, merge_items, repeated_items
+from isvc_operator.resolve.containers import check_amounts, contradictions, identity, merge_items
 from isvc_operator.text import one_line
 
 # The seconds that both runtimes, and servers on our SDK, give requests under way after SIGTERM.
@@ -222,6 +223,14 @@ def _check_lists(document: Mapping[str, Any], field: str) -> None:
         if len(listed) < 2:
             continue  # which is most of them
         items = [item for item in listed if item.get(key) is not None]
-        if repeated := repeated_items(items, partial(identity, key=key)):
+        if repeated := _repeated_items(items, partial(identity, key=key)):
             value = one_line(str(repeated[0][key]))
             raise InvalidSpec(f"{field}.{name} has {len(repeated)} items with {key} {value}; keep one of them")
+
+
+def _repeated_items(items: Iterable[NamedItem], key: Callable[[NamedItem], Any]) -> list[NamedItem]:
+    """Return the items of the first key that several of them have."""
+    groups: defaultdict[Any, list[NamedItem]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return next((group for group in groups.values() if len(group) > 1), [])

@@ -163,7 +163,8 @@ def runtime_fields(component: Component, context: Context) -> Component:
     base = {**base, "lifecycle": base.get("lifecycle", {})}  # every server has one in the end, before the user's fields
     merged = merge_container(base, component.server)
     annotations = component.annotations
-    if moved := moved_ports(base, merged):
+    tells_ports = any(component.server.get(name) for name in ("command", "args", "env"))
+    if tells_ports and (moved := moved_ports(base, merged)):
         merged = merge_container(with_moved_ports(base, moved), component.server)
         annotations = _moved_annotations(annotations, context, moved)
     defaults = defaults_of(context.served, context)

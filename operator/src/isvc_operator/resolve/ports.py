@@ -7,6 +7,7 @@ Service, probes, NetworkPolicies, the flags of those that call it) asks here.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,7 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import SERVICE_PORT, TLS_PORT, Component, Context
-from isvc_operator.resolve.containers import flags_in, repeated_items
+from isvc_operator.resolve.containers import flags_in
 from isvc_operator.text import one_line
 
 DEFAULT_PORT = 8080
@@ -97,10 +98,15 @@ def known_ports(container: Container) -> set[int]:
     return {*listed_ports(container, grpc=False), *listed_ports(container, grpc=True), *told}
 
 
+def main_port(component: Component) -> int:
+    """Return the port of its Service that leads to the first port of the pods."""
+    return TLS_PORT if component.tls else SERVICE_PORT
+
+
 def service_ports(component: Component) -> list[tuple[int, Mapping[str, Any]]]:
     """Return each port of a component's Service with the port of the container that it leads to (docs/kserve.md)."""
     others = (component.front.get("ports") or ())[1:]
-    main = (component.main_port, first_port(component.front))
+    main = (main_port(component), first_port(component.front))
     return [main, *((int(port["containerPort"]), port) for port in others)]
 
 
@@ -152,12 +158,14 @@ def check_ports(component: Component, context: Context) -> Component:
     """
     for container in (component.server, *component.pod.get("containers", ())):
         named = [port for port in container.get("ports") or () if port.get("name")]
-        if repeated := repeated_items(named, lambda port: port["name"]):
-            listed = ", ".join(str(port["containerPort"]) for port in repeated)
+        names = Counter(port["name"] for port in named)
+        if repeated := next((name for name, count in names.items() if count > 1), None):
+            listed = ", ".join(str(port["containerPort"]) for port in named if port["name"] == repeated)
             raise InvalidSpec(
                 f"container {container.get('name')} of the {component.kind} has several ports named "
-                f"{one_line(repeated[0]['name'])}: {listed}; give each a name of its own, the runtime's included"
+                f"{one_line(repeated)}: {listed}; give each a name of its own, the runtime's included"
             )
+    _check_told(component.server, component.kind)
     main, *others = component.front.get("ports") or [{}]
     mapped = TLS_PORT if context.secret else SERVICE_PORT
     protocol = main.get("protocol", "TCP")
@@ -167,7 +175,6 @@ def check_ports(component: Component, context: Context) -> Component:
             f"port {mapped} of the {component.kind} is not its first one, but the Service maps its own port "
             f"{mapped} to the first one; list {mapped} first, or use another port"
         )
-    _check_told(component.server, component.kind)
     if component.front is not component.server:
         _check_told(component.front, component.kind)
         _check_apart(component.server, component.front)
