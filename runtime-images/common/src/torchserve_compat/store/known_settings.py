@@ -179,8 +179,13 @@ PROPERTIES = _by_name(
     ),
     *_same(
         "default_response_timeout", "default_startup_timeout", "number_of_gpu", "blacklist_env_vars",
-        "install_py_dep_per_model", "limit_max_image_pixels", "decode_input_request",
+        "limit_max_image_pixels", "decode_input_request",
         "cors_allowed_origin", "cors_allowed_methods", "cors_allowed_headers", "enable_envvars_config",
+    ),
+    Setting(
+        "install_py_dep_per_model",
+        (_SAME,),
+        (_otherwise("what the image has satisfies a requirement, as with `useVenv`"),),
     ),
     Setting("metrics_config", (_SAME,), (_otherwise("only the handlers' own metrics"),)),
     _adapted("metrics_mode", "always `prometheus`", "metrics are at /metrics, not in the log", unless="prometheus"),
