@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from data_plane.batching.limits import BatchLimits
@@ -67,16 +67,14 @@ class BatchRequirements:
         """Return whether the archive's handler keeps state between the requests of a sequence."""
         return self.archives.get(file_name(archive), {}).get("sequenceBatching") is True
 
-    def registered(self, batch_size: int, *, merges_rows: bool, continuous: bool) -> BatchLimits:
-        """Return the limits of a version that was registered at run time."""
-        limits = batch_limits(
-            self.options, {"batchSize": batch_size, "continuousBatching": continuous}, self.properties
-        )
-        return replace(limits, merges_rows=merges_rows or self.options.max_batch_size is not None)
+    def of_registration(self, batch_size: Any, yaml: Settings, handler: str) -> tuple[BatchLimits, int]:
+        """Return the limits and the stated batch size of a version that is registered at run time.
 
-    def unsized(self, yaml: Settings, handler: str) -> BatchLimits:
-        """Return the limits of a version that is registered without a batch size, from its archive."""
-        return batch_limits(BatchOptions(), _usable(yaml), {}, handler)
+        `batch_size` is that of the registration, which the archive's own overrides. Raises ConfigurationError.
+        """
+        parameters = {"batchSize": batch_size, **_usable(yaml)}
+        limits = batch_limits(self.options, parameters, self.properties, handler)
+        return limits, stated_batch_size(self.options, parameters)
 
     def check(self) -> None:
         """Raise ConfigurationError for settings that are invalid or not supported."""
