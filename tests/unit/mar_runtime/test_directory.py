@@ -156,7 +156,7 @@ def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
         ),
         ("model_store=$$NOWHERE$$", "the environment has no NOWHERE"),
         ("inference_address=https://0.0.0.0:8443", "asks for inference_address: https://0.0.0.0:8443, which would be"),
-        ("max_request_size=large", "max_request_size in config.properties is not a number of bytes"),
+        ("max_request_size=large", "max_request_size is 'large'; write a whole number, 1 or more"),
     ],
 )
 def test_a_wrong_configuration_is_named(tmp_path: Path, line: str, message: str) -> None:

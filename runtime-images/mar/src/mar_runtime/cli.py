@@ -83,7 +83,7 @@ async def _run(
         work_dir=options.work_dir,
         processors=processors(),
         threads=threads(os.environ),
-        gpus=gpus(whole(found.properties, "number_of_gpu", 0), os.environ),
+        gpus=gpus(whole(found.properties, "number_of_gpu"), os.environ),
         cuda=gpus(None, os.environ) > 0,
         metrics=definitions.find(found.properties, options.model_dir),
         withheld=withheld_variables(found.properties, os.environ),

@@ -18,7 +18,7 @@ from model_archive.configuration import Table, file_name
 from torchserve_compat.store.archives import Archive
 from torchserve_compat.store.models import entries, parse_table, snapshot_models
 from torchserve_compat.store.properties import Draft
-from torchserve_compat.store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, whole
+from torchserve_compat.store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, usable, whole
 from torchserve_compat.store.versions import requested_versions
 
 # Requests with more bytes than this together are not merged: Java copies bodies several times.
@@ -142,7 +142,8 @@ def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], requirements: Ba
 
 def _usable(yaml: Settings) -> Settings:
     """Return the settings of an archive's YAML that TorchServe uses; it ignores invalid ones."""
-    taken = {name: yaml[name] for name in _FROM_YAML if type(yaml.get(name)) is int and yaml[name] > 0}
+    valid = usable(yaml)
+    taken = {name: valid[name] for name in _FROM_YAML if valid.get(name)}
     taken |= {name: True for name in _BATCHINGS if yaml.get(name) is True}
     if taken.get("maxWorkers", 0) < taken.get("minWorkers", 1):
         taken = {name: value for name, value in taken.items() if name not in ("minWorkers", "maxWorkers")}

@@ -22,6 +22,7 @@ from torchserve_compat.store.settings import (
     envelope,
     sequence_limits,
     stated_batch_size,
+    usable,
     whole,
 )
 from torchserve_compat.store.versions import ModelVersion
@@ -90,13 +91,14 @@ def archive_plan(
     ignored, as in TorchServe 0.12.
     """
     own = request.version.parameters
-    parameters = {**yaml_config, **own} if properties.get("model_snapshot", "").strip() else {**own, **yaml_config}
+    of_yaml = usable(yaml_config)
+    parameters = {**of_yaml, **own} if properties.get("model_snapshot", "").strip() else {**own, **of_yaml}
     if (named := envelope(properties)) not in ENVELOPES:
         raise ConfigurationError(f"There is no service envelope {named!r}; use one of {', '.join(ENVELOPES)}.")
     limits = batch_limits(options.batching, parameters, properties, manifest.handler)
     batch_size = stated_batch_size(options.batching, parameters)
-    workers = whole(parameters, "minWorkers", 0) or whole(properties, "default_workers_per_model", 0)
-    most_workers = max(workers or 1, whole(parameters, "maxWorkers", 0) or 0)
+    workers = whole(parameters, "minWorkers") or whole(properties, "default_workers_per_model")
+    most_workers = max(workers or 1, whole(parameters, "maxWorkers") or 0)
     sequences = sequence_limits(request.version.archive, yaml_config, batch_size, most_workers)
     worker_type = _worker_type(request, parameters, limits, sequences)
     installs = properties.get("install_py_dep_per_model", "").strip().lower() == "true"
