@@ -91,7 +91,7 @@ async def _run(
         options=ServingOptions(batching, options.worker_max_requests, options.worker_max_memory),
     )
     supervisor = ModelSupervisor(
-        models, settings, lambda: model_directory.read(inputs, options.service_name).models,
+        models, settings, lambda: model_directory.read(inputs, options.service_name).loadable,
         metrics=metrics, handler_metrics=handler_metrics,
     )  # fmt: skip
     models.repository = supervisor

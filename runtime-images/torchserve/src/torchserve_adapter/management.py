@@ -29,6 +29,7 @@ from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from torchserve_compat.store.archives import read_archive, read_store
 from torchserve_compat.store.settings import sequence_limits
+from torchserve_compat.store.versions import newest
 
 _METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS")
 _PATHS = ("/models", "/models/{model}", "/models/{model}/{version}", "/models/{model}/{version}/set-default")
@@ -113,8 +114,7 @@ class StoreRepository:
 
         Raises UnknownModel, InvalidRequest for an archive that is not served, and UpstreamError for TorchServe's error.
         """
-        store = await asyncio.to_thread(read_store, self.store)
-        archives = {archive.model_name: archive for archive in store.values() if not archive.problem}
+        archives = newest(await asyncio.to_thread(read_store, self.store))
         if (archive := archives.get(name)) is None:
             raise UnknownModel(name, archives)
         settings = await asyncio.to_thread(read_settings, self.store / archive.file)

@@ -37,6 +37,17 @@ def requested_versions(
     return found
 
 
+def newest(archives: Mapping[str, Archive]) -> Mapping[str, Archive]:
+    """Return the archive that a client loads by the name of its model: of several, the one of the highest version."""
+    usable = (archive for archive in archives.values() if not archive.problem)
+    return {one.model_name: one for one in sorted(usable, key=lambda archive: numbers(archive.model_version))}
+
+
+def of_archive(properties: Mapping[str, str], archive: Archive) -> ModelVersion:
+    """Return the version of an archive that no setting names, with its parameters in `models`."""
+    return _version(archive, archive.model_name, _parameters_of(properties))
+
+
 def default_first(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> str:
     """Return `load_models` with each model's default version before its others: TorchServe takes the first for it."""
     found = sorted(_found(properties, archives), key=lambda version: not version.is_default)
@@ -74,13 +85,21 @@ def _from_snapshot(properties: Mapping[str, str], archives: Mapping[str, Archive
 
 
 def _from_names(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
-    table = entries("models", parse_table("models", properties.get("models") or "{}"))
-    parameters_of = {(name, version): parameters for name, version, parameters in table}
+    parameters = _parameters_of(properties)
     for reference in load_models(properties.get("load_models", "all"), archives):
         archive = archives[reference.archive]
-        name = reference.model or archive.model_name
-        parameters = parameters_of.get((name, archive.model_version), {})
-        yield ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
+        yield _version(archive, reference.model or archive.model_name, parameters)
+
+
+def _parameters_of(properties: Mapping[str, str]) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    """Return what `models` says, by model and version."""
+    table = entries("models", parse_table("models", properties.get("models") or "{}"))
+    return {(name, version): parameters for name, version, parameters in table}
+
+
+def _version(archive: Archive, name: str, parameters_of: Mapping[tuple[str, str], Mapping[str, Any]]) -> ModelVersion:
+    parameters = parameters_of.get((name, archive.model_version), {})
+    return ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
 
 
 def _is_default(parameters: Mapping[str, Any]) -> bool:
