@@ -72,7 +72,7 @@ MAX_NUMBER = 2**31 - 1
 LEAST: Mapping[str, int] = {
     "max_request_size": 1, "max_response_size": 1, "job_queue_size": 1, "default_workers_per_model": 0,
     "default_response_timeout": 1, "default_startup_timeout": 1, "number_of_gpu": 0, "unregister_model_timeout": 0,
-    "number_of_netty_threads": 0, "netty_client_threads": 0, "io_ratio": 1, "metric_time_interval": 1,
+    "number_of_netty_threads": 0, "netty_client_threads": 0, "metric_time_interval": 1,
     "initial_worker_port": 1, "initial_distribution_port": 1,
     "minWorkers": 0, "maxWorkers": 0, "batchSize": 1, "maxBatchDelay": 0, "responseTimeout": 1, "startupTimeout": 1,
     "jobQueueSize": 1, "clientTimeoutInMills": 0, "maxRetryTimeoutInSec": 1, "parallelLevel": 1,
