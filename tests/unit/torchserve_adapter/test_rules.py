@@ -139,8 +139,9 @@ def test_what_is_empty_and_has_a_default_does_not_reach_torchserve(name: str) ->
     assert effective({name: ""}, around()).properties == MINIMUM
 
 
-def test_the_other_name_of_the_store_is_found() -> None:
-    draft = effective({"model_store": "model-store"}, around(store="mar-store"))
+@pytest.mark.parametrize("written", ["model-store", ""])
+def test_the_other_name_of_the_store_is_found(written: str) -> None:
+    draft = effective({"model_store": written}, around(store="mar-store"))
 
     assert draft.properties["model_store"] == "/mnt/models/mar-store"
 

@@ -77,7 +77,7 @@ def placeholders(draft: Draft, inputs: RuleInputs) -> None:
 
 
 def model_store(draft: Draft, inputs: RuleInputs) -> None:
-    named = Path(draft.get("model_store", STORES[0]))
+    named = Path(draft.get("model_store") or STORES[0])
     candidates = [inputs.model_dir / name for name in (named, *STORES)]
     for store in candidates:
         if inputs.is_directory(store):

@@ -88,8 +88,8 @@ def sequence_headers(properties: Mapping[str, str]) -> SequenceHeaders:
     """Return the headers in which clients identify sequences."""
 
     def header(what: str) -> bytes:
-        name = properties.get(f"ts_header_key_sequence_{what}", "").strip() or f"ts_request_sequence_{what}"
-        return name.lower().encode("latin-1")
+        setting = f"ts_header_key_sequence_{what}"
+        return (_of_header(properties, setting) or f"ts_request_sequence_{what}".encode()).lower()
 
     return SequenceHeaders(header("id"), header("start"), header("end"))
 
@@ -100,9 +100,17 @@ def envelope(properties: Mapping[str, str]) -> str:
 
 
 def cors_headers(properties: Mapping[str, str]) -> Headers:
-    """Return the CORS headers of every response, with the values of the settings, as in TorchServe."""
-    values = ((what, properties.get(f"cors_allowed_{what}", "").strip()) for what in ("origin", "methods", "headers"))
-    return tuple((f"access-control-allow-{what}".encode(), value.encode("latin-1")) for what, value in values if value)
+    """Return the CORS headers of every response, with the values of the settings; raises ConfigurationError."""
+    values = ((what, _of_header(properties, f"cors_allowed_{what}")) for what in ("origin", "methods", "headers"))
+    return tuple((f"access-control-allow-{what}".encode(), value) for what, value in values if value)
+
+
+def _of_header(properties: Mapping[str, str], setting: str) -> bytes:
+    """Return a setting that becomes part of a header."""
+    value = properties.get(setting, "").strip()
+    if not value.isprintable() or any(character > "\xff" for character in value):
+        raise ConfigurationError(f"{setting} is {value!r}, which no header can hold; write printable Latin characters.")
+    return value.encode("latin-1")
 
 
 def whole(settings: Mapping[str, Any], name: str) -> int | None:
