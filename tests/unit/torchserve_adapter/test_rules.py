@@ -114,6 +114,7 @@ def test_the_command_line_wins_over_the_environment_and_this_over_the_file() -> 
         ("model_store", "model-store", "/mnt/models/model-store", "relative to the model directory"),
         ("model_store", "models", "/mnt/models/model-store", "there is no /mnt/models/models"),
         ("disable_token_authorization", "false", "true", TOKENS),
+        ("metrics_config", "config/m.yaml", "/mnt/models/config/m.yaml", "relative to the model directory"),
         ("load_models", "a = a.mar, b.mar ,c.mar", "a=a.mar,b.mar,c.mar", BLANKS),
     ],
 )  # fmt: skip

@@ -78,6 +78,7 @@ class BatchRequirements:
 
     def check(self) -> None:
         """Raise ConfigurationError for settings that are invalid or not supported."""
+        envelope(self.properties)
         for setting in ("model_snapshot", "models"):
             for name, version, parameters in entries(setting, _table(setting, self.properties)):
                 self.limits(name, version, parameters.get("marName", ""))

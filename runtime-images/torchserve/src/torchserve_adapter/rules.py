@@ -143,7 +143,9 @@ def _at_most_int(number: int) -> str:
     return str(min(number, 2**31 - 1))
 
 
-def _metrics(draft: Draft, _: TorchServeInputs) -> None:
+def _metrics(draft: Draft, inputs: TorchServeInputs) -> None:
+    if named := draft.get("metrics_config"):
+        draft.set("metrics_config", str(inputs.model_dir / named), "relative to the model directory")
     draft.set("enable_metrics_api", "true", "the adapter's /metrics includes TorchServe's")
     draft.set("metrics_mode", "prometheus", "the adapter's /metrics includes TorchServe's")
     draft.set_default(

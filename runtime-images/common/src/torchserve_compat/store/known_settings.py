@@ -198,7 +198,11 @@ PROPERTIES = _by_name(
         (_SAME,),
         (_otherwise("what the image has satisfies a requirement, as with `useVenv`"),),
     ),
-    Setting("metrics_config", (_SAME,), (_otherwise("only the handlers' own metrics"),)),
+    Setting(
+        "metrics_config",
+        (_otherwise("relative to the model directory"),),
+        (_otherwise("only the handlers' own metrics; relative to the model directory"),),
+    ),
     _adapted("metrics_mode", "always `prometheus`", "metrics are at /metrics, not in the log", unless="prometheus"),
     _adapted("enable_metrics_api", "always `true`", "/metrics is always served; remove it", unless="true"),
     _of_torchserve(

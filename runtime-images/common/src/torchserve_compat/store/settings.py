@@ -14,6 +14,7 @@ from data_plane.messages import Headers
 from data_plane.model_server.errors import ConfigurationError
 from torchserve_compat.store.known_settings import LEAST, MAX_NUMBER
 
+_ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
 _WORKERS = ("minWorkers", "maxWorkers")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 # TorchServe's own handlers, which support batches.
@@ -95,8 +96,11 @@ def sequence_headers(properties: Mapping[str, str]) -> SequenceHeaders:
 
 
 def envelope(properties: Mapping[str, str]) -> str:
-    """Return the service envelope; the default is the one that the v1 protocol needs."""
-    return properties.get("service_envelope", "kserve").strip() or "none"
+    """Return the service envelope, by default the one that the v1 protocol needs; raises ConfigurationError."""
+    name = properties.get("service_envelope", "kserve").strip() or "none"
+    if name not in _ENVELOPES:
+        raise ConfigurationError(f"There is no service envelope {name!r}; use one of {', '.join(_ENVELOPES)}.")
+    return name
 
 
 def cors_headers(properties: Mapping[str, str]) -> Headers:

@@ -27,8 +27,6 @@ from torchserve_compat.store.settings import (
 )
 from torchserve_compat.store.versions import ModelVersion
 
-ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
-
 WorkerType = Literal["process", "thread"]
 
 # For a model without a configured number. On a large machine without limits, more workers would only use memory.
@@ -93,8 +91,6 @@ def archive_plan(
     own = request.version.parameters
     of_yaml = usable(yaml_config)
     parameters = {**of_yaml, **own} if properties.get("model_snapshot", "").strip() else {**own, **of_yaml}
-    if (named := envelope(properties)) not in ENVELOPES:
-        raise ConfigurationError(f"There is no service envelope {named!r}; use one of {', '.join(ENVELOPES)}.")
     limits = batch_limits(options.batching, parameters, properties, manifest.handler)
     batch_size = stated_batch_size(options.batching, parameters)
     workers = whole(parameters, "minWorkers") or whole(properties, "default_workers_per_model")
@@ -105,7 +101,7 @@ def archive_plan(
     may_multiply = not workers and worker_type == "process" and not sequences
     return ArchivePlan(
         handler=manifest.handler,
-        envelope=named,
+        envelope=envelope(properties),
         requirements=manifest.requirements_file if installs else None,
         limits=limits,
         stated_batch_size=batch_size,
