@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from tests.conformance.values import rows
 from tests.support.runtimes import ROOT
 from torchserve_compat.store.known_settings import (
     ARCHIVE,
@@ -148,7 +149,7 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
     "cors_allowed_methods": (_CORS,),
     "cors_allowed_headers": (_CORS,),
     "enable_envvars_config": (f"{_DIRECTORY}::test_placeholders_and_ts_variables_are_filled_in",),
-    "metrics_config": (f"{_SETTINGS}::test_a_handler_has_the_users_threads_and_metrics",),
+    "metrics_config": (_CHANGED, f"{_SETTINGS}::test_a_handler_has_the_users_threads_and_metrics"),
     "metrics_mode": (_MINIMUM,),
     "enable_metrics_api": (_MINIMUM,),
     "disable_system_metrics": (_MINIMUM,),
@@ -203,7 +204,8 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
 
 def render() -> str:
     """The whole page."""
-    return "\n".join([_HEAD, *(_section(place, *section) for place, section in enumerate(_SECTIONS))])
+    sections = (_section(place, *section) for place, section in enumerate(_SECTIONS))
+    return "\n".join([_HEAD, *sections, *_values()])
 
 
 def paths_of(place: int, setting: Setting) -> tuple[str, ...]:
@@ -241,6 +243,19 @@ def _section(place: int, title: str, words: str, table: Mapping[str, Setting]) -
     )
     lines = [_line(columns), _line("---" for _ in columns), *map(_line, rows)]
     return "\n".join([f"## {title}", "", *([words, ""] if words else []), *lines, ""])
+
+
+def _values() -> Iterator[str]:
+    """The lines of the section on values."""
+    yield from ("## Values that TorchServe cannot use, or uses otherwise", "")
+    yield from (
+        "TorchServe's outcome is the recorded status of a request to the model. Each row is tested by",
+        "`tests/conformance/test_values.py`. The values in an archive's YAML are in",
+        "[conformance.md](conformance.md#values-of-settings).",
+        "",
+    )
+    columns = ("setting", "value", "TorchServe", "ours")
+    yield from (_line(columns), _line("---" for _ in columns), *map(_line, rows()), "")
 
 
 def _told(outcomes: tuple[Outcome, ...]) -> str:
