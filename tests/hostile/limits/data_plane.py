@@ -24,6 +24,13 @@ BOUNDS = (
         test=f"{_APP}test_a_body_over_the_limit_is_read_to_its_end_and_refused",
     ),
     Bound(
+        what="largest body that can be configured, by either runtime and the SDK",
+        constant="data_plane.limits:MAX_REQUEST_SIZE",
+        unit=Unit.BYTES,
+        beyond="exit code 2 for the flag, 3 for config.properties",
+        test="tests/unit/data_plane/test_options.py::test_a_size_that_no_request_can_have_is_refused",
+    ),
+    Bound(
         what="parts of a streamed response that wait for a client that does not read them",
         constant="data_plane.limits:MAX_STREAM_BUFFER",
         unit=Unit.BYTES,
