@@ -15,7 +15,7 @@ from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines.config import NAME, ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature
-from mar_runtime.engines.torch_engine import DATATYPES, TorchEngine, choose_device, reason
+from mar_runtime.engines.torch_engine import DATATYPES, Scalar, TorchEngine, choose_device, reason
 
 
 def load(path: Path, config: ModelConfig, device: str, threads: int) -> TorchEngine:
@@ -62,8 +62,8 @@ class _Forward:
         self._module = program.module()
         self._structure = program.call_spec.in_spec
 
-    def __call__(self, tensors: Sequence[torch.Tensor | None]) -> object:
-        positional, named = pytree.tree_unflatten(tensors, self._structure)
+    def __call__(self, values: Sequence[torch.Tensor | Scalar | None]) -> object:
+        positional, named = pytree.tree_unflatten(values, self._structure)
         try:
             return self._module(*positional, **named)
         except AssertionError as error:  # a guard: a size outside of the range that was exported

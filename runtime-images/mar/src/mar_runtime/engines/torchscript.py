@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,12 +21,13 @@ from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines.config import ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature
-from mar_runtime.engines.torch_engine import TorchEngine, choose_device, named_tensors, reason
+from mar_runtime.engines.torch_engine import Scalar, TorchEngine, choose_device, named_tensors, reason
 
 TOLERANCE = 1e-5
 
-_TENSOR = "Tensor"
-_OPTIONAL_TENSOR = "Optional[Tensor]"
+_SCALARS: Mapping[str, type[Scalar]] = {"int": int, "float": float, "bool": bool, "str": str}
+_DATATYPES = {int: "INT64", float: "FP64", bool: "BOOL", str: "BYTES"}
+_STATE = ("prim::GetAttr", "prim::SetAttr")
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +42,24 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> TorchEng
             saved = torch.jit.load(str(path), map_location=chosen).eval()  # type: ignore[no-untyped-call]
         except (RuntimeError, ValueError) as error:
             raise CannotLoad(path, f"cannot be loaded as TorchScript: {reason(error)}") from error
-        signature = _signature(path, saved, config)
+        arguments = _arguments(path, saved)
+        signature = _signature(path, arguments, config)
         optimized = _optimize(saved) if chosen.type == "cpu" else None
-    return TorchEngine("pytorch_torchscript", signature, Forward(saved, optimized), chosen)
+    names = tuple(metadata.name for metadata in signature.inputs)
+    call = _Call(names, {one.name: one.default for one in arguments}, Forward(saved, optimized))
+    scalars = {one.name: one.scalar for one in arguments if one.scalar}
+    return TorchEngine("pytorch_torchscript", signature, call, chosen, scalars)
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """An argument of forward. It has no datatype if no request can give it."""
+
+    name: str
+    datatype: str
+    scalar: type[Scalar] | None
+    is_optional: bool
+    default: Any
 
 
 @contextmanager
@@ -54,37 +71,66 @@ def _deprecations_ignored() -> Iterator[None]:
         yield
 
 
-def _signature(path: Path, module: torch.jit.ScriptModule, config: ModelConfig) -> Signature:
-    """forward's tensors; what they hold is known from model-config.yaml only."""
-    _, *arguments = module.forward.schema.arguments  # type: ignore[attr-defined]
-    types = {argument.name: str(argument.type) for argument in arguments}
+def _arguments(path: Path, module: torch.jit.ScriptModule) -> list[_Argument]:
+    """The arguments of forward; raises CannotLoad for one that it needs and that no request can give."""
+    _, *described = module.forward.schema.arguments  # type: ignore[attr-defined]
+    found = [_argument(one.name, str(one.type), one.has_default_value(), one.default_value) for one in described]
     wrong = [
-        f"{argument.name}: {types[argument.name]}"
-        for argument in arguments
-        if types[argument.name] not in (_TENSOR, _OPTIONAL_TENSOR) and not argument.has_default_value()
-    ]
+        f"{one.name}: {one.type}" for one, read in zip(described, found, strict=True)
+        if not read.datatype and not read.is_optional
+    ]  # fmt: skip
     if wrong:
         raise CannotLoad(
-            path, f"forward takes what is no tensor ({', '.join(wrong)}); package it with a handler (.mar)"
+            path, f"forward takes what no tensor holds ({', '.join(wrong)}); package it with a handler (.mar)"
         )
-    names = [name for name, of in types.items() if of in (_TENSOR, _OPTIONAL_TENSOR)]
-    optional = frozenset(argument.name for argument in arguments if types[argument.name] == _OPTIONAL_TENSOR)
+    return found
+
+
+def _argument(name: str, kind: str, has_default: bool, default: Any) -> _Argument:
+    inner = kind.removeprefix("Optional[").removesuffix("]") if kind.startswith("Optional[") else kind
+    if inner == "Tensor":
+        return _Argument(name, "FP32", None, inner != kind, default)
+    scalar = _SCALARS.get(inner)
+    return _Argument(name, _DATATYPES[scalar] if scalar else "", scalar, has_default or inner != kind, default)
+
+
+def _signature(path: Path, arguments: Sequence[_Argument], config: ModelConfig) -> Signature:
+    """What forward's tensors hold is known from model-config.yaml only."""
+    served = [one for one in arguments if one.datatype]
+    optional = frozenset(one.name for one in served if one.is_optional)
     if not config.inputs:
-        guessed = tuple(TensorMetadata(name, "FP32", (-1,)) for name in names)
+        guessed = tuple(TensorMetadata(one.name, one.datatype, () if one.scalar else (-1,)) for one in served)
         return Signature(guessed, config.outputs, optional, is_guess=True)
-    declared = [metadata.name for metadata in config.inputs]
-    if set(declared) != set(names):
+    names, declared = [one.name for one in served], [metadata.name for metadata in config.inputs]
+    needed = [one.name for one in served if not (one.scalar and one.is_optional)]
+    if not set(needed) <= set(declared) <= set(names):
         raise CannotLoad(path, f"forward takes {', '.join(names)}; model-config.yaml declares {', '.join(declared)}")
     in_order = sorted(config.inputs, key=lambda metadata: names.index(metadata.name))
     return Signature(tuple(in_order), config.outputs, optional)
 
 
 def _optimize(saved: torch.jit.ScriptModule) -> torch.jit.ScriptModule | None:
+    """The optimized model; None for a model that keeps state, which both forms would change in the first batch."""
     try:
-        return torch.jit.optimize_for_inference(saved)
+        optimized = torch.jit.optimize_for_inference(saved)
+        keeps_state = any(optimized.graph.findAllNodes(kind) for kind in _STATE)  # type: ignore[attr-defined]
+        return None if keeps_state else optimized
     except (RuntimeError, AttributeError) as error:
         log.info("torch cannot optimize the model, it runs as saved: %s", reason(error))
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Calls forward with all of its arguments, the default for each that no request can give or that was left out."""
+
+    names: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    forward: Forward
+
+    def __call__(self, values: Sequence[torch.Tensor | Scalar | None]) -> object:
+        given = {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
+        return self.forward(list({**self.defaults, **given}.values()))
 
 
 @dataclass(slots=True)
@@ -94,11 +140,11 @@ class Forward:
     module: torch.jit.ScriptModule
     candidate: torch.jit.ScriptModule | None
 
-    def __call__(self, tensors: Sequence[torch.Tensor | None]) -> object:
+    def __call__(self, values: Sequence[Any]) -> object:
         if self.candidate is None:
-            return self.module(*tensors)
-        copies = [None if tensor is None else tensor.clone() for tensor in tensors]
-        result = self.module(*tensors)
+            return self.module(*values)
+        copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
+        result = self.module(*values)
         if _gives(self.candidate, copies, result):
             self.module = self.candidate
         else:
@@ -107,9 +153,9 @@ class Forward:
         return result
 
 
-def _gives(candidate: torch.jit.ScriptModule, tensors: Sequence[torch.Tensor | None], expected: object) -> bool:
+def _gives(candidate: torch.jit.ScriptModule, values: Sequence[Any], expected: object) -> bool:
     try:
-        found = candidate(*tensors)
+        found = candidate(*values)
     except RuntimeError as error:
         log.info("torch's optimized form of the model fails: %s", reason(error))
         return False
