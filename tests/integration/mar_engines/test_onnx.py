@@ -130,6 +130,13 @@ def test_a_scalar_goes_in_and_comes_out(tmp_path: Path) -> None:
     assert counter.run({"rows": ROWS})["count"].tolist() == 6
 
 
+def test_whole_numbers_are_of_numpys_own_types(tmp_path: Path) -> None:
+    rows = ("rows", INT64, ["batch"])
+    engine = load_engine(save(tmp_path / "m.onnx", "Neg", [rows], [("out", INT64, ["batch"])]), "cpu", 1)
+
+    assert [type(one) for one in engine.run({"rows": np.array([1, 2])})["out"]] == [np.int64] * 2
+
+
 def test_inputs_whose_first_dimensions_have_different_names_may_have_different_sizes(tmp_path: Path) -> None:
     texts, pictures = ("texts", FLOAT, ["text", 3]), ("pictures", FLOAT, [3, "picture"])
     engine = load_engine(

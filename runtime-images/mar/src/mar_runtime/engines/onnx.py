@@ -107,7 +107,7 @@ class OnnxEngine:
             raise InferenceFailed(f"The model failed: {_reason(error)}") from error
         names = [node.name for node in self.session.get_outputs()]
         results = {
-            name: _of_maps(list(value)) if name in self.maps else _as_bytes(value)
+            name: _of_maps(list(value)) if name in self.maps else _as_output(value)
             for name, value in zip(names, values, strict=True)
         }
         check_outputs(results)
@@ -154,8 +154,9 @@ def _as_text(name: str, array: Array) -> Array:
         raise UnprocessableInput(f'Input "{name}" holds bytes that are not UTF-8; the model takes text.') from error
 
 
-def _as_bytes(array: Array) -> Array:
-    return array if array.dtype != object else _each(str.encode, array)
+def _as_output(array: Array) -> Array:
+    """Text becomes bytes, and C's long long becomes int64: that has the same memory, but is another type of numpy."""
+    return _each(str.encode, array) if array.dtype == object else array.view(np.dtype(array.dtype.str))
 
 
 def _each(function: Callable[..., object], array: Array) -> Array:
