@@ -108,6 +108,13 @@ class Settled(nn.Module):
         return rows if mask is None else rows * mask
 
 
+class Scaled(nn.Module):
+    """Takes a number, and one that is a tensor."""
+
+    def forward(self, rows: Tensor, times: int, unused: None, plus: Tensor) -> Tensor:
+        return rows * times + plus
+
+
 class Listed(nn.Module):
     """Takes what no tensor holds."""
 

@@ -19,6 +19,8 @@ from mar_runtime.engines.signature import Signature, check_outputs
 DATATYPES = {getattr(torch, each.torch): each.name for each in datatypes.DATATYPES.values() if each.torch}
 
 Scalar = int | float | bool | str
+SCALARS: Mapping[type[Scalar], str] = {int: "INT64", float: "FP64", bool: "BOOL", str: "BYTES"}
+"""The datatype of each kind of value of Python."""
 
 # Takes the inputs in the model's order, None for a missing optional one; returns what `forward` returns.
 Forward = Callable[[Sequence[torch.Tensor | Scalar | None]], object]

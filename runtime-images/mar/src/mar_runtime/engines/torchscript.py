@@ -21,12 +21,10 @@ from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines.config import ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature
-from mar_runtime.engines.torch_engine import Scalar, TorchEngine, choose_device, named_tensors, reason
+from mar_runtime.engines.torch_engine import SCALARS, Scalar, TorchEngine, choose_device, named_tensors, reason
 
 TOLERANCE = 1e-5
 
-_SCALARS: Mapping[str, type[Scalar]] = {"int": int, "float": float, "bool": bool, "str": str}
-_DATATYPES = {int: "INT64", float: "FP64", bool: "BOOL", str: "BYTES"}
 _STATE = ("prim::GetAttr", "prim::SetAttr")
 
 log = logging.getLogger(__name__)
@@ -90,8 +88,8 @@ def _argument(name: str, kind: str, has_default: bool, default: Any) -> _Argumen
     inner = kind.removeprefix("Optional[").removesuffix("]") if kind.startswith("Optional[") else kind
     if inner == "Tensor":
         return _Argument(name, "FP32", None, inner != kind, default)
-    scalar = _SCALARS.get(inner)
-    return _Argument(name, _DATATYPES[scalar] if scalar else "", scalar, has_default or inner != kind, default)
+    scalar = next((kind for kind in SCALARS if kind.__name__ == inner), None)
+    return _Argument(name, SCALARS[scalar] if scalar else "", scalar, has_default or inner != kind, default)
 
 
 def _signature(path: Path, arguments: Sequence[_Argument], config: ModelConfig) -> Signature:

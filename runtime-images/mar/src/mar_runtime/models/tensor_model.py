@@ -52,6 +52,7 @@ class TensorModel:
         self._engine = engine
         self._thread = WorkThread(f"engine of {name}")  # torch releases the GIL while it computes
         self._instances = Instances(name, engine.inputs, takes_rows(engine.inputs, engine.optional))
+        self._scalars = {tensor.name for tensor in engine.inputs if not tensor.shape}
         self._shown = ShownRows()
         merging = self._instances.are_rows and may_merge(engine.inputs, engine.outputs)
         self.queue: BatchQueue[Arrays, dict[str, Array]] = BatchQueue(
@@ -123,8 +124,7 @@ class TensorModel:
 
     def _can_merge(self, arrays: Arrays) -> bool:
         """Return whether the inputs have the same number of rows, and none is one value for all of them."""
-        scalars = {tensor.name for tensor in self._engine.inputs if not tensor.shape}
-        return merge.can_merge(arrays) and not arrays.keys() & scalars
+        return merge.can_merge(arrays) and not arrays.keys() & self._scalars
 
     async def _run(self, batch: Batch[Arrays]) -> Sequence[dict[str, Array] | ServingError]:
         sizes = [merge.rows_of(arrays) for arrays in batch.payloads]
