@@ -168,9 +168,10 @@ def _reason(error: Exception) -> str:
     """onnxruntime begins with its name and a code: ``[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : what it is about``."""
     text = " ".join(str(error).split())
     if missing := _NO_LOCALE.search(text):
-        language, _, charset = missing[1].partition(".")
+        locale = missing[1]
+        language, _, charset = locale.partition(".")
         return (
-            f"this machine has no locale {missing[1]}, which the model's text operators need; install it (on Debian: "
-            f"apt-get install locales, then localedef --inputfile={language} --charmap={charset} {missing[1]})"
+            f"this machine has no locale {locale}, which the model's text operators need; install it (on Debian: "
+            f"apt-get install locales, then localedef --inputfile={language} --charmap={charset or 'UTF-8'} {locale})"
         )
     return text.split(" : ", 3)[-1]

@@ -25,8 +25,6 @@ from mar_runtime.engines.torch_engine import SCALARS, Scalar, TorchEngine, choos
 
 TOLERANCE = 1e-5
 
-_STATE = ("prim::GetAttr", "prim::SetAttr")
-
 log = logging.getLogger(__name__)
 
 
@@ -44,7 +42,8 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> TorchEng
         signature = _signature(path, arguments, config)
         optimized = _optimize(saved) if chosen.type == "cpu" else None
     names = tuple(metadata.name for metadata in signature.inputs)
-    call = _Call(names, {one.name: one.default for one in arguments}, Forward(saved, optimized))
+    forward = Forward(saved, optimized, tuple(saved.buffers()))
+    call = _Call(names, {one.name: one.default for one in arguments}, forward)
     scalars = {one.name: one.scalar for one in arguments if one.scalar}
     return TorchEngine("pytorch_torchscript", signature, call, chosen, scalars)
 
@@ -108,11 +107,8 @@ def _signature(path: Path, arguments: Sequence[_Argument], config: ModelConfig) 
 
 
 def _optimize(saved: torch.jit.ScriptModule) -> torch.jit.ScriptModule | None:
-    """The optimized model; None for a model that keeps state, which both forms would change in the first batch."""
     try:
-        optimized = torch.jit.optimize_for_inference(saved)
-        keeps_state = any(optimized.graph.findAllNodes(kind) for kind in _STATE)  # type: ignore[attr-defined]
-        return None if keeps_state else optimized
+        return torch.jit.optimize_for_inference(saved)
     except (RuntimeError, AttributeError) as error:
         log.info("torch cannot optimize the model, it runs as saved: %s", reason(error))
         return None
@@ -137,18 +133,26 @@ class Forward:
 
     module: torch.jit.ScriptModule
     candidate: torch.jit.ScriptModule | None
+    buffers: Sequence[torch.Tensor] = ()  # both forms share their memory
 
     def __call__(self, values: Sequence[Any]) -> object:
         if self.candidate is None:
             return self.module(*values)
         copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
+        before = self._versions()
         result = self.module(*values)
-        if _gives(self.candidate, copies, result):
+        if self._versions() != before:
+            log.info("the model writes into its own buffers; it runs as saved")
+        elif _gives(self.candidate, copies, result):
             self.module = self.candidate
         else:
             log.info("torch's optimized form of the model gives other results; it runs as saved")
         self.candidate = None
         return result
+
+    def _versions(self) -> list[int]:
+        """Return how often each buffer was written to."""
+        return [buffer._version for buffer in self.buffers]
 
 
 def _gives(candidate: torch.jit.ScriptModule, values: Sequence[Any], expected: object) -> bool:
