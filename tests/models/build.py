@@ -110,7 +110,7 @@ class Builder:
         self.add("resemblyzer", torch_run(network, "mels"), [{"mels": mels}, {"mels": mels[:1, :80]}])
 
     def sklearn(self) -> None:
-        """Five kinds of pipelines, converted as skl2onnx does by default, and one without its maps."""
+        """Kinds of pipelines, converted as skl2onnx does by default, and one without its maps."""
         from skl2onnx.common.data_types import FloatTensorType, StringTensorType
         from sklearn.compose import make_column_transformer
         from sklearn.datasets import load_diabetes, load_iris
@@ -118,6 +118,7 @@ class Builder:
         from sklearn.ensemble import GradientBoostingRegressor, IsolationForest, RandomForestClassifier
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
+        from sklearn.multioutput import MultiOutputClassifier
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -157,6 +158,9 @@ class Builder:
         self._convert(
             "regression", regressor, [("X", FloatTensorType([None, 10]))], [{"X": patients[:4].astype(np.float32)}]
         )
+        both = np.stack([kinds, kinds > 1], axis=1).astype(int)
+        several = MultiOutputClassifier(LogisticRegression(max_iter=500)).fit(flowers, both)
+        self._convert("several", several, numbers, rows)
         outliers = IsolationForest(n_estimators=20, random_state=0).fit(flowers.astype(np.float32))
         self._convert("outliers", outliers, numbers, rows, target_opset={"": 17, "ai.onnx.ml": 3})
 
@@ -226,8 +230,15 @@ def onnx(file: Path) -> Run:
 
     def run(given: Arrays) -> Mapping[str, Any]:
         feeds = {name: _as_text(array) for name, array in given.items()}
-        found = zip(session.get_outputs(), session.run(None, feeds), strict=True)
-        return {node.name: _maps(value) if isinstance(value, list) else value for node, value in found}
+        outputs: dict[str, Any] = {}
+        for node, value in zip(session.get_outputs(), session.run(None, feeds), strict=True):
+            if not isinstance(value, list):
+                outputs[node.name] = value
+            elif isinstance(value[0], dict):
+                outputs[node.name] = _maps(value)
+            else:
+                outputs |= {f"{node.name}-{index}": one for index, one in enumerate(value)}
+        return outputs
 
     return run
 

@@ -22,6 +22,7 @@ TITLES = {
     "tfidf": "TF-IDF and logistic regression, ONNX with ZipMap",
     "columns": "columns of numbers and text, random forest, ONNX with ZipMap",
     "regression": "PCA and gradient boosting, ONNX",
+    "several": "two classifiers in one (MultiOutputClassifier), ONNX",
     "outliers": "isolation forest, ONNX",
     "torchcrepe": "torchcrepe, traced TorchScript",
     "torchcrepe-export": "torchcrepe, torch.export",

@@ -94,11 +94,11 @@ class Settled(nn.Module):
         plus: float,
         negative: bool,
         unit: str = "one",
-        parts: tuple[int, int] = (0, 1),
+        parts: list[int] | None = None,
         most: float | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        rows = rows * times + plus + parts[1]
+        rows = rows * times + plus + (1 if parts is None else len(parts))
         if negative:
             rows = -rows
         if unit == "thousand":
@@ -142,9 +142,10 @@ class Recurrent(nn.Module):
         torch.manual_seed(0)
         self.layers = nn.LSTM(3, 4, num_layers=2)
 
-    def forward(self, steps: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        out, (h, c) = self.layers(steps, (h, c))
-        return out, h, c
+    def forward(
+        self, steps: Tensor, state: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        return self.layers(steps, state)  # type: ignore[no-any-return]
 
 
 class Strict(nn.Module):

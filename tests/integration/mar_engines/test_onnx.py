@@ -188,18 +188,26 @@ def test_a_locale_that_the_machine_does_not_have_is_named_with_the_fix(tmp_path:
     )
 
 
-def test_a_model_whose_results_are_no_tensors_is_refused_at_load(tmp_path: Path) -> None:
-    sequence = helper.make_tensor_sequence_value_info("parts", FLOAT, None)
-    graph = helper.make_graph(
-        [helper.make_node("SequenceConstruct", ["rows"], ["parts"])],
-        "sequence",
-        [helper.make_tensor_value_info("rows", FLOAT, ["batch", 3])],
-        [sequence],
-    )
-    path = tmp_path / "m.onnx"
+def of_results(path: Path, operator: str, result: onnx.ValueInfoProto) -> Path:
+    rows = helper.make_tensor_value_info("rows", FLOAT, ["batch", 3])
+    graph = helper.make_graph([helper.make_node(operator, ["rows"], ["parts"])], "results", [rows], [result])
     onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
 
-    with pytest.raises(CannotLoad, match=r"parts is a seq\(tensor\(float\)\), which requests cannot carry"):
+
+def test_a_sequence_of_tensors_is_an_output_for_each(tmp_path: Path) -> None:
+    sequence = helper.make_tensor_sequence_value_info("parts", FLOAT, None)
+    engine = load_engine(of_results(tmp_path / "m.onnx", "SequenceConstruct", sequence), "cpu", 1)
+
+    assert (engine.outputs, engine.maps) == ((), frozenset())
+    assert {name: array.tolist() for name, array in engine.run({"rows": ROWS}).items()} == {"parts-0": ROWS.tolist()}
+
+
+def test_a_model_whose_results_are_no_tensors_is_refused_at_load(tmp_path: Path) -> None:
+    kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, None))
+    path = of_results(tmp_path / "m.onnx", "Optional", helper.make_value_info("parts", kind))
+
+    with pytest.raises(CannotLoad, match=r"parts is a optional\(tensor\(float\)\), which requests cannot carry"):
         load_engine(path, "cpu", 1)
 
 

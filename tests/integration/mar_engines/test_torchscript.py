@@ -274,19 +274,27 @@ def test_a_number_for_the_whole_batch_is_a_scalar(tmp_path: Path) -> None:
     assert (lists(mean), mean["output-0"].dtype) == ({"output-0": 2.5}, np.float64)
 
 
-def test_states_that_the_caller_keeps_come_back_whole(tmp_path: Path) -> None:
+STEPS = np.ones((5, 1, 3), np.float32)
+
+
+def test_the_states_of_a_tuple_go_both_ways_whole(tmp_path: Path) -> None:
     network = torch_models.Recurrent()
     engine = scripted(tmp_path, network)
-    steps, state = np.ones((5, 1, 3), np.float32), np.zeros((2, 1, 4), np.float32)
 
-    outputs = engine.run({"steps": steps, "h": state, "c": state})
-    outputs = engine.run({"steps": steps, "h": outputs["output-1"], "c": outputs["output-2"]})
+    first = engine.run({"steps": STEPS})
+    second = engine.run({"steps": STEPS, "state-0": first["output-1-0"], "state-1": first["output-1-1"]})
 
+    assert [one.name for one in engine.inputs] == ["steps", "state-0", "state-1"]
     with torch.no_grad():
-        _, h, c = network(torch.ones(5, 1, 3), torch.zeros(2, 1, 4), torch.zeros(2, 1, 4))
-        expected = network(torch.ones(5, 1, 3), h, c)
-    for found, wanted in zip(outputs.values(), expected, strict=True):
+        _, state = network(torch.from_numpy(STEPS))
+        out, (h, c) = network(torch.from_numpy(STEPS), state)
+    for found, wanted in zip(second.values(), (out, h, c), strict=True):
         np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_part_of_a_tuple_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnprocessableInput, match=r"^The model takes state-0, state-1 together; missing: state-1.$"):
+        scripted(tmp_path, torch_models.Recurrent()).run({"steps": STEPS, "state-0": np.zeros((2, 1, 4), np.float32)})
 
 
 def test_a_state_that_the_model_keeps_itself_is_not_changed_by_a_second_form_of_it(tmp_path: Path) -> None:

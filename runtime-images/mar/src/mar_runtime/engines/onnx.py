@@ -46,7 +46,7 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> OnnxEngi
         raise CannotLoad(path, f"cannot be loaded by onnxruntime: {_reason(error)}") from error
     inputs, outputs = session.get_inputs(), session.get_outputs()
     maps = frozenset(node.name for node in outputs if _MAPS.fullmatch(node.type))
-    tensors = _metadata(path, [node for node in outputs if node.name not in maps])
+    tensors = _metadata(path, [node for node in outputs if node.name not in maps and not _is_sequence(node)])
     names = {node.shape[0] for node in inputs if node.shape and isinstance(node.shape[0], str)}
     return OnnxEngine(Signature(_metadata(path, inputs), tensors, is_uneven=len(names) > 1), session, maps)
 
@@ -73,6 +73,11 @@ def _metadata(path: Path, nodes: list[onnxruntime.NodeArg]) -> tuple[TensorMetad
         )
         for node in nodes
     )
+
+
+def _is_sequence(node: onnxruntime.NodeArg) -> bool:
+    """Whether an output is several tensors; their number shows when the model runs, as that of a list of torch does."""
+    return node.type.removeprefix("seq(").removesuffix(")") in DATATYPES and node.type not in DATATYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +110,14 @@ class OnnxEngine:
             raise UnprocessableInput(f"The model does not take these inputs: {_reason(error)}") from error
         except Exception as error:
             raise InferenceFailed(f"The model failed: {_reason(error)}") from error
-        names = [node.name for node in self.session.get_outputs()]
-        results = {
-            name: _of_maps(list(value)) if name in self.maps else _as_output(value)
-            for name, value in zip(names, values, strict=True)
-        }
+        results: dict[str, Array] = {}
+        for node, value in zip(self.session.get_outputs(), values, strict=True):
+            if node.name in self.maps:
+                results[node.name] = _of_maps(list(value))
+            elif isinstance(value, list):
+                results |= {f"{node.name}-{index}": _as_output(one) for index, one in enumerate(value)}
+            else:
+                results[node.name] = _as_output(value)
         check_outputs(results)
         return results
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from data_plane.protocol.v2.requests import TensorMetadata
+from mar_runtime.engines.arguments import Argument, Leaf, arguments
 from mar_runtime.engines.config import ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature
@@ -38,25 +40,13 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> TorchEng
             saved = torch.jit.load(str(path), map_location=chosen).eval()  # type: ignore[no-untyped-call]
         except (RuntimeError, ValueError) as error:
             raise CannotLoad(path, f"cannot be loaded as TorchScript: {reason(error)}") from error
-        arguments = _arguments(path, saved)
-        signature = _signature(path, arguments, config)
+        taken = arguments(saved)
+        signature = _signature(path, taken, config)
         optimized = _optimize(saved) if chosen.type == "cpu" else None
     names = tuple(metadata.name for metadata in signature.inputs)
-    forward = Forward(saved, optimized, tuple(saved.buffers()))
-    call = _Call(names, {one.name: one.default for one in arguments}, forward)
-    scalars = {one.name: one.scalar for one in arguments if one.scalar}
+    call = _Call(names, taken, Forward(saved, optimized, tuple(saved.buffers())))
+    scalars = {leaf.name: leaf.scalar for one in taken for leaf in one.leaves if leaf.scalar}
     return TorchEngine("pytorch_torchscript", signature, call, chosen, scalars)
-
-
-@dataclass(frozen=True, slots=True)
-class _Argument:
-    """An argument of forward. It has no datatype if no request can give it."""
-
-    name: str
-    datatype: str
-    scalar: type[Scalar] | None
-    is_optional: bool
-    default: Any
 
 
 @contextmanager
@@ -68,42 +58,25 @@ def _deprecations_ignored() -> Iterator[None]:
         yield
 
 
-def _arguments(path: Path, module: torch.jit.ScriptModule) -> list[_Argument]:
-    """The arguments of forward; raises CannotLoad for one that it needs and that no request can give."""
-    _, *described = module.forward.schema.arguments  # type: ignore[attr-defined]
-    found = [_argument(one.name, str(one.type), one.has_default_value(), one.default_value) for one in described]
-    wrong = [
-        f"{one.name}: {one.type}" for one, read in zip(described, found, strict=True)
-        if not read.datatype and not read.is_optional
-    ]  # fmt: skip
-    if wrong:
-        raise CannotLoad(
-            path, f"forward takes what no tensor holds ({', '.join(wrong)}); package it with a handler (.mar)"
-        )
-    return found
-
-
-def _argument(name: str, kind: str, has_default: bool, default: Any) -> _Argument:
-    inner = kind.removeprefix("Optional[").removesuffix("]") if kind.startswith("Optional[") else kind
-    if inner == "Tensor":
-        return _Argument(name, "FP32", None, inner != kind, default)
-    scalar = next((kind for kind in SCALARS if kind.__name__ == inner), None)
-    return _Argument(name, SCALARS[scalar] if scalar else "", scalar, has_default or inner != kind, default)
-
-
-def _signature(path: Path, arguments: Sequence[_Argument], config: ModelConfig) -> Signature:
-    """What forward's tensors hold is known from model-config.yaml only."""
-    served = [one for one in arguments if one.datatype]
-    optional = frozenset(one.name for one in served if one.is_optional)
+def _signature(path: Path, taken: Sequence[Argument], config: ModelConfig) -> Signature:
+    """What forward's tensors hold is known from model-config.yaml only. Raises CannotLoad."""
+    if wrong := ", ".join(f"{one.name}: {one.type}" for one in taken if not one.leaves and not one.is_optional):
+        raise CannotLoad(path, f"forward takes what no tensor holds ({wrong}); package it with a handler (.mar)")
+    leaves = [leaf for one in taken for leaf in one.leaves]
+    optional = frozenset(leaf.name for one in taken if one.is_optional for leaf in one.leaves)
     if not config.inputs:
-        guessed = tuple(TensorMetadata(one.name, one.datatype, () if one.scalar else (-1,)) for one in served)
-        return Signature(guessed, config.outputs, optional, is_guess=True)
-    names, declared = [one.name for one in served], [metadata.name for metadata in config.inputs]
-    needed = [one.name for one in served if not (one.scalar and one.is_optional)]
+        return Signature(tuple(map(_guess, leaves)), config.outputs, optional, is_guess=True)
+    names, declared = [leaf.name for leaf in leaves], [metadata.name for metadata in config.inputs]
+    needed = [leaf.name for leaf in leaves if not (leaf.scalar and leaf.name in optional)]
     if not set(needed) <= set(declared) <= set(names):
         raise CannotLoad(path, f"forward takes {', '.join(names)}; model-config.yaml declares {', '.join(declared)}")
     in_order = sorted(config.inputs, key=lambda metadata: names.index(metadata.name))
     return Signature(tuple(in_order), config.outputs, optional)
+
+
+def _guess(leaf: Leaf) -> TensorMetadata:
+    datatype, shape = (SCALARS[leaf.scalar], ()) if leaf.scalar else ("FP32", (-1,))
+    return TensorMetadata(leaf.name, datatype, shape)
 
 
 def _optimize(saved: torch.jit.ScriptModule) -> torch.jit.ScriptModule | None:
@@ -119,12 +92,12 @@ class _Call:
     """Calls forward with all of its arguments, the default for each that no request can give or that was left out."""
 
     names: tuple[str, ...]
-    defaults: Mapping[str, Any]
+    arguments: Sequence[Argument]
     forward: Forward
 
     def __call__(self, values: Sequence[torch.Tensor | Scalar | None]) -> object:
         given = {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
-        return self.forward(list({**self.defaults, **given}.values()))
+        return self.forward([one.value(given) for one in self.arguments])
 
 
 @dataclass(slots=True)
@@ -138,7 +111,7 @@ class Forward:
     def __call__(self, values: Sequence[Any]) -> object:
         if self.candidate is None:
             return self.module(*values)
-        copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
+        copies = pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, list(values))
         before = self._versions()
         result = self.module(*values)
         if self._versions() != before:

@@ -83,12 +83,16 @@ class TensorModel:
         raise self._unexplained()
 
     async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
-        """Return the outputs. Inputs are matched by name; a single input may have any name."""
-        self._check_wanted(request)
+        """Return the outputs that tensors can carry. Inputs are matched by name; a single input may have any name."""
+        maps = self._engine.maps
+        if any(output.name in maps for output in request.outputs):
+            raise self._left_out_alone()
         outputs = await self._submit(self._inputs(request), call)
-        tensors = {name: array for name, array in outputs.items() if name not in self._engine.maps}
+        tensors = {name: array for name, array in outputs.items() if name not in maps}
+        if not tensors:
+            raise self._left_out_alone()
         texts = sum([array.nbytes for array in tensors.values() if array.dtype == object])
-        left_out = {"left_out": self._left_out()} if self._engine.maps else {}
+        left_out = {"left_out": self._left_out()} if maps else {}
         return TensorResponse(self.name, self.version, await off_loop(texts, _tensors, tensors), request.id, left_out)
 
     async def raw(self, request: RawRequest, call: Call) -> Response:
@@ -155,10 +159,8 @@ class TensorModel:
             raise instances.unknown_inputs(self.name, known, given)
         return {tensor.name: given[tensor.name] for tensor in known if tensor.name in given}
 
-    def _check_wanted(self, request: TensorRequest) -> None:
-        maps = self._engine.maps
-        if any(output.name in maps for output in request.outputs) or (maps and not self._engine.outputs):
-            raise UnprocessableInput(f"Model {self.name} cannot give over the v2 protocol: {self._left_out()}.")
+    def _left_out_alone(self) -> UnprocessableInput:
+        return UnprocessableInput(f"Model {self.name} cannot give over the v2 protocol: {self._left_out()}.")
 
     def _left_out(self) -> str:
         return f"{', '.join(sorted(self._engine.maps))}, {_MAPS_LEFT_OUT}"
