@@ -148,7 +148,9 @@ async def test_an_input_may_be_left_out_where_the_engine_allows_it() -> None:
     ],
 )
 async def test_predictions_of_every_datatype_are_written(array: Array, predictions: Any) -> None:
-    assert await predict(FakeEngine(lambda _: {"out": array}), [[1, 2], [3, 4]]) == predictions
+    engine = FakeEngine(lambda inputs: {"out": array[: len(inputs["rows"])]})
+
+    assert await predict(engine, [[1, 2], [3, 4]]) == predictions
 
 
 @pytest.mark.parametrize(
@@ -320,7 +322,7 @@ async def test_a_value_beside_rows_is_given_to_each_instance_alone() -> None:
 
     assert await predict(engine, [{"rows": [1, 2], "scale": 3}, {"rows": [3, 4], "scale": 1}]) == [[3, 6], [3, 4]]
     assert await predict(engine, [[1, 2], [3, 4]]) == [[2, 4], [6, 8]]
-    assert engine.sizes == [1, 1, 2]
+    assert engine.sizes == [1, 1, 2, 1]  # the last one shows whether two rows of an output are those of the inputs
 
 
 # --- outputs that are no rows --------------------------------------------------------------------------
@@ -334,6 +336,21 @@ def boxes(inputs: Outputs) -> Outputs:
 async def test_outputs_that_are_no_rows_are_a_prediction_of_each_instance() -> None:
     assert await predict(FakeEngine(boxes), [[2, 5], [3, 6]]) == [[[2, 5]] * 2, [[3, 6]] * 3]
     assert await predict(FakeEngine(lambda inputs: {"sum": inputs["rows"].sum()}), [[2, 5], [3, 6]]) == [7, 9]
+
+
+async def test_two_instances_are_not_taken_for_the_two_layers_of_a_state() -> None:
+    engine = FakeEngine(lambda inputs: {"state": np.stack([inputs["rows"]] * 2)})
+
+    assert await predict(engine, [[1, 2], [3, 4]]) == [[[[1, 2]], [[1, 2]]], [[[3, 4]], [[3, 4]]]]
+
+
+async def test_instances_of_a_model_that_takes_no_single_row_are_run_together() -> None:
+    def doubled_pairs(inputs: Outputs) -> Outputs:
+        if len(inputs["rows"]) < 2:
+            raise UnprocessableInput("not exported for this")
+        return doubled(inputs)
+
+    assert await predict(FakeEngine(doubled_pairs), [[1, 2], [3, 4]]) == [[2, 4], [6, 8]]
 
 
 async def test_requests_get_whole_outputs_even_if_these_look_like_rows_of_a_batch() -> None:

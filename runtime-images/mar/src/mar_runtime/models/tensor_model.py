@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from data_plane.batching import merge
 from data_plane.batching.limits import BatchLimits
@@ -111,14 +112,19 @@ class TensorModel:
     async def _predictions(self, arrays: Arrays, call: Call) -> list[tuple[Arrays, bool]]:
         """Run instances, one by one if the outputs are not a row for each; see `instances.response` for the result."""
         outputs = await self._submit(arrays, call)
-        if not self._instances.are_rows:
-            return [(outputs, True)]
-        rows = merge.rows_of(arrays)
-        are_whole = self._shown.are_whole(merge.key_of(arrays)) or not has_rows(outputs, rows)
-        if rows == 1 or not are_whole:
-            return [(outputs, are_whole)]
+        rows, key = merge.rows_of(arrays), merge.key_of(arrays)
+        if not self._instances.are_rows or rows == 1:
+            return [(outputs, not self._instances.are_rows or self._are_whole(key, outputs, rows))]
         alone = [{name: array[row : row + 1] for name, array in arrays.items()} for row in range(rows)]
+        if self.queue.merging and not self._shown.are_proven(key) and key not in self._shown:
+            with contextlib.suppress(UnprocessableInput, InferenceFailed):  # there are models that take no single row
+                await self._submit(alone[0], call)
+        if not self._are_whole(key, outputs, rows):
+            return [(outputs, False)]
         return [(await self._submit(one, call), True) for one in alone]
+
+    def _are_whole(self, key: Hashable, outputs: Arrays, rows: int) -> bool:
+        return self._shown.are_whole(key) or not has_rows(outputs, rows)
 
     async def _submit(self, arrays: Arrays, call: Call) -> dict[str, Array]:
         if not self._instances.are_rows:
@@ -150,14 +156,14 @@ class TensorModel:
         return self._engine.run(inputs), time.perf_counter() - started
 
     def _inputs(self, request: TensorRequest) -> Arrays:
-        known = self._engine.inputs
-        needed = [tensor.name for tensor in known if tensor.shape or tensor.name not in self._engine.optional]
+        known = [tensor.name for tensor in self._engine.inputs]
         given = {tensor.name: tensor.data for tensor in request.inputs}
-        if len(given) == len(needed) == 1 and not given.keys() <= {tensor.name for tensor in known}:
+        if given.keys() <= set(known):
+            return {name: given[name] for name in known if name in given}
+        needed = [name for name in known if name not in self._scalars & self._engine.optional]
+        if len(given) == len(needed) == 1:
             return {needed[0]: request.inputs[0].data}
-        if not given.keys() <= {tensor.name for tensor in known}:
-            raise instances.unknown_inputs(self.name, known, given)
-        return {tensor.name: given[tensor.name] for tensor in known if tensor.name in given}
+        raise instances.unknown_inputs(self.name, self._engine.inputs, given)
 
     def _left_out_alone(self) -> UnprocessableInput:
         return UnprocessableInput(f"Model {self.name} cannot give over the v2 protocol: {self._left_out()}.")
