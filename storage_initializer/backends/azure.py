@@ -6,7 +6,6 @@ Its addresses are ``https://ACCOUNT.blob.core.windows.net/CONTAINER[/PATH]``, or
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,12 +19,11 @@ from storage_initializer.backends.store_errors import StorePlace
 from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.errors import UsageError
 from storage_initializer.plan import Plan, Transfer
+from storage_initializer.schemes import azure_address
 from storage_initializer.uri import Uri
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig
-
-_HOST = re.compile(r"([a-z0-9]+)\.(?:[a-z0-9]+\.)?(?:blob|dfs)\.[a-z.]+(?::443)?")
 
 
 @dataclass(frozen=True)
@@ -43,24 +41,13 @@ class AzureAccess:
 
 def azure_access(uri: Uri, environment: Mapping[str, str]) -> AzureAccess:
     """Return where the objects are, and who reads them. The variables have KServe's names."""
-    if uri.scheme == "https":
-        host, (container, _, path) = uri.authority, uri.path.partition("/")
-    else:
-        (container, _, host), path = uri.authority.partition("@"), uri.path
-    host = host.lower()
-    match = _HOST.fullmatch(host)
-    if match is None or not container or "?" in uri.path:
-        raise UsageError(
-            "this names no container of an account; write https://ACCOUNT.blob.core.windows.net/CONTAINER/PATH, "
-            "without a query, or abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
-        )
-    endpoint = environment.get("AZURE_STORAGE_ENDPOINT", "").rstrip("/")
+    address, endpoint = azure_address(uri), environment.get("AZURE_STORAGE_ENDPOINT", "").rstrip("/")
     identity, credentials = _identity(environment)
     return AzureAccess(
-        account=match[1],
-        container=container,
-        path=path,
-        endpoint=endpoint or f"https://{host.removesuffix(':443').replace('.dfs.', '.blob.', 1)}",
+        account=address.account,
+        container=address.container,
+        path=address.path,
+        endpoint=endpoint or f"https://{address.host}",
         identity=identity,
         trust=trust_of(environment),
         credentials=credentials,

@@ -18,10 +18,10 @@ from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_STOP, CONFIG_MAP
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
+from isvc_operator.errors import ConfigError, InvalidCredentials
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
-from isvc_operator.resolve.requested import is_stopped
+from isvc_operator.resolve.requested import is_stopped, references, storage_requests
 from isvc_operator.text import one_line
 
 # What is left out of a line about a setting: its value, and what happens instead.
@@ -90,7 +90,10 @@ def check(
         *_findings(Severity.NO_EFFECT, without_effect(given, rendered, config)),
         *_findings(Severity.NOTE, _left_out(given)),
         *_findings(Severity.ERROR, problems),
-        *(CheckFinding(_severity(error), one_line(str(error)), _of_service(given, error)) for error in invalid),
+        *(
+            CheckFinding(_severity(error, given, config), one_line(str(error)), _of_service(given, error))
+            for error in invalid
+        ),
     ]
     return Checked(tuple(rendered), tuple(findings))
 
@@ -120,9 +123,21 @@ def _of_service(given: Documents, error: Unserved) -> Place:
     return replace(place, field=field_of(error.why))
 
 
-def _severity(error: InvalidSpec) -> Severity:
+def _severity(error: Unserved, given: Documents, config: OperatorConfig) -> Severity:
     """Secrets are seldom kept beside services: the cluster may have what is missing here."""
-    return Severity.NOT_CHECKED if error.reason == InvalidCredentials.reason else Severity.ERROR
+    lacks = error.reason == InvalidCredentials.reason and _lacks_secret(error.service, given, config)
+    return Severity.NOT_CHECKED if lacks else Severity.ERROR
+
+
+def _lacks_secret(service: InferenceService, given: Documents, config: OperatorConfig) -> bool:
+    """Whether the service's storage refers to a secret that is in none of the files."""
+    objects, requests = given.objects_in(service.metadata.namespace), storage_requests(service)
+    accounts = references(requests, config.credentials, {})
+    try:
+        named = references(requests, config.credentials, {account: objects.get(account) for account in accounts})
+    except InvalidCredentials:  # more than are read
+        return False
+    return any(reference not in objects for reference in named - accounts)
 
 
 def without_effect(given: Documents, rendered: Iterable[Rendered], config: OperatorConfig) -> Iterator[Located]:

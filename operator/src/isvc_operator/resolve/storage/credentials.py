@@ -157,7 +157,7 @@ def entry_uri(spec: StorageSpec, name: str, secret: Manifest | None) -> str:
         place = f"key {entry.key} of secret {name}" if entry else f"secret {name}, which has no entry for it,"
         raise InvalidCredentials(
             f"neither {place} nor {_FIELD}.parameters has a known type ({kind or 'there is none'}); "
-            f"write one of {', '.join((*_BY_BUCKET, *_BY_PATH))}"
+            f"write {' or '.join(_BY_BUCKET)}, or {' or '.join(_BY_PATH)} where a ClusterStorageContainer downloads it"
         )
     if not settings.get("bucket"):
         raise InvalidCredentials(

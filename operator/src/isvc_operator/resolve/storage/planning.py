@@ -267,6 +267,7 @@ def _check(
             f"storageUri {source.shown} is {service}, which the storage-initializer does not read; "
             f"install a ClusterStorageContainer for it ({formats}), or copy the model to a bucket or a claim"
         )
+    source.check()
 
 
 def _is_usable(item: ClusterStorageContainer) -> bool:
