@@ -136,6 +136,7 @@ def test_each_finding_says_where_to_look() -> None:
     stopped["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
     ignored["spec"]["predictor"] |= {"minReplica": 2}
     ignored["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}
+    ignored["spec"]["predictor"]["labels"] = {"networking.kserve.io/visibility": "cluster-local"}
     mine = runtime()
     mine["spec"]["mutliModel"] = True
     other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
@@ -150,6 +151,7 @@ def test_each_finding_says_where_to_look() -> None:
         Place(**a_setting, field="data.ingress.pathTemplate"),
         Place(**a_setting, field="data.router"),
         Place(**a_service, name="ignored", field="spec.predictor.minReplica"),
+        Place(**a_service, name="ignored", field="spec.predictor.labels[networking.kserve.io/visibility]"),
         Place(
             **a_service,
             name="ignored",
