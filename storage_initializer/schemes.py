@@ -21,6 +21,8 @@ class SourceScheme:
     """How such a URI is written, for ``--help`` and messages."""
     problem: Callable[[Uri], str | None]
     """Says what is wrong with such a URI, as in ``names no bucket; write s3://BUCKET/PATH``."""
+    settings: str = "(?!)"
+    """An expression for the variables that such a source alone reads."""
     is_remote: bool = True
     """Whether it is downloaded, and may be kept in the node's cache."""
 
@@ -108,18 +110,35 @@ def _of_file(uri: Uri) -> str | None:
     return f"names the host {uri.authority}, and a file URI has none; write file:///PATH"
 
 
+_AZURE_SETTINGS = "(AZURE|AZ)_.+"
 _CONTAINER = "CONTAINER@ACCOUNT.dfs.core.windows.net[/PATH]"
 SCHEMES: Mapping[str, SourceScheme] = {
-    "s3": SourceScheme("s3", "s3://BUCKET[/PATH]", _of_bucket),
-    "gs": SourceScheme("gs", "gs://BUCKET[/PATH]", _of_bucket),
-    "abfs": SourceScheme("azure", f"abfs://{_CONTAINER}", _of_azure),
-    "abfss": SourceScheme("azure", f"abfss://{_CONTAINER}", _of_azure),
-    "hf": SourceScheme("hf", "hf://OWNER/MODEL[:REVISION]", _of_hub),
-    "https": SourceScheme("http", "https://HOST/FILE", _of_web),
-    "http": SourceScheme("http", "http://HOST/FILE", _of_web),
+    "s3": SourceScheme("s3", "s3://BUCKET[/PATH]", _of_bucket, "(AWS|S3)_.+|awsAnonymousCredential"),
+    "gs": SourceScheme("gs", "gs://BUCKET[/PATH]", _of_bucket, "GOOGLE_APPLICATION_CREDENTIALS|STORAGE_EMULATOR_HOST"),
+    "abfs": SourceScheme("azure", f"abfs://{_CONTAINER}", _of_azure, _AZURE_SETTINGS),
+    "abfss": SourceScheme("azure", f"abfss://{_CONTAINER}", _of_azure, _AZURE_SETTINGS),
+    "hf": SourceScheme("hf", "hf://OWNER/MODEL[:REVISION]", _of_hub, "HF_TOKEN|HF_ENDPOINT"),
+    "https": SourceScheme("http", "https://HOST/FILE", _of_web, f"{_AZURE_SETTINGS}|.+-headers"),
+    "http": SourceScheme("http", "http://HOST/FILE", _of_web, ".+-headers"),
     "pvc": SourceScheme("pvc", "pvc://CLAIM[/PATH]", _of_claim, is_remote=False),
     "file": SourceScheme("local", "file:///PATH", _of_file, is_remote=False),
 }
+# Variables that every download reads, and every one over the network.
+SETTINGS = "STORAGE_(ALLOW_PATTERNS|IGNORE_PATTERNS|SHA256)"
+NETWORK_SETTINGS = "(?i:(https?|all|no)_proxy)"
+ENTRY_FIELDS: Mapping[str, str] = {
+    "access_key_id": "AWS_ACCESS_KEY_ID",
+    "secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "session_token": "AWS_SESSION_TOKEN",
+    "endpoint_url": "AWS_ENDPOINT_URL",
+    "region": "AWS_DEFAULT_REGION",
+    "ca_bundle": "AWS_CA_BUNDLE",
+    "verify_ssl": "S3_VERIFY_SSL",
+    "anonymous": "awsAnonymousCredential",
+    "use_virtual_bucket": "S3_USER_VIRTUAL_BUCKET",
+    "use_accelerate": "S3_USE_ACCELERATE",
+}
+"""The variables for the fields of an entry of the secret ``storage-config`` whose type is s3."""
 _COPY = "copy the model to a bucket or a claim and name that"
 INSTEAD: Mapping[str, str] = {
     "oci": "on a cluster the pod uses the image itself; here, copy its folder /models out of it and name that",

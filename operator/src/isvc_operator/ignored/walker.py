@@ -39,8 +39,6 @@ from isvc_operator.text import one_line, shortened
 _LONGEST = 63  # characters; no known name is longer
 _CONTAINERS = frozenset({"container", "containers", "initContainers"})
 _DOMAINS = frozenset(name.partition("/")[0] for name in (*READ_ANNOTATIONS, *ANNOTATIONS))
-# By what is behind the domain.
-_READ = {name.partition("/")[2]: name for name in (*READ_ANNOTATIONS, *ANNOTATIONS, *OF_RUNTIMES)}
 _KNATIVES_VISIBILITY, _CLUSTER_LOCAL = "networking.knative.dev/visibility", "cluster-local"
 _EXAMPLE = "_example"  # the key in which KServe documents the others
 _NO_CERTIFICATE = "with enableGatewayApi, the listeners of the Gateway have the certificates"
@@ -113,8 +111,9 @@ def unknown_annotation(name: str, known: Collection[str]) -> str:
     if domain in _DOMAINS:
         beside = {one.removeprefix(f"{domain}/") for one in known if one.startswith(f"{domain}/")}
         return suggestion(own, beside) or " (it is not known)"
-    meant = _READ.get(own) if OUR_WORDS.intersection(domain.split(".")) else None
-    return f" (did you mean {meant}?)" if meant in known else ""
+    if not OUR_WORDS.intersection(domain.split(".")):
+        return ""
+    return next((f" (did you mean {one}?)" for one in known if one.partition("/")[2] == own), "")
 
 
 def _components(service: InferenceService) -> Iterator[tuple[str, PredictorSpec | TransformerSpec | ExplainerSpec]]:
@@ -258,12 +257,12 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
 
-def suggestion(name: str, known: Collection[str]) -> str:
-    """Return `` (did you mean x?)`` for a name that is nearly a known one, else an empty text."""
+def suggestion(name: str, known: Collection[str], *, least: float = 0.6) -> str:
+    """Return `` (did you mean x?)`` for a name that is nearly a known one, else an empty text; 1 is equal."""
     if len(name) > _LONGEST:
         return ""
     spelling = {candidate.lower(): candidate for candidate in known}
-    near = get_close_matches(name.lower(), spelling, n=1)
+    near = get_close_matches(name.lower(), spelling, n=1, cutoff=least)
     return f" (did you mean {spelling[near[0]]}?)" if near else ""
 
 
