@@ -105,6 +105,8 @@ def _of_claim(uri: Uri) -> str | None:
 
 
 def _of_file(uri: Uri) -> str | None:
+    if uri.path.startswith("-"):
+        return "looks like a flag; write file:///PATH"
     if uri.authority in ("", "localhost"):
         return None
     return f"names the host {uri.authority}, and a file URI has none; write file:///PATH"

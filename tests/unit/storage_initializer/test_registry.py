@@ -13,7 +13,7 @@ from storage_initializer.registry import open_source
 
 
 def open_uri(text: str) -> None:
-    plan = make_plan([text, "/dest"], {})
+    plan = make_plan(["--", text, "/dest"], {})
     open_source(plan.transfers[0], plan)
 
 
@@ -74,6 +74,7 @@ _NO_NAME = (
         ("pvc://", "it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH"),
         ("pvc://../other", "it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH"),
         ("pvc://leeway/../other", "it has '..' in its path; name the folder of the claim itself"),
+        ("-models", "it looks like a flag; write file:///PATH"),
         ("file://server/models", "it names the host server, and a file URI has none; write file:///PATH"),
     ],
 )  # fmt: skip

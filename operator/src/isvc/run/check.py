@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import islice
 from typing import Final
 
 from isvc.run.admission import refusals
 from isvc.run.children import Rendered, render_services
+from isvc.run.children_admission import refusals_of_child
 from isvc.run.documents import NO_OBJECT, Documents, YamlText, ignored_lines, read_documents
+from isvc.run.downloads import refusals_of_download
 from isvc.run.errors import Unserved
 from isvc.run.objects import configuration_in
 from isvc.run.place import NOWHERE, Located, Place, field_of, located
@@ -20,6 +23,7 @@ from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError, InvalidCredentials
 from isvc_operator.ignored.walker import ignored_settings
+from isvc_operator.limits import NAMED
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.requested import is_stopped, references, storage_requests
 from isvc_operator.text import one_line
@@ -90,6 +94,7 @@ def check(
         *_findings(Severity.NO_EFFECT, without_effect(given, rendered, config)),
         *_findings(Severity.NOTE, _left_out(given)),
         *_findings(Severity.ERROR, problems),
+        *_findings(Severity.ERROR, _refused(given, rendered)),
         *(
             CheckFinding(_severity(error, given, config), one_line(str(error)), _of_service(given, error))
             for error in invalid
@@ -154,6 +159,19 @@ def without_effect(given: Documents, rendered: Iterable[Rendered], config: Opera
         prefix = f"{runtime.kind} {runtime.metadata.name}: "
         place = given.place(runtime.kind, runtime.metadata.namespace, runtime.metadata.name)
         yield from located(prefix, (line.removeprefix(prefix) for line in ignored_parts_of_runtime(runtime)), place)
+
+
+def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located]:
+    """Yield why the API server would refuse children, or the storage-initializer what it is given."""
+    for item in rendered:
+        service = item.service
+        place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
+        for child in item.children:
+            name = f"{child['kind']} {child['metadata']['name']}"
+            for line in islice(refusals_of_child(child), NAMED):
+                yield Located(f"{service.kind} {service.metadata.name}: {name}: {line}", place)
+            for line in refusals_of_download(child, item.objects, item.config.storage_initializer.image):
+                yield Located(f"{service.kind} {service.metadata.name}: the storage-initializer: {line}", place)
 
 
 def _key(service: InferenceService) -> tuple[str | None, str]:

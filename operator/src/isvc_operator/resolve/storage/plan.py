@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from posixpath import dirname
 from typing import Any, Final, NamedTuple
 
@@ -51,8 +52,14 @@ class StorageSource:
 
     def check(self) -> None:
         """Raise InvalidSpec for a URI that the storage-initializer would refuse; it supports the scheme."""
-        if problem := SCHEMES[self.scheme].problem(parse_uri(self.uri)):
+        uri = parse_uri(self.uri)
+        if problem := SCHEMES[self.scheme].problem(uri):
             raise InvalidSpec(f"storageUri {self.shown} {problem}")
+        source, target = PurePosixPath(uri.path), PurePosixPath(self.destination)
+        if self.scheme == "file" and (source.is_relative_to(target) or target.is_relative_to(source)):
+            raise InvalidSpec(
+                f"storageUri {self.shown} overlaps with {target}, where it is copied to; keep the two apart"
+            )
 
 
 def storage_source(uri: str, destination: str) -> StorageSource:
