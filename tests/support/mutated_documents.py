@@ -1,10 +1,10 @@
-"""Services with one or two things done to them that a person may do by mistake; the same ones for each seed."""
+"""Services and secrets with one or two things done to them that a person may do by mistake; the same for each seed."""
 
 from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.support.outcomes import Path, paths_in
@@ -17,7 +17,8 @@ _WORDS = (
     "a" * 254, "true", "0", "-1", "8080", "65536", "http", "100Mi", "1.5", "150%", "0x10", "$(A)", "{{.Name}}", "a=b",
     "a\nb", "Always", "TCP", "s3://b/m", "s3://", "hf://m", "hf://o/m:r", "https://h/f", "https://", "pvc://", "pvc://A_b/c",
     "pvc://a/../b", "oci://", "oci://r/i:t", "gs://b", "gs:///", "abfs://a/b", "file://h/p", "hdfs://n/p", "s3://b b/m",
-    "s3://[/m", "https://h:0/f", "hf://o/m/f", '["*.bin"', '{"a": 1}',
+    "a\nb\n", "{}", "[]", "null", '{"a": 1}', "http://", "ftp://a", "s3://[/m", "https://h:0/f", "hf://o/m/f",
+    '["*.bin"',
 )  # fmt: skip
 _NUMBERS = (-1, 0, 1, 2, 3, 31, 101, 8080, 65535, 65536, 2**31, 2**63, 0.5, 1.0)
 _OTHERS: tuple[Any, ...] = (
@@ -113,8 +114,8 @@ def _in_namespace(document: Document, **metadata: Any) -> Document:
     return document | {"metadata": document["metadata"] | metadata}
 
 
-# Valid, with as much as people write.
-GOOD: tuple[Document, ...] = (
+# Services, with as much as people write.
+SERVICES: tuple[Document, ...] = (
     _in_namespace(
         service("a-model", predictor=_COMPONENT | _POD | model(**_CONTAINER) | {"containers": [_BESIDE]}),
         labels={"app.kubernetes.io/name": "a"},
@@ -145,18 +146,38 @@ GOOD: tuple[Document, ...] = (
 )  # fmt: skip
 
 
-def mutated(count: int, seed: int = 0) -> Iterator[Document]:
-    """Yield so many services; one in four has two changes, the others one."""
+def _secret(annotations: dict[str, str] | None = None, **data: str) -> Document:
+    metadata = {"name": "keys", "annotations": annotations or {}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
+
+
+_PREFIX = "serving.kserve.io/s3-"
+# Secrets, by the source that they are for.
+SECRETS: dict[str, Document] = {
+    "s3://bucket/model": _secret(
+        {f"{_PREFIX}endpoint": "minio:9000", f"{_PREFIX}usehttps": "0", f"{_PREFIX}region": "eu-west-1"},
+        AWS_ACCESS_KEY_ID="an-id",
+        AWS_SECRET_ACCESS_KEY="a-secret",
+        S3_VERIFY_SSL="0",
+    ),
+    "hf://owner/model": _secret(HF_TOKEN="hf_x"),
+    "https://me.blob.core.windows.net/models/bert": _secret(AZURE_STORAGE_ACCESS_KEY="czNjcmV0"),
+    "https://example.com/model.mar": _secret(**{"https-host": "example.com", "headers": '{"Authorization": "a"}'}),
+}
+
+
+def mutated(good: Sequence[Document], count: int, *, parts: Sequence[str], seed: int = 0) -> Iterator[Document]:
+    """Yield so many of them; one in four has two changes, the others one, within these parts."""
     chance = random.Random(seed)
     for _ in range(count):
-        document = copy.deepcopy(chance.choice(GOOD))
+        document = copy.deepcopy(chance.choice(good))
         for _ in range(1 + (chance.random() < 0.25)):
-            _change(document, chance)
+            _change(document, chance, parts)
         yield document
 
 
-def _change(document: Document, chance: random.Random) -> None:
-    path = chance.choice([path for path in paths_in(document) if path[0] in ("spec", "metadata") and len(path) > 1])
+def _change(document: Document, chance: random.Random, parts: Sequence[str]) -> None:
+    path = chance.choice([path for path in paths_in(document) if path[0] in parts and len(path) > 1])
     holder: Any = _at(document, path[:-1])
     step, value = path[-1], holder[path[-1]]
     match chance.randrange(6):

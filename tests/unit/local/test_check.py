@@ -110,6 +110,22 @@ def test_a_secret_in_the_files_that_is_broken_is_an_error(entry: str, said: str)
     assert (finding.severity, finding.text) == (ERROR, f"InferenceService first: {said}")
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"stringdata": {"HF_TOKEN": "hf_x"}}, 'Secret keys: unknown field "stringdata"'),
+        ({"stringData": {"HF_TOKEN": 5}}, "stringData.HF_TOKEN: Invalid value: "),
+        ({"metadata": {"name": {"a": "b"}}}, 'metadata.name: Invalid value: "object": metadata.name in body must be '),
+        ({"metadata": {"name": "keys", "annotations": "a"}}, 'metadata.annotations: Invalid value: "string": '),
+        ({"metadata": {"name": "Keys"}}, 'metadata.name: Invalid value: "Keys": '),
+    ],
+)
+def test_a_secret_that_the_api_server_would_refuse_is_an_error(fields: dict[str, Any], said: str) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}} | fields
+
+    assert [said in error for error in checked(service(), secret).texts(ERROR)] == [True]
+
+
 def test_of_several_secrets_one_that_is_in_no_file_leaves_the_service_unchecked() -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     account |= {"secrets": [{"name": "here"}, {"name": "elsewhere"}]}

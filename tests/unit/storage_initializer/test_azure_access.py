@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from storage_initializer.backends.azure import azure_access
+from storage_initializer.backends.azure_access import azure_access
 from storage_initializer.uri import parse_uri
 
 PRINCIPAL = {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": "s3cret"}

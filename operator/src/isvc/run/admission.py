@@ -109,7 +109,7 @@ def said(error: ValidationError) -> str:
             what = f'Invalid value: "{_type(value)}": {path} in body must be of type {types}: "{_type(value)}"'
         case bound:
             what = f"Invalid value: {_quoted(value)}: {path} in body should {_BOUNDS[bound].format(rule)}"
-    return f"{path}: {what}"
+    return f"{path}: {what}" if path else what
 
 
 def _type(value: Any) -> str:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from isvc.run.admission import refusals
+from isvc.run.builtin_admission import builtin_refusals
 from isvc.run.children import Rendered, render_services
-from isvc.run.children_admission import refusals_of_child
 from isvc.run.documents import NO_OBJECT, Documents, YamlText, ignored_lines, read_documents
 from isvc.run.downloads import refusals_of_download
 from isvc.run.errors import Unserved
@@ -78,7 +78,7 @@ def check(
 
     ``tls``: pods serve TLS if that is asked for.
     """
-    given, problems = read_documents(texts, namespace, refusals)
+    given, problems = read_documents(texts, namespace, lambda body: chain(refusals(body), builtin_refusals(body)))
     if not problems and given == Documents():
         problems.append(Located(NO_OBJECT))
     data: Mapping[str, str] = {}
@@ -168,7 +168,7 @@ def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located
         place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
         for child in item.children:
             name = f"{child['kind']} {child['metadata']['name']}"
-            for line in islice(refusals_of_child(child), NAMED):
+            for line in islice(builtin_refusals(child), NAMED):
                 yield Located(f"{service.kind} {service.metadata.name}: {name}: {line}", place)
             for line in refusals_of_download(child, item.objects, item.config.storage_initializer.image):
                 yield Located(f"{service.kind} {service.metadata.name}: the storage-initializer: {line}", place)

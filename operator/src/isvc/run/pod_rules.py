@@ -97,7 +97,11 @@ RULES: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
         "values": {"items": _LABEL_VALUE},
     },
     "V1ObjectFieldSelector": {"fieldPath": {"pattern": _FIELD_PATH}},
-    "V1ObjectMeta": {"annotations": {"propertyNames": {"pattern": f"^(?i:{LABEL_KEY})$"}}, "labels": _LABELS},
+    "V1ObjectMeta": {
+        "annotations": {"propertyNames": {"pattern": f"^(?i:{LABEL_KEY})$"}},
+        "labels": _LABELS,
+        "name": _NAME,
+    },
     "V1PersistentVolumeClaimVolumeSource": {"claimName": _TEXT},
     "V1PodSecurityContext": {"fsGroup": _ID, "runAsGroup": _ID, "runAsUser": _ID, "supplementalGroups": {"items": _ID}},
     "V1PodSpec": {
@@ -107,7 +111,7 @@ RULES: Final[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
         "priorityClassName": {"pattern": f"^({SUBDOMAIN})?$"},
         "restartPolicy": {"enum": ["Always", ""]},
         "serviceAccountName": {"pattern": f"^({SUBDOMAIN})?$"},
-        "terminationGracePeriodSeconds": {"minimum": 0, "maximum": 2**63 - 1},
+        "terminationGracePeriodSeconds": {"maximum": 2**63 - 1},
     },
     "V1Probe": dict.fromkeys(
         ("failureThreshold", "initialDelaySeconds", "periodSeconds", "successThreshold", "timeoutSeconds"), _COUNT

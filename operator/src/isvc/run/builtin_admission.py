@@ -1,4 +1,4 @@
-"""What the API server would say of a service's children: the types of Kubernetes' client, and rules for pods. Pure.
+"""What the API server would say of objects of its own kinds: the types of Kubernetes' client, and rules for pods. Pure.
 
 The client's models are made from Kubernetes' own description of its API, which has the names and types of fields, and
 few of the rules. Those that people's own containers and pods break are in ``pod_rules``, and, if they concern several
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from isvc.run.admission import said
 from isvc.run.pod_rules import RULES
-from isvc_operator.api.core_shapes import quantity, without_nulls
+from isvc_operator.api.core_shapes import quantity
 from isvc_operator.manifests import Container, Manifest
 
 if TYPE_CHECKING:
@@ -25,23 +25,20 @@ _QUANTITIES: Final = frozenset({"limits", "requests", "overhead"})
 _QUANTITY: Final = frozenset({"sizeLimit", "divisor"})
 
 
-def refusals_of_child(child: Manifest) -> Iterator[str]:
-    """Yield why the API server would refuse a child, as ``path: reason``; nothing for kinds of others' CRDs."""
-    validator = _validator(child["apiVersion"], child["kind"])
+def builtin_refusals(body: Manifest) -> Iterator[str]:
+    """Yield why the API server would refuse an object, as ``path: reason``; nothing for kinds of a CRD."""
+    validator = _validator(str(body["apiVersion"]), str(body["kind"]))
     if validator is None:
         return
-    metadata = {name: value for name, value in child["metadata"].items() if name != "ownerReferences"}  # has no uid yet
-    found = [said(error) for error in validator.iter_errors(_as_sent({**child, "metadata": metadata}))]
+    sent = _as_sent(body)
+    if isinstance(sent.get("metadata"), dict):
+        sent["metadata"].pop("ownerReferences", None)  # a service in a file has no uid
+    found = [said(error) for error in validator.iter_errors(sent)]
     yield from found
-    if child["kind"] == "Service":
-        ports = child["spec"].get("ports", ())
-        yield from (
-            f"spec.ports[{number}].name: Required value"
-            for number, port in enumerate(ports)
-            if len(ports) > 1 and not port.get("name")
-        )
-    if child["kind"] == "Deployment" and not found:
-        yield from _in_deployment(child["spec"])
+    if not found and body["kind"] == "Service":
+        yield from _in_service(sent["spec"])
+    if not found and body["kind"] == "Deployment":
+        yield from _in_deployment(sent["spec"])
 
 
 def _as_sent(value: Any, *, quantities: bool = False) -> Any:
@@ -98,12 +95,19 @@ _NOTHING: Final = (0, "0%")
 _SHARED: Final = frozenset({"cpu", "memory", "ephemeral-storage"})  # a limit may be higher than the request
 
 
+def _in_service(spec: Mapping[str, Any]) -> Iterator[str]:
+    ports = spec.get("ports", ())
+    for index, port in enumerate(ports):
+        if len(ports) > 1 and not port.get("name"):
+            yield f"spec.ports[{index}].name: Required value"
+
+
 def _in_deployment(spec: Mapping[str, Any]) -> Iterator[str]:
     """Yield the rules that parts of a Deployment break together."""
     update = spec["strategy"].get("rollingUpdate") or {}
     if update.get("maxSurge") in _NOTHING and update.get("maxUnavailable") in _NOTHING:
         yield "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: may not be 0 when `maxSurge` is 0"
-    yield from _in_pod(without_nulls(spec["template"]["spec"]), "spec.template.spec")
+    yield from _in_pod(spec["template"]["spec"], "spec.template.spec")
 
 
 def _in_pod(pod: Mapping[str, Any], path: str) -> Iterator[str]:

@@ -123,6 +123,27 @@ def test_what_the_storage_initializer_would_refuse_is_an_error() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("uri", "data", "said"),
+    [
+        ("hf://owner/model", {"HF_TOKEN": "hf x"},
+         "HF_TOKEN has characters that no token has; store the token again as it was issued"),
+        ("https://me.blob.core.windows.net/models/bert", {"AZURE_STORAGE_ACCESS_KEY": "a key"},
+         "AZURE_STORAGE_ACCESS_KEY is not an account's key, which is base64; store it again as it was issued"),
+        ("https://example.com/m.mar", {"https-host": "example.com", "headers": '{"Authorization": "Bearer\\na"}'},
+         "Authorization in example.com-headers has a line end or another character that cannot be sent; store it again "
+         "as it was issued"),
+    ],
+)  # fmt: skip
+def test_keys_that_cannot_be_used_are_an_error(uri: str, data: dict[str, str], said: str) -> None:
+    downloaded = service("a", predictor=model(modelFormat={"name": "fake"}, storageUri=uri))
+    account = ACCOUNT | {"secrets": [{"name": "keys"}]}
+
+    assert errors(downloaded, account, secret("keys", **data)) == [
+        f"InferenceService a: the storage-initializer: {said}"
+    ]
+
+
 def test_a_downloader_of_ones_own_is_not_asked() -> None:
     container = {
         "apiVersion": "serving.kserve.io/v1alpha1",
