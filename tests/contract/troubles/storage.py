@@ -107,6 +107,17 @@ def written_by_another(mode: int) -> Try:
     return run
 
 
+def into(destination: str) -> Try:
+    """Bring the story's folder into a folder."""
+
+    def run(place: Path) -> str:
+        source = write_volume(place / "pvc/leeway")
+        (place / destination).parent.mkdir(parents=True, exist_ok=True)
+        return told(source, place / destination)
+
+    return run
+
+
 def on_disk(free: int) -> Try:
     """Bring a folder to a disk with so many bytes free."""
 
@@ -191,6 +202,7 @@ HERE: tuple[Tried, ...] = (
              of_hub("hf://org/mine", HF_TOKEN=TOKEN)),
     Provoked(("8", "x links to /etc/hostname"), "links to /etc/hostname, outside of the source", of_folder(linked),
              of_folder(copied)),
+    Provoked(("9", "it overlaps with"), "keep the two apart", into("pvc/leeway/models"), into("models")),
     Provoked(("10", "it needs 3.0 GiB"), "free; use a bigger volume or node", on_disk(10), on_disk(DISK.total)),
     Provoked(("11", "the folder for the model"), "cannot be written as user ", written_by_another(0o555),
              written_by_another(0o777)),

@@ -10,10 +10,13 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from model_archive.contents import Contents
 from model_archive.manifest import STOCK_HANDLERS, Manifest, handler_file
 from model_archive.text import quoted
+from model_archive.zips import open_zip
 
 _FUNCTION = "handle"
+_SCRIPT = ".pt"
 _BINDING = {"exec", "globals", "locals", "setattr", "vars"}
 # Classes of `ts.torch_handler` whose `initialize` is that of BaseHandler, or calls it.
 _BASES = {"BaseHandler", "VisionHandler", "ImageClassifier", "ObjectDetector", "ImageSegmenter", "TextHandler",
@@ -63,7 +66,7 @@ def weights_problem(manifest: Manifest) -> str | None:
     """Return why TorchServe's BaseHandler cannot load the weights, by their name; None if it may."""
     file = PurePosixPath(manifest.serialized_file or "")
     # BaseHandler loads a .so only if the archive's settings say how it was exported.
-    is_loaded = file.suffix == ".pt" or (file.suffix == ".so" and manifest.config_file)
+    is_loaded = file.suffix == _SCRIPT or (file.suffix == ".so" and manifest.config_file)
     if manifest.model_file or not manifest.serialized_file or is_loaded:
         return None
     return f"TorchServe's {_base(manifest)} does not load {quoted(file.name)} without a model file; {_CURE}"
@@ -71,15 +74,18 @@ def weights_problem(manifest: Manifest) -> str | None:
 
 def script_problem(manifest: Manifest, weights: Path) -> str | None:
     """Return why BaseHandler cannot load a .pt without a model file: it takes only TorchScript from it."""
-    if manifest.model_file or weights.suffix != ".pt":
+    if manifest.model_file or is_script(weights):
         return None
-    try:
-        with zipfile.ZipFile(weights) as archive:
-            if any(PurePosixPath(name).name == "constants.pkl" for name in archive.namelist()):
-                return None
-    except (zipfile.BadZipFile, NotImplementedError):
-        pass
     return f"{quoted(weights.name)} is not TorchScript, which TorchServe's {_base(manifest)} needs; {_CURE}"
+
+
+def is_script(model: Path) -> bool:
+    """Return whether it is TorchScript. A state_dict is a zip as well; only a program has constants."""
+    if model.suffix != _SCRIPT or not zipfile.is_zipfile(model):
+        return False
+    contents = Contents(model.name, size=model.stat().st_size, cure="export it again with torch.jit.save")
+    with open_zip(model, contents) as members:
+        return any(member.path.name == "constants.pkl" for member in members)
 
 
 def _base(manifest: Manifest) -> str:
