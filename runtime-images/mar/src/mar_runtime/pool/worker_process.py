@@ -197,7 +197,8 @@ class WorkerProcess:
         if code is None:
             return "it closed its connection"
         if code < 0:
-            return f"it was ended by {signal.Signals(-code).name}{_HINTS.get(-code, '')}"
+            ended_by = signal.Signals(-code)
+            return f"it was ended by {ended_by.name}{_HINTS.get(ended_by, '')}"
         reason = f": {self._pipe.exit_message}" if self._pipe.exit_message else ""
         return f"it exited with code {code}{reason}; let the handler raise an exception instead"
 
