@@ -9,22 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import os
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
 from model_archive.archive import is_model, is_unpacked
 from model_archive.configuration import CONFIG, STORES
-from model_archive.contents import Contents
+from model_archive.handlers import is_script
 from model_archive.manifest import MANIFEST
-from model_archive.zips import open_zip
 from storage_initializer.errors import LayoutError
 from storage_initializer.plan import LayoutName
 
 log = logging.getLogger(__name__)
 
-_SCRIPT = ".pt"
-_BARE_MODELS = (_SCRIPT, ".pt2", ".onnx")
+_BARE_MODELS = (".pt", ".pt2", ".onnx")
 # Turns lists of numbers into a tensor and back; one of TorchServe's own.
 _HANDLER = "base_handler"
 _HEAD = "# Written by the storage-initializer, because the source has none.\n"
@@ -110,7 +107,7 @@ def _configure(layout: LayoutName, root: Path, store: str) -> None:
 
 def _make_archive(store: Path, model: Path) -> None:
     """Make an unpacked archive, a form that TorchServe takes as well: the model need not be copied into it."""
-    if not _is_script(model):
+    if not is_script(model):
         raise LayoutError(
             f"TorchServe cannot serve {model.name} without an archive, since it is no TorchScript; take the runtime "
             "isvc-mar for ONNX and torch.export, or pack it and its handler with isvc pack"
@@ -121,13 +118,3 @@ def _make_archive(store: Path, model: Path) -> None:
     manifest.write_text(json.dumps({"runtime": "python", "model": content}, indent=2), encoding="utf-8")
     log.info("made %s/%s of %s, with TorchServe's %s", store.name, model.stem, model.name, _HANDLER)
     model.rename(store / model.stem / model.name)
-
-
-def _is_script(model: Path) -> bool:
-    """Return whether it is TorchScript. A state dict is a zip as well; only a program has constants."""
-    if model.suffix != _SCRIPT or not zipfile.is_zipfile(model):
-        return False
-    size = model.stat().st_size
-    contents = Contents(model.name, size=size, cure="export it again with torch.jit.save")
-    with open_zip(model, contents) as members:
-        return any(member.path.name == "constants.pkl" for member in members)

@@ -45,7 +45,7 @@ _ENDPOINT = "https://huggingface.co"
 _AGENT = {"User-Agent": "isvc-storage-initializer"}
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_TOKEN = re.compile(r"[!-~]+")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # what may follow Bearer (RFC 6750); quotes around it may not
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from model_archive.packing import ArchiveTarget, Sources, pack
 from model_archive.writing import ArchiveFormat
 from tests.conformance.archives import DIRECTORIES, HANDLERS, Archive, sources_of
 from tests.support.build_cache import ROOT
-from tests.support.model_folder import read_tree, write_files
+from tests.support.model_folder import packed_zip, read_tree, write_files
 
 with warnings.catch_warnings(action="ignore"):  # a file that is left open
     from model_archiver.model_archiver import generate_model_archive
@@ -41,11 +41,16 @@ class Model:
     sources: Callable[[Path], Sources]
 
 
+def _made(name: str) -> bytes:
+    """A file of this name; a .pt is TorchScript as far as it is looked into."""
+    return packed_zip({f"{name}/constants.pkl": b""}) if name.endswith(".pt") else name.encode()
+
+
 def _of_example(title: str, folder: Path, handler: str, *extra: str, weights: str, model_file: str = "") -> Model:
     def sources(work: Path) -> Sources:
         names = [name for name in (handler, model_file, *extra) if (folder / name).is_file()]
         write_files(work, {name: (folder / name).read_bytes() for name in names})
-        write_files(work, {name: name.encode() for name in (weights, *extra) if not (folder / name).is_file()})
+        write_files(work, {name: _made(name) for name in (weights, *extra) if not (folder / name).is_file()})
         return Sources(
             model_name=title,
             handler=str(work / handler) if names and handler in names else handler,
@@ -60,7 +65,7 @@ def _of_example(title: str, folder: Path, handler: str, *extra: str, weights: st
 def _of_suite(archive: Archive) -> Model:
     def sources(work: Path) -> Sources:
         files = {name: (HANDLERS / name).read_bytes() for name in archive.files} | dict(archive.contents)
-        made = {name: name.encode() for name in (*archive.weights, archive.fields.get("requirementsFile", ""))}
+        made = {name: _made(name) for name in (*archive.weights, archive.fields.get("requirementsFile", ""))}
         write_files(work, files | {name: content for name, content in made.items() if name})
         return sources_of(archive, work)
 

@@ -18,6 +18,7 @@ from isvc.view.diagnosis import diagnose
 from isvc.view.fixes import fix_for
 from isvc.view.service import view_of
 from isvc.view.source import Related
+from storage_initializer.errors import exit_codes
 from tests.support.failing_pods import FAILING_PODS
 from tests.support.failing_services import FAILING_SERVICES
 
@@ -131,6 +132,12 @@ def test_each_reason_of_a_failure_has_a_fix() -> None:
     known = reasons() - NEVER_WRITTEN - STAGES - GOOD - OF_MODEL_STATUS - SAID_IN_THE_MESSAGE
 
     assert sorted(reason for reason in known if not fix_for(reason)) == []
+
+
+def test_each_exit_code_of_the_storage_initializer_has_a_fix_of_its_own() -> None:
+    general = fix_for("StorageInitializerFailed")
+
+    assert [code for code in exit_codes() if code and fix_for("StorageInitializerFailed", code) == general] == []
 
 
 @pytest.mark.parametrize(("reason", "related", "words"), FAILING_SERVICES.values(), ids=FAILING_SERVICES.keys())

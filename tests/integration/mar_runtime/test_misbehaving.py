@@ -22,9 +22,9 @@ from tests.support.runtimes import Answer, Request, Runtime
 DEATHS = {
     "exit": "it exited with code 3: SystemExit: 3 (at acting.py:",
     "interrupt": "it exited with code 1: KeyboardInterrupt:  (at acting.py:",
-    "end": "it exited with code 7.",
+    "end": "it exited with code 7; let the handler raise an exception instead.",
     "kill": "it was ended by SIGKILL; if that was for memory, raise the container's memory limit.",
-    "crash": "it was ended by SIGABRT.",
+    "crash": "it was ended by SIGABRT; native code crashed, of the handler or of a package that it uses.",
 }
 MODELS = {
     **{death: {} for death in DEATHS},

@@ -200,8 +200,8 @@ def test_a_loaded_model_whose_worker_keeps_dying_is_given_up_and_the_others_are_
     reason = told_of_itself.document["reason"]
     assert re.fullmatch(
         r"is given up until it is loaded again\. The worker of model later \(later-1\.0\.mar\) died 5 times in a row; "
-        r"the last time it exited with code 3: SystemExit: 3 \(at acting\.py:\d+ in exit\)\. Correct the handler, "
-        r"or look at its memory",
+        r"the last time it exited with code 3: SystemExit: 3 \(at acting\.py:\d+ in exit\); let the handler "
+        r"raise an exception instead",
         reason,
     )
     assert (told_of_itself.status, told_of_itself.document) == (

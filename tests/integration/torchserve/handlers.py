@@ -35,6 +35,17 @@ class Handler:
         return instances
 """
 
+SLOW = """
+import time
+
+class Handler:
+    def initialize(self, context):
+        time.sleep(600)
+
+    def handle(self, instances, context):
+        return instances
+"""
+
 # Ends its process when it is told to.
 EXITING = """
 import sys

@@ -36,6 +36,15 @@ def test_a_loop_of_crashes_ends_the_pod_with_the_last_of_them(tmp_path: Path) ->
         )
 
 
+def test_a_model_that_takes_too_long_to_load_ends_the_pod(tmp_path: Path) -> None:
+    with Adapter(models(tmp_path, handlers.SLOW, f"{EVERYTHING}default_startup_timeout=1\n")) as adapter:
+        assert adapter.wait_exit() == 4
+        assert adapter.termination_message == (
+            "Model lengths (lengths.mar) was not loaded within 1 s (startupTimeout); raise it in the model's settings, "
+            "or default_startup_timeout in config.properties, or load less in `initialize`."
+        )
+
+
 def test_a_killed_torchserve_ends_the_pod(tmp_path: Path) -> None:
     with Adapter(models(tmp_path, handlers.LENGTHS)) as adapter:
         workers = adapter.wait_ready().workers()

@@ -66,7 +66,15 @@ def test_the_json_has_the_checksum(capsys: Captured) -> None:
 def test_the_options_of_torch_model_archiver_name_single_files(folder: Path) -> None:
     write_files(
         folder.parent,
-        {"h.py": b"", "n.py": b"", "w.pt": b"", "r.txt": b"", "c.yaml": b"", "x/a.txt": b"", "b.txt": b""},
+        {
+            "h.py": b"def run(data, context): ...",
+            "n.py": b"",
+            "w.pt": b"",
+            "r.txt": b"",
+            "c.yaml": b"",
+            "x/a.txt": b"",
+            "b.txt": b"",
+        },
     )
     (folder.parent / "out").mkdir()
     options = [

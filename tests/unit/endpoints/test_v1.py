@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 
 import orjson
@@ -71,6 +72,59 @@ async def test_a_model_that_recovers_takes_requests_and_is_not_ready() -> None:
     }
     server.models.record("m", Event.READY)
     assert (await server.ask("GET", "/v2/health/ready")).document == {"ready": True}
+
+
+# --- What is no JSON -----------------------------------------------------------------------------------
+
+PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
+BOUNDARY = b"--0f8fad5b"
+FORM = BOUNDARY + b'\r\nContent-Disposition: form-data; name="data"; filename="a.png"\r\n\r\n' + PICTURE
+AS_A_FILE = (
+    'A handler gets a file as it is from /predictions/<model>, or as {"instances": [{"b64": "<base64>"}]}; a model '
+    "without a handler takes numbers."
+)
+
+
+@pytest.mark.parametrize("path", ["/v1/models/m:predict", "/v1/models/m:explain", "/v2/models/m/infer"])
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (PICTURE, "image/png"),
+        (b"\xff\xd8\xff\xe0" + b"[" * 600_000, "image/jpeg"),
+        (PICTURE, "application/octet-stream"),
+        (PICTURE, "application/json"),  # as curl -H "Content-Type: application/json" sends whatever it is given
+        (FORM, f"multipart/form-data; boundary={BOUNDARY.decode()}"),
+        (b"data=%89PNG", "application/x-www-form-urlencoded"),
+        (b"a sentence", "text/plain"),
+    ],
+)
+async def test_a_file_is_answered_with_where_to_send_it_and_is_taken_there(
+    path: str, body: bytes, content_type: str
+) -> None:
+    server = Server()
+
+    refused = await server.ask("POST", path, body, content_type=content_type)
+    instance = {"b64": base64.b64encode(body).decode()}
+    taken = [
+        await server.ask("POST", "/predictions/m", body, content_type=content_type),
+        await server.ask("POST", "/v1/models/m:predict", orjson.dumps({"instances": [instance]})),
+    ]
+
+    assert refused.status == 400
+    assert refused.document["error"].endswith(f" {AS_A_FILE}")
+    assert [answer.status for answer in taken] == [201, 200]
+    assert taken[0].body.endswith(body)
+
+
+@pytest.mark.parametrize("path", ["/v1/models/m:predict", "/v2/models/m/infer"])
+@pytest.mark.parametrize(
+    "body", [b'{"instances": [1', b"[1,]", b"", b'\xef\xbb\xbf{"a', '{"instances": [1]}'.encode("utf-16")]
+)
+async def test_json_that_is_broken_is_no_file(path: str, body: bytes) -> None:
+    refused = await Server().ask("POST", path, body)
+
+    assert refused.status == 400
+    assert AS_A_FILE not in refused.document["error"]
 
 
 # --- CloudEvents -------------------------------------------------------------------------------------

@@ -42,7 +42,11 @@ def test_a_file_with_objects_is_told_apart_from_a_wrong_handler(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("missing", "fix"),
     [
-        ("words", "Add words to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."),
+        (
+            "words",
+            "Add the package with the module words to the archive's requirements.txt with "
+            "install_py_dep_per_model=true, or to the image; a module of your own to the archive.",
+        ),
         (None, "Correct the handler or the archive and upload it again."),
     ],
 )

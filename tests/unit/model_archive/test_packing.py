@@ -18,7 +18,7 @@ from model_archive.errors import CannotPack, UnsafeArchive
 from model_archive.manifest import MANIFEST, Manifest
 from model_archive.packing import ArchiveTarget, Packed, Sources, in_folder, pack
 from model_archive.writing import ArchiveFormat
-from tests.support.model_folder import manifest, read_tree, write_files, write_mar
+from tests.support.model_folder import manifest, packed_zip, read_tree, write_files, write_mar
 
 HANDLER = b"def handle(data, context):\n    return data\n"
 
@@ -127,7 +127,7 @@ def test_what_is_given_comes_before_what_is_found(folder: Path, out: Path) -> No
 
 
 def test_weights_without_a_handler_get_torchserves_base_handler(tmp_path: Path, out: Path) -> None:
-    write_files(tmp_path / "net", {"net.pt": b"weights"})
+    write_files(tmp_path / "net", {"net.pt": packed_zip({"net/constants.pkl": b""})})
 
     assert packed(tmp_path / "net", ArchiveTarget(out)).manifest.handler == "base_handler"
 
@@ -149,7 +149,7 @@ def test_the_archive_of_the_last_time_is_not_packed_again(folder: Path) -> None:
 
 def test_an_unpacked_archive_is_packed_with_its_manifest(tmp_path: Path, out: Path) -> None:
     described = manifest(modelName="m", modelVersion="3.1", handler="h.py:answer", envelope="body")
-    with ZipFile(write_mar(tmp_path / "m.mar", described, {"h.py": HANDLER})) as archive:
+    with ZipFile(write_mar(tmp_path / "m.mar", described, {"h.py": b"def answer(data, context): ..."})) as archive:
         archive.extractall(tmp_path / "some folder")
 
     done = packed(tmp_path / "some folder", ArchiveTarget(out))

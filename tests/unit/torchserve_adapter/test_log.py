@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.torchserve_adapter.watching import DIED
+from tests.unit.torchserve_adapter.watching import DIED, LATE
 from torchserve_adapter.launch import Launch
 from torchserve_adapter.limits import MAX_LOG_LINE
 from torchserve_adapter.process import TorchServe, WorkerDeaths, lines_of
@@ -18,21 +18,29 @@ _PRINTED = "2026-01-01 00:00:00,000 INFO    torchserve [W-9000-bert_1.0-stdout] 
 
 
 @pytest.mark.parametrize(
-    ("line", "seen"),
+    ("lines", "seen"),
     [
-        (DIED, (1, False)),
-        (_LOST, (0, True)),
-        (_PRINTED + DIED, (0, False)),
-        (_PRINTED + _LOST, (0, False)),
-        (_PRINTED + "Retry worker: 9000 in 1 seconds.", (0, False)),
-        ("[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds.", (0, False)),
-        (DIED.replace("Retry", "No Retry"), (0, False)),
+        (DIED, (1, False, False)),
+        (_LOST, (0, True, False)),
+        (f"{LATE}\n{DIED}", (1, False, True)),
+        (f"{LATE}\n{_LOST}", (0, True, True)),
+        (f"{LATE}\n{DIED}\n{DIED}", (2, False, False)),
+        (f"{LATE.replace('9000', '9001')}\n{DIED}", (1, False, False)),
+        (_PRINTED + DIED, (0, False, False)),
+        (_PRINTED + _LOST, (0, False, False)),
+        (f"{_PRINTED}{LATE}\n{DIED}", (1, False, False)),
+        (_PRINTED + "Retry worker: 9000 in 1 seconds.", (0, False, False)),
+        ("[W-9000-bert_1.0] Retry worker: 9000 in 1 seconds.", (0, False, False)),
+        (DIED.replace("Retry", "No Retry"), (0, False, False)),
     ],
 )
-async def test_only_a_line_of_the_workers_own_thread_counts(line: str, seen: tuple[int, bool]) -> None:
+async def test_only_a_line_of_the_workers_own_thread_counts(lines: str, seen: tuple[int, bool, bool]) -> None:
     deaths = WorkerDeaths()
-    deaths.feed(line)
-    assert (deaths.count("bert", "1.0"), deaths.has_lost("bert", "1.0")) == seen
+    for line in lines.splitlines():
+        deaths.feed(line)
+
+    found = deaths.count("bert", "1.0"), deaths.has_lost("bert", "1.0"), deaths.was_late("bert", "1.0")
+    assert found == seen
 
 
 async def test_a_line_is_cut_and_what_follows_it_is_read() -> None:

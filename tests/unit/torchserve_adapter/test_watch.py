@@ -14,6 +14,7 @@ from tests.unit.torchserve_adapter.watching import (
     ANSWERED,
     DIED,
     KILLED,
+    LATE,
     LOADING,
     READY,
     UNKNOWN,
@@ -142,6 +143,26 @@ async def test_what_an_earlier_worker_ended_by_is_forgotten(tmp_path: Path) -> N
         await watch(tmp_path, READY, DIED, before, LOADING, READY, *[DIED] * 4, LOADING)
 
 
+async def test_a_worker_that_was_too_late_is_not_called_short_of_memory(tmp_path: Path) -> None:
+    with pytest.raises(ModelFailed) as starting:
+        await watch(tmp_path, LATE, DIED, LOADING)
+    with pytest.raises(ModelFailed) as serving:
+        await watch(tmp_path, READY, *[LATE, DIED, LOADING, READY] * 5)
+
+    assert [str(raised.value) for raised in (starting, serving)] == [
+        "Model bert (bert.mar) was not loaded within 120 s (startupTimeout); raise it in the model's settings, or "
+        "default_startup_timeout in config.properties, or load less in `initialize`.",
+        "The worker of model bert (bert.mar) died 5 times in a row; the last time because it did not respond within "
+        "120 s (responseTimeout), or did not load within 120 s (startupTimeout); raise them, or let the handler do "
+        "less",
+    ]
+
+
+async def test_a_worker_that_was_late_before_and_is_killed_now_was_killed(tmp_path: Path) -> None:
+    with pytest.raises(ModelFailed, match=KILLED):
+        await watch(tmp_path, READY, LATE, *[DIED] * 5, LOADING)
+
+
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -171,8 +192,8 @@ async def test_the_workers_report_is_the_reason(tmp_path: Path) -> None:
 
     assert str(raised.value) == (
         "Model bert (bert.mar) could not be loaded: ModuleNotFoundError: No module named 'x' "
-        "(at handler.py:3 in <module>). Add x to the archive's requirements.txt with "
-        "install_py_dep_per_model=true, or to the image."
+        "(at handler.py:3 in <module>). Add the package with the module x to the archive's requirements.txt with "
+        "install_py_dep_per_model=true, or to the image; a module of your own to the archive."
     )
 
 

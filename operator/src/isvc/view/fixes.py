@@ -46,6 +46,7 @@ _BY_REASON: Final[Mapping[str, str]] = {
 
 # By the exit code of the storage-initializer.
 _BY_EXIT_CODE: Final[Mapping[int, str]] = {
+    1: "see the traceback in its log; a bug of the storage-initializer: please report it",
     2: "correct the settings of the storage-initializer that the message names",
     3: "correct the scheme or the form of storageUri",
     4: "mount the claim, or correct its name in storageUri",
@@ -53,7 +54,9 @@ _BY_EXIT_CODE: Final[Mapping[int, str]] = {
     6: "copy the model there",
     7: "grant the right to read it, or use other credentials",
     8: "replace the link by a copy of the file",
+    9: "let the source and the destination be folders apart from each other",
     10: "use a node with more disk, or a smaller model",
+    11: "make the model's volume writable for user 1000",
     12: "nothing, if the upload is complete by now: it is copied again",
     13: "complete the folder as the message says",
     14: "copy the archive to the source again",
@@ -61,6 +64,7 @@ _BY_EXIT_CODE: Final[Mapping[int, str]] = {
     16: "configure the authority of the certificate, or correct the endpoint",
     17: "see the log of that server",
     18: "set s3-region to the region of the bucket",
+    143: "nothing: it starts again with the pod",
 }
 
 

@@ -6,11 +6,12 @@ import ast
 import warnings
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from model_archive.archive import open_archive
 from model_archive.contents import ArchiveFile
 from model_archive.errors import InvalidArchive
+from model_archive.handlers import entry_problem, leaves_weights, script_problem, weights_problem
 from model_archive.limits import MAX_CHECKED, MAX_MANIFEST, MAX_REQUIREMENTS
 from model_archive.manifest import (
     MANIFEST,
@@ -93,9 +94,8 @@ def problems_in(
     manifest: Manifest, content_of: Callable[[str], bytes | None], name: str, check: SettingsCheck
 ) -> Iterator[str]:
     """Return what is wrong with the contents of the files that are looked into. Nothing of them is run."""
-    handler = handler_file(manifest.handler)
-    if handler and (why := _handler_problem(content_of(PurePosixPath(handler).name) or b"")):
-        yield f"{name}: its handler {quoted(handler)} is no Python that compiles: {why}; correct it, and pack it again"
+    if why := handler_problem(manifest, content_of):
+        yield f"{name}: {why}"
     config = manifest.config_file
     if config and (why := check((content_of(config) or b"")[: MAX_CHECKED + 1])):
         yield f"{name}: its settings, {quoted(config)}, are {why}; correct them, and pack it again"
@@ -105,17 +105,36 @@ def problems_in(
         yield f"{name}: its requirements, {quoted(file)}, are no text; write a line for each package, and pack it again"
 
 
-def _handler_problem(content: bytes) -> str | None:
-    if len(content) > MAX_CHECKED:
-        return None
+def handler_problem(
+    manifest: Manifest, content_of: Callable[[str], bytes | None], weights: Path | None = None
+) -> str | None:
+    """Return why TorchServe cannot load the handler, or weights that it leaves to BaseHandler.
+
+    Weights are judged by their name, and by what is in them where they are a file.
+    """
     try:
-        with warnings.catch_warnings(action="ignore"):
-            ast.parse(content)
+        tree = _tree(manifest, content_of)
+        if tree and (why := entry_problem(manifest.handler, tree)):
+            return why
+        if not leaves_weights(manifest, tree):
+            return None
+        return weights_problem(manifest) or (script_problem(manifest, weights) if weights else None)
     except SyntaxError as error:
-        return f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
+        why = f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
     except (ValueError, RecursionError, MemoryError):
-        return "it has null bytes, or is nested too deep"
-    return None
+        why = "it has null bytes, or is nested too deep"
+    file = quoted(handler_file(manifest.handler) or "")
+    return f"its handler {file} is no Python that compiles: {why}; correct it, and pack it again"
+
+
+def _tree(manifest: Manifest, content_of: Callable[[str], bytes | None]) -> ast.Module | None:
+    """Return the handler's module; None for one of TorchServe's own, and for one that is too large."""
+    file = handler_file(manifest.handler)
+    content = content_of(PurePosixPath(file).name) if file else None
+    if content is None or len(content) > MAX_CHECKED:
+        return None
+    with warnings.catch_warnings(action="ignore"):
+        return ast.parse(content)
 
 
 def _is_text(content: bytes) -> bool:

@@ -19,7 +19,8 @@ from typing import Any
 from model_archive.archive import check_archive, is_unpacked, model_folder
 from model_archive.contents import Contents
 from model_archive.errors import CannotPack
-from model_archive.limits import MAX_ENTRIES, MAX_MANIFEST
+from model_archive.inspection import handler_problem
+from model_archive.limits import MAX_CHECKED, MAX_ENTRIES, MAX_MANIFEST
 from model_archive.manifest import MANIFEST, RUNTIMES, STOCK_HANDLERS, Manifest, handler_file, parse_manifest
 from model_archive.text import quoted
 from model_archive.writing import ArchiveFormat, replacing, write_archive
@@ -100,6 +101,8 @@ def pack(sources: Sources, target: ArchiveTarget) -> Packed:
     text = manifest_text(sources, target.time)
     manifest = parse_manifest(text, path.name)
     sizes = _check_contents(files, len(text), path.name)
+    if why := _load_problem(manifest, files):
+        raise CannotPack(f"{path.name}: {why}")
     with replacing(path) as draft:
         write_archive(draft, {PurePosixPath(MANIFEST): text, **files}, target.form, target.time)
         check_archive(draft, path.name)
@@ -275,6 +278,16 @@ def _check_contents(files: Mapping[PurePosixPath, Path], manifest: int, name: st
     for path, size in sizes.items():
         contents.add_file(str(path), size)
     return sizes
+
+
+def _load_problem(manifest: Manifest, files: Mapping[PurePosixPath, Path]) -> str | None:
+    """Return why TorchServe could not load the handler or the weights."""
+
+    def content_of(name: str) -> bytes | None:
+        with files[PurePosixPath(name)].open("rb") as stream:
+            return stream.read(MAX_CHECKED + 1)
+
+    return handler_problem(manifest, content_of, files.get(PurePosixPath(manifest.serialized_file or "")))
 
 
 def _size(file: Path) -> int:

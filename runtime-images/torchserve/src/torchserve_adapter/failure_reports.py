@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchserve_compat.server.errors import cure_of
+from torchserve_adapter.client import TorchServeVersion
+from torchserve_compat.server.errors import cause_of, describe_late_start
 from torchserve_compat.store.models import RequestedModel
 
 
@@ -26,16 +27,25 @@ class FailureReports:
         """Delete the report on the model."""
         self._file(model).unlink(missing_ok=True)
 
-    def describe_load_failure(self, model: RequestedModel) -> str:
-        """Return why the model could not be loaded."""
+    def describe_load_failure(self, model: RequestedModel, late: TorchServeVersion | None) -> str:
+        """Return why the model could not be loaded; `late` is the version that did not load in time, if that is it."""
         if report := self._read(model.name):
-            return f"Model {named(model)} could not be loaded: {_cause(report)}"
+            return f"Model {named(model)} could not be loaded: {cause_of(report)}"
+        if late:
+            return describe_late_start(model.name, model.archive, late.startup_timeout_s)
         return f"The worker of model {named(model)} died {self._without_exception()}"
 
-    def describe_last_death(self, model: RequestedModel) -> str:
+    def describe_last_death(self, model: RequestedModel, late: TorchServeVersion | None) -> str:
         """Return how the model's worker last died, to follow another clause."""
-        report = self._read(model.name)
-        return f"the last time by {_cause(report)}" if report else f"the last time {self._without_exception()}"
+        if report := self._read(model.name):
+            return f"the last time by {cause_of(report)}"
+        if late:
+            return (
+                f"the last time because it did not respond within {late.response_timeout_s:g} s (responseTimeout), or "
+                f"did not load within {late.startup_timeout_s:g} s (startupTimeout); raise them, or let the handler do "
+                "less"
+            )
+        return f"the last time {self._without_exception()}"
 
     def _file(self, model: str) -> Path:
         return self.folder / f"{model}.json"
@@ -57,9 +67,3 @@ class FailureReports:
 def named(model: RequestedModel) -> str:
     """Return the model's name with its archives, for messages."""
     return f"{model.name} ({model.archive})"
-
-
-def _cause(report: Mapping[str, str | None]) -> str:
-    """Return the exception, its place in the user's code, and the fix."""
-    fix = cure_of(report["missing_module"])
-    return f"{report['type']}: {report['message']} (at {report['where']}). {fix}"

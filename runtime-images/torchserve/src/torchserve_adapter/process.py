@@ -32,6 +32,10 @@ _WORKER = re.compile(r"W-(?P<worker>\d+)-(?P<version>.+)")
 _DIED = "Retry worker: "
 # Logged before that; with batches of sequences, TorchServe logs only this line and does not retry.
 _LOST = "Auto recovery start timestamp: "
+# Logged before both, if TorchServe ended the worker because it did not respond in time, to a request or while loading.
+_LATE = "Number or consecutive unsuccessful inference "
+# Logged at each start as a warning, though nothing is wrong: TorchServe is on loopback only.
+_HARMLESS = "Your torchserve instance can access any URL"
 _UNLOGGED_PROBLEM = re.compile(r"Exception|Error|^ERROR: |^Invalid configuration")
 
 
@@ -44,17 +48,24 @@ class WorkerDeaths:
     def __init__(self) -> None:
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._lost: set[str] = set()
+        self._late: dict[str, bool] = {}  # whether the last worker that died was too late
+        self._late_threads: set[str] = set()
         self.news = asyncio.Event()
 
     def feed(self, line: str) -> None:
         """Count a death that a line of TorchServe's log reports."""
         if not (logged := _LOGGED.match(line)) or not (thread := _WORKER.fullmatch(logged["thread"])):
             return
-        if logged["message"].startswith(_DIED):
+        if logged["message"].startswith(_LATE):
+            self._late_threads.add(thread[0])
+        elif logged["message"].startswith(_DIED):
             self._counts[thread["version"]][thread["worker"]] += 1
+            self._late[thread["version"]] = thread[0] in self._late_threads
+            self._late_threads.discard(thread[0])
             self.news.set()
         elif logged["message"].startswith(_LOST):
             self._lost.add(thread["version"])
+            self._late[thread["version"]] = thread[0] in self._late_threads
             self.news.set()
 
     def count(self, model: str, version: str) -> int:
@@ -65,10 +76,15 @@ class WorkerDeaths:
         """Return whether a worker was ever lost, even if another replaced it."""
         return f"{model}_{version}" in self._lost
 
+    def was_late(self, model: str, version: str) -> bool:
+        """Return whether the worker that died last was ended because it did not respond in time."""
+        return self._late.get(f"{model}_{version}", False)
+
     def forget(self, model: str, version: str) -> None:
         """Forget all deaths, which an earlier model of this name had."""
         self.reset(model, version)
         self._lost.discard(f"{model}_{version}")
+        self._late.pop(f"{model}_{version}", None)
 
     def reset(self, model: str, version: str) -> None:
         """Reset the count after a response."""
@@ -202,5 +218,6 @@ def _reap_ended(torchserve: int) -> None:
 
 def _problem_in(line: str) -> str | None:
     if logged := _LOGGED.match(line):
-        return logged["message"] if logged["level"] in ("WARN", "ERROR") else None
+        is_problem = logged["level"] in ("WARN", "ERROR") and not logged["message"].startswith(_HARMLESS)
+        return logged["message"] if is_problem else None
     return line.strip() if _UNLOGGED_PROBLEM.search(line) else None

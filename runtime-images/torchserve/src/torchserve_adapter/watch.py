@@ -128,7 +128,7 @@ class ModelWatch:
     def _check_start(self, model: RequestedModel, versions: Sequence[TorchServeVersion]) -> None:
         died = any(self._torchserve.deaths.count(model.name, one.version) for one in versions)
         if died or self._reports.has(model.name):
-            raise ModelFailed(self._reports.describe_load_failure(model))
+            raise ModelFailed(self._reports.describe_load_failure(model, self._late(model, versions)))
 
     def _judge_start(self, model: RequestedModel, versions: tuple[TorchServeVersion, ...] | None) -> None:
         self._check_start(model, versions or ())
@@ -157,14 +157,18 @@ class ModelWatch:
         if any(one.sequences and self._torchserve.deaths.has_lost(model.name, one.version) for one in versions):
             raise ModelFailed(
                 f"A worker of model {named(model)} died, and TorchServe does not serve sequences (sequenceBatching) "
-                f"again after that; {self._reports.describe_last_death(model)}"
+                f"again after that; {self._reports.describe_last_death(model, self._late(model, versions))}"
             )
         deaths = max((self._torchserve.deaths.count(model.name, one.version) for one in versions), default=0)
         if deaths >= MAX_DEATHS:
             raise ModelFailed(
                 f"The worker of model {named(model)} died {deaths} times in a row; "
-                f"{self._reports.describe_last_death(model)}"
+                f"{self._reports.describe_last_death(model, self._late(model, versions))}"
             )
+
+    def _late(self, model: RequestedModel, versions: Sequence[TorchServeVersion]) -> TorchServeVersion | None:
+        """Return the version whose worker TorchServe ended last because it did not respond in time, if any."""
+        return next((one for one in versions if self._torchserve.deaths.was_late(model.name, one.version)), None)
 
     def _check_recovery(self, model: RequestedModel, versions: Sequence[TorchServeVersion]) -> None:
         watched, now = self._watched[model.name], self._clock()
@@ -173,7 +177,7 @@ class ModelWatch:
         if without_worker_s > MAX_WITHOUT_WORKER + max((one.startup_timeout_s for one in versions), default=0):
             raise ModelFailed(
                 f"Model {named(model)} has had no worker for {without_worker_s:.0f} s, and TorchServe no longer "
-                f"restarts it; {self._reports.describe_last_death(model)}"
+                f"restarts it; {self._reports.describe_last_death(model, self._late(model, versions))}"
             )
 
     def _serve(self, name: str, versions: Sequence[TorchServeVersion]) -> None:

@@ -32,7 +32,7 @@ def weight(text: bytes) -> int:
 
 def loads(text: bytes) -> Any:
     """Decode as orjson.loads does; raises InvalidRequest for too many lists and objects."""
-    if len(text) > MAX_JSON_CONTAINERS and (found := _containers(text)) > MAX_JSON_CONTAINERS:
+    if len(text) > MAX_JSON_CONTAINERS and _is_begun(text) and (found := _containers(text)) > MAX_JSON_CONTAINERS:
         raise InvalidRequest(
             f"The JSON has {found} lists and objects; {MAX_JSON_CONTAINERS} are served in one request. "
             "Send several requests, or tensors flat or in binary form."
@@ -44,6 +44,21 @@ def loads(text: bytes) -> Any:
     finally:
         if collects:
             gc.enable()
+
+
+def advice_on(text: bytes) -> str:
+    """Return what to do with a body that is no JSON at all, such as a picture, a form or a text; empty for JSON."""
+    if _is_begun(text):
+        return ""
+    return (
+        " A handler gets a file as it is from /predictions/<model>, or as "
+        '{"instances": [{"b64": "<base64>"}]}; a model without a handler takes numbers.'
+    )
+
+
+def _is_begun(text: bytes) -> bool:
+    """Return whether a text is empty, or begins as an object or a list, in UTF-8 or UTF-16."""
+    return text.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] in (b"", b"{", b"[")
 
 
 def _containers(text: bytes) -> int:

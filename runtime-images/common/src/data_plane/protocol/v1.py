@@ -53,6 +53,7 @@ def _explain(body: bytes, error: Exception) -> InvalidRequest:
     except orjson.JSONDecodeError as syntax:
         return InvalidRequest(
             f"The request body is not valid JSON: {syntax.msg} (line {syntax.lineno}, column {syntax.colno})."
+            f"{json_text.advice_on(body)}"
         )
     if not isinstance(document, dict):
         return InvalidRequest(f"The request body is a JSON {_json_type(document)}, not an object; send {_FORM}.")

@@ -1,15 +1,82 @@
-"""Errors of a handler's worker, the same on both runtimes."""
+"""Errors of a handler and its worker, the same on both runtimes."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from data_plane.errors import UpstreamBroken
 
+_REPACK = "Correct the handler or the archive and upload it again."
+# Causes that no change of the handler's code mends, by what the exception says.
+_CURES = (
+    (
+        re.compile(r"No model weights could be loaded|locating file constants\.pkl"),
+        "TorchServe's base_handler loads TorchScript from a .pt, and a state_dict with a model file "
+        "(isvc pack --model-file); other weights need a handler of your own, or are served without an archive.",
+    ),
+    (
+        re.compile(r"failed reading zip archive"),
+        "The weights are truncated, or not saved by this version of torch (a .pt without a model file: by "
+        "torch.jit.save); save and pack them again.",
+    ),
+    (
+        re.compile(r"^(?P<library>\S+\.so\S*): cannot open shared object file"),
+        "Add the library {library} to the image, or use a package that does not need it.",
+    ),
+    (
+        re.compile(r"CUDA out of memory"),
+        "Use a GPU with more memory, fewer workers (minWorkers), or a smaller model.",
+    ),
+    (
+        re.compile(r"can't allocate memory|^Unable to allocate "),
+        "Raise the container's memory limit, or start fewer workers (minWorkers).",
+    ),
+)
+# The cause in torch.load's long message.
+_WEIGHTS_ONLY = re.compile(r"Weights only load failed.*WeightsUnpickler error:\s*(.+?)(?:\. |\n|$)", re.DOTALL)
+_CURE_OF_OBJECTS = (
+    "torch.load loads only tensors from a file that is not trusted. If you trust this file, set "
+    "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the container's env; else save a state_dict, or TorchScript."
+)
+# Where TorchServe's loader calls what stands after the colon of the handler.
+_CALL_OF_FUNCTION = re.compile(r"model_loader\.py:\d+ in <lambda>")
+_CURE_OF_FUNCTION = (
+    "What follows the colon of the handler is called as a function, with (data, context). For a class, name only its "
+    "file: handler.py."
+)
 
-def cure_of(missing: str | None) -> str:
-    """Return what to do about a handler that could not be loaded, for lack of a module or not."""
-    if missing:
-        return f"Add {missing} to the archive's requirements.txt with install_py_dep_per_model=true, or to the image."
-    return "Correct the handler or the archive and upload it again."
+
+def cause_of(failure: Mapping[str, str | None]) -> str:
+    """Return why a handler could not be loaded, or how it ended its worker: the exception, its place, and the fix."""
+    message = failure["message"] or ""
+    if objects := _WEIGHTS_ONLY.search(message):
+        message, fix = objects[1], _CURE_OF_OBJECTS
+    else:
+        fix = _fix(failure, message)
+    return f"{failure['type']}: {message} (at {failure['where']}). {fix}"
+
+
+def describe_late_start(model: str, archive: str, timeout_s: float) -> str:
+    """Return one line: what took too long, and the settings for the limit."""
+    return (
+        f"Model {model} ({archive}) was not loaded within {timeout_s:g} s (startupTimeout); raise it in the model's "
+        "settings, or default_startup_timeout in config.properties, or load less in `initialize`."
+    )
+
+
+def _fix(failure: Mapping[str, str | None], message: str) -> str:
+    if missing := failure["missing_module"]:
+        return (
+            f"Add the package with the module {missing} to the archive's requirements.txt with "
+            "install_py_dep_per_model=true, or to the image; a module of your own to the archive."
+        )
+    if failure["type"] == "TypeError" and _CALL_OF_FUNCTION.fullmatch(failure["where"] or ""):
+        return _CURE_OF_FUNCTION
+    if failure["type"] == "MemoryError":
+        message = "can't allocate memory"
+    found = ((pattern.search(message), fix) for pattern, fix in _CURES)
+    return next((fix.format(**match.groupdict()) for match, fix in found if match), _REPACK)
 
 
 class WorkerBroken(UpstreamBroken):

@@ -17,11 +17,11 @@ from mar_runtime.limits import MAX_DEATHS
 from mar_runtime.pool.ages import too_old
 from mar_runtime.pool.pipe import NeverStarted, WorkerDied
 from mar_runtime.pool.restarts import Restarts
-from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
+from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_failure
 from mar_runtime.pool.worker_process import CannotStart, WorkerProcess
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
-from torchserve_compat.server.errors import WorkerBroken
+from torchserve_compat.server.errors import WorkerBroken, describe_late_start
 from torchserve_compat.server.transport import OnPiece
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,8 @@ class ProcessPool:
                 self._wake()
                 raise
             except TimeoutError:
-                self._drop(worker, "it did not answer in time and was ended")
+                limit = f"{self._policy.response_timeout_s:g} s (responseTimeout)"
+                self._drop(worker, f"it did not answer within {limit}; raise it, or let the handler do less")
                 worker.kill()
                 raise WorkerTimeout(
                     self._spec.model, self._policy.response_timeout_s, "its worker is replaced"
@@ -258,7 +259,7 @@ class ProcessPool:
         if not is_replaced:
             model = f"model {self._spec.model} ({self._archive})"
             why = f"The worker of {model} died {MAX_DEATHS} times in a row; the last time {how}."
-            self._lose(ModelFailed(f"{why} Correct the handler, or look at its memory."), worker.gpu)
+            self._lose(ModelFailed(why), worker.gpu)
 
     def _forget(self, worker: WorkerProcess) -> None:
         self._workers.remove(worker)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from data_plane.errors import NotReady
 from data_plane.model_server.errors import ModelFailed
 from mar_runtime.pool.work_thread import WorkThread
-from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_failure, describe_late_start
+from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout, describe_failure
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
+from torchserve_compat.server.errors import describe_late_start
 from torchserve_compat.server.transport import OnPiece
 
 if TYPE_CHECKING:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from data_plane.errors import UpstreamTimeout
-from torchserve_compat.server.errors import cure_of
+from torchserve_compat.server.errors import cause_of
 from torchserve_compat.server.transport import Transport
-
-# The cause in torch.load's long message.
-_WEIGHTS_ONLY = re.compile(r"Weights only load failed.*WeightsUnpickler error:\s*(.+?)(?:\. |\n|$)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -55,25 +51,6 @@ class WorkerTimeout(UpstreamTimeout):
         super().__init__(f"Model {model} did not answer within {timeout_s:g} s (responseTimeout); {what_next}.")
 
 
-def describe_failure(model: str, archive: str, failure: dict[str, str | None]) -> str:
+def describe_failure(model: str, archive: str, failure: Mapping[str, str | None]) -> str:
     """Return one line: the model, the exception, the place in the user's code, and the fix."""
-    message = failure["message"] or ""
-    if why := _WEIGHTS_ONLY.search(message):
-        message = why[1]
-        cure = (
-            "torch.load loads only tensors from a file that is not trusted. If you trust this file, set "
-            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the container's env; else save a state_dict, or TorchScript."
-        )
-    else:
-        cure = cure_of(failure["missing_module"])
-    return (
-        f"Model {model} ({archive}) could not be loaded: {failure['type']}: {message} (at {failure['where']}). {cure}"
-    )
-
-
-def describe_late_start(model: str, archive: str, timeout_s: float) -> str:
-    """Return one line: what took too long, and the setting for the limit."""
-    return (
-        f"Model {model} ({archive}) was not loaded within {timeout_s:g} s "
-        "(startupTimeout); raise it, or load less in `initialize`."
-    )
+    return f"Model {model} ({archive}) could not be loaded: {cause_of(failure)}"

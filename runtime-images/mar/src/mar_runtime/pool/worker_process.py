@@ -25,6 +25,11 @@ log = logging.getLogger(__name__)
 _END_S = 1.0
 # So often it is looked whether a process still runs of which nobody tells that it has ended.
 _LOOK_S = 1.0
+_CRASHED = "; native code crashed, of the handler or of a package that it uses"
+_HINTS = {
+    signal.SIGKILL: "; if that was for memory, raise the container's memory limit",
+    **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE), _CRASHED),
+}
 # A killed process is gone within this time, unless the kernel waits for a device.
 _KILLED_S = 5.0
 
@@ -192,10 +197,10 @@ class WorkerProcess:
         if code is None:
             return "it closed its connection"
         if code < 0:
-            hint = "; if that was for memory, raise the container's memory limit" if -code == signal.SIGKILL else ""
-            return f"it was ended by {signal.Signals(-code).name}{hint}"
+            ended_by = signal.Signals(-code)
+            return f"it was ended by {ended_by.name}{_HINTS.get(ended_by, '')}"
         reason = f": {self._pipe.exit_message}" if self._pipe.exit_message else ""
-        return f"it exited with code {code}{reason}"
+        return f"it exited with code {code}{reason}; let the handler raise an exception instead"
 
 
 def _is_known(pid: int) -> bool:

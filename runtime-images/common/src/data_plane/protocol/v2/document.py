@@ -98,6 +98,7 @@ def parse(text: bytes, form: type[_T]) -> _T:
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(
             f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
+            f"{json_text.advice_on(text)}"
         ) from error
     except msgspec.ValidationError as error:
         raise InvalidRequest(f"The JSON is not of the v2 protocol: {error}.") from error

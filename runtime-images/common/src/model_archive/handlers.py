@@ -1,0 +1,150 @@
+"""What TorchServe's loader would not take of a handler and its weights, found without running either. Pure.
+
+Only what is certain is a problem: a module whose names depend on what it runs is not judged.
+"""
+
+from __future__ import annotations
+
+import ast
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from model_archive.contents import Contents
+from model_archive.manifest import STOCK_HANDLERS, Manifest, handler_file
+from model_archive.text import quoted
+from model_archive.zips import open_zip
+
+_FUNCTION = "handle"
+_SCRIPT = ".pt"
+_BINDING = {"exec", "globals", "locals", "setattr", "vars"}
+# Classes of `ts.torch_handler` whose `initialize` is that of BaseHandler, or calls it.
+_BASES = {"BaseHandler", "VisionHandler", "ImageClassifier", "ObjectDetector", "ImageSegmenter", "TextHandler",
+          "TextClassifier"}  # fmt: skip
+_CURE = (
+    "save TorchScript as .pt, name the network's file as the model file, or write a handler that loads it; a .pt2 or "
+    ".onnx is also served without an archive"
+)
+
+
+def entry_problem(handler: str, tree: ast.Module) -> str | None:
+    """Return why TorchServe finds no entry point in a handler's module; None if it may find one."""
+    names, classes = _bound(tree.body)
+    file, _, given = handler.partition(":")
+    function = given or _FUNCTION
+    if function in names or _is_dynamic(tree):
+        return None
+    if function in classes:
+        return (
+            f"TorchServe calls what follows the colon of {quoted(handler)} as a function, and {function} is a class; "
+            f"write {quoted(file)}"
+        )
+    certain = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    if len(set(certain)) > 1 or (given and not classes and not _makes_classes(tree)):
+        has = f"the classes {', '.join(certain)}" if certain else "no class"
+        return (
+            f"its handler {quoted(handler)} has {has}, and no function {function}; write one class, or a function "
+            f"`def {function}(data, context)`"
+        )
+    return _method_problem(handler, next(iter(classes.values()))) if len(classes) == 1 else None
+
+
+def leaves_weights(manifest: Manifest, tree: ast.Module | None) -> bool:
+    """Return whether the handler leaves it to TorchServe's BaseHandler to load the weights and to run them."""
+    if handler_file(manifest.handler) is None:
+        return STOCK_HANDLERS[manifest.handler]
+    names, classes = _bound(tree.body if tree else ())
+    if ":" in manifest.handler or len(classes) != 1 or _FUNCTION in names:
+        return False
+    (found,) = classes.values()
+    methods, _ = _bound(found.body)
+    own = methods & {"initialize", "inference", "handle"} or any(name.startswith("_load") for name in methods)
+    return not own and any(_last_name(base) in _BASES for base in found.bases)
+
+
+def weights_problem(manifest: Manifest) -> str | None:
+    """Return why TorchServe's BaseHandler cannot load the weights, by their name; None if it may."""
+    file = PurePosixPath(manifest.serialized_file or "")
+    # BaseHandler loads a .so only if the archive's settings say how it was exported.
+    is_loaded = file.suffix == _SCRIPT or (file.suffix == ".so" and manifest.config_file)
+    if manifest.model_file or not manifest.serialized_file or is_loaded:
+        return None
+    return f"TorchServe's {_base(manifest)} does not load {quoted(file.name)} without a model file; {_CURE}"
+
+
+def script_problem(manifest: Manifest, weights: Path) -> str | None:
+    """Return why BaseHandler cannot load a .pt without a model file: it takes only TorchScript from it."""
+    if manifest.model_file or is_script(weights):
+        return None
+    return f"{quoted(weights.name)} is not TorchScript, which TorchServe's {_base(manifest)} needs; {_CURE}"
+
+
+def is_script(model: Path) -> bool:
+    """Return whether it is TorchScript. A state_dict is a zip as well; only a program has constants."""
+    if model.suffix != _SCRIPT or not zipfile.is_zipfile(model):
+        return False
+    contents = Contents(model.name, size=model.stat().st_size, cure="export it again with torch.jit.save")
+    with open_zip(model, contents) as members:
+        return any(member.path.name == "constants.pkl" for member in members)
+
+
+def _base(manifest: Manifest) -> str:
+    return manifest.handler if manifest.handler in STOCK_HANDLERS else "BaseHandler"
+
+
+def _method_problem(handler: str, found: ast.ClassDef) -> str | None:
+    methods, _ = _bound(found.body)
+    lacking = [name for name in ("initialize", "handle") if name not in methods]
+    if not lacking or found.bases or found.keywords or found.decorator_list:
+        return None
+    return f"the class {found.name} of its handler {quoted(handler)} has no method {' and no '.join(lacking)}; write it"
+
+
+def _bound(body: Sequence[ast.AST]) -> tuple[set[str], dict[str, ast.ClassDef]]:
+    """Return the names that statements bind, but for classes, and the classes; also those in branches."""
+    names: set[str] = set()
+    classes = {}
+    for node in _statements(body):
+        match node:
+            case ast.ClassDef():
+                classes[node.name] = node
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names |= {alias.asname or alias.name.partition(".")[0] for alias in aliases}
+            case _:
+                targets = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+                names |= {each.id for each in targets if isinstance(each.ctx, ast.Store)}
+    return names, classes
+
+
+def _statements(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """Return the statements that run where they stand, not those of functions and classes."""
+    for node in body:
+        yield node
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+                yield from _statements(getattr(node, block, ()))
+
+
+def _is_dynamic(tree: ast.Module) -> bool:
+    """Return whether a `*`, a `del` or a call may bind or unbind names of the module that are not written there."""
+    return any(
+        isinstance(node, ast.Delete)
+        or (isinstance(node, ast.ImportFrom) and node.names[0].name == "*")
+        or (isinstance(node, ast.Name) and node.id in _BINDING)
+        for node in ast.walk(tree)
+    )
+
+
+def _makes_classes(tree: ast.Module) -> bool:
+    """Return whether a call at the module's level may make a class, as namedtuple does."""
+    assigned = (node for node in _statements(tree.body) if isinstance(node, ast.Assign | ast.AnnAssign))
+    return any(isinstance(part, ast.Call) for node in assigned for part in ast.walk(node))
+
+
+def _last_name(base: ast.expr) -> str:
+    match base:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
