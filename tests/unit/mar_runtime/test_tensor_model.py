@@ -316,6 +316,14 @@ async def test_a_request_is_never_merged_and_its_state_comes_back_whole(rate: An
     assert engine.sizes == [2, 2, 2]
 
 
+async def test_a_model_of_one_row_gets_one_instance_at_a_time() -> None:
+    engine = FakeEngine(inputs=(TensorMetadata("rows", "FP32", (1, 2)),))
+
+    assert await predict(engine, [[1, 2], [3, 4]]) == [[2, 4], [6, 8]]
+    assert await predict(engine, [{"rows": [1, 2]}, {"rows": [3, 4]}]) == [[2, 4], [6, 8]]
+    assert engine.sizes == [1] * 4
+
+
 async def test_a_value_beside_rows_is_given_to_each_instance_alone() -> None:
     scaled = lambda inputs: {"out": inputs["rows"] * inputs.get("scale", 2)}  # noqa: E731
     engine = FakeEngine(scaled, (ROWS, TensorMetadata("scale", "INT64", ())), optional=frozenset({"scale"}))

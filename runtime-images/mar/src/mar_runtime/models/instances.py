@@ -43,7 +43,8 @@ class Instances:
         if not instances:
             return []
         known = self._known(instances[0])
-        if not self.are_rows or not all(tensor.shape for tensor in known):
+        takes_one = len(instances) > 1 and any(tensor.shape[:1] == (1,) for tensor in known)
+        if not self.are_rows or takes_one or not all(tensor.shape for tensor in known):
             return [self._alone(index, instance) for index, instance in enumerate(instances)]
         if isinstance(instances[0], dict):
             return [{one.name: _rows(one.name, one.datatype, _column(instances, one.name)) for one in known}]
