@@ -62,13 +62,13 @@ recordings: setup ## Record TorchServe's responses again; show and write the dif
 	@$(BIN)/python -m tests.conformance record $(ARGS)
 
 # What these tests start is built before them: a test may not take so long.
-e2e: setup cluster-up images deploy ## Run the tests that need a cluster, object stores, Prometheus, Helm or a browser; builds what is missing
+e2e: setup cluster-up images deploy ## Run the tests that need a cluster, object stores, Prometheus, Helm, a browser or real models; builds what is missing
 	@bash tests/cluster/stores > /dev/null
 	@bash tests/cluster/azurite > /dev/null
 	@for name in kube-controller-manager prometheus helm; do bash tests/cluster/program $$name > /dev/null; done
 	@bash tests/e2e/browser/chromium > /dev/null
 	@assets="$$(bash tests/cluster/assets)"; KUBECONFIG=$(CLUSTER)/kubeconfig KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" \
-		$(BIN)/pytest tests/e2e --numprocesses=$$(($(PROCESSORS) + 1)) $(PARALLEL) --durations=10 $(ARGS)
+		$(BIN)/pytest tests/e2e tests/models --numprocesses=$$(($(PROCESSORS) + 1)) $(PARALLEL) --durations=10 $(ARGS)
 
 bench: setup ## Run the benchmarks (ARGS names suites); print the tables and write docs/benchmarks/*.json
 	@assets="$$(bash tests/cluster/assets)"; KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" $(BIN)/python -m tests.bench $(ARGS)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from storage_initializer.errors import UnsupportedSchemeError
+from storage_initializer.errors import UnsupportedSchemeError, UsageError
 from storage_initializer.plan import Plan, Transfer
 from storage_initializer.schemes import INSTEAD, SCHEMES, backend_of, foreign_service, forms
 from storage_initializer.sources import Source
 
 
 def open_source(transfer: Transfer, plan: Plan) -> Source:
-    """Import the backend, on first use, and open the source; raise UnsupportedSchemeError."""
+    """Import the backend, on first use, and open the source; raise UnsupportedSchemeError or UsageError."""
     name = transfer.source.scheme
     if name in INSTEAD:
         raise UnsupportedSchemeError(f"{name}:// is not supported; {INSTEAD[name]}")
@@ -23,5 +23,7 @@ def open_source(transfer: Transfer, plan: Plan) -> Source:
             f"{transfer.source.shown} is {service}, which is not supported; let a ClusterStorageContainer download it, "
             "or copy the model to a bucket or a claim and name that"
         )
+    if problem := SCHEMES[name].problem(transfer.source):
+        raise UsageError(f"it {problem}")
     backend = import_module(f"storage_initializer.backends.{backend_of(transfer.source.text, name)}")
     return cast(Source, backend.open_source(transfer, plan))

@@ -86,7 +86,7 @@ def stage(
     cache: NodeCache | None = None,
 ) -> Iterator[StagedSource]:
     """Stage a source. Its files exist in the block, in which they are moved into place."""
-    files = select(retry.run(source.list_files))
+    files = select(_without_leftovers(retry.run(source.list_files)))
     with _writing(place.destination), _staging(place.staging) as staging:
         new = staging / "new"
         progress = Progress(len(files), sum(file.size for file in files), clock)
@@ -112,12 +112,23 @@ def move_into_place(place: StagedDestination, undo: ExitStack) -> None:
         place.destination.mkdir(parents=True, exist_ok=True)
         there = {entry.name for entry in place.destination.iterdir()}
         for name in sorted(entry.name for entry in new.iterdir()):
-            if _STAGED.fullmatch(name):
-                # Left in the source by a run that was killed.
+            if _STAGED.fullmatch(name):  # in an archive
+                log.warning("%s is left out: the storage-initializer's own folder has this name", name)
                 continue
             if name in there:
                 _move(place.destination / name, old / name, undo)
             _move(new / name, place.destination / name, undo)
+
+
+def _without_leftovers(files: Sequence[SourceFile]) -> Sequence[SourceFile]:
+    """Leave out what a run that was killed has left in the source, once its destination; raises EmptySourceError."""
+    kept = [file for file in files if not _STAGED.fullmatch(file.path.parts[0])]
+    if left := len(files) - len(kept):
+        what = f"{left} {'file' if left == 1 else 'files'} below {STAGING}, the storage-initializer's own folder"
+        if not kept:
+            raise EmptySourceError(f"there is nothing in it but {what}; put the model there")
+        log.warning("left out: %s", what)
+    return kept
 
 
 def _fetch(source: Source, files: Sequence[SourceFile], folder: Path, *, progress: Progress, retry: Retry) -> Path:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
 
 from storage_initializer.errors import UsageError
 
@@ -44,3 +45,12 @@ def parse_uri(text: str) -> Uri:
     scheme = match["scheme"].lower()
     # Only a file URI's path starts at the root; elsewhere the slash merely ends the authority.
     return Uri(text, scheme, authority, slash + path if scheme == LOCAL_SCHEME else path)
+
+
+def split(url: str) -> SplitResult | None:
+    """Return None for an invalid URL, such as one with an invalid port."""
+    try:
+        parts = urlsplit(url)
+        return None if parts.port == 0 else parts
+    except ValueError:
+        return None

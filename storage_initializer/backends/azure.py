@@ -5,95 +5,19 @@ Its addresses are ``https://ACCOUNT.blob.core.windows.net/CONTAINER[/PATH]``, or
 
 from __future__ import annotations
 
-import base64
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from obstore.store import AzureStore
 
+from storage_initializer.backends.azure_access import azure_access
 from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.store import ONCE, StoreClient, StoreSource, client_options
 from storage_initializer.backends.store_errors import StorePlace
-from storage_initializer.backends.trust import Trust, trust_of
-from storage_initializer.errors import UsageError
 from storage_initializer.plan import Plan, Transfer
-from storage_initializer.uri import Uri
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig
-
-_HOST = re.compile(r"([a-z0-9]+)\.(?:[a-z0-9]+\.)?(?:blob|dfs)\.[a-z.]+(?::443)?")
-
-
-@dataclass(frozen=True)
-class AzureAccess:
-    """``identity`` is for the log; ``credentials`` is how obstore is told it."""
-
-    account: str
-    container: str
-    path: str
-    endpoint: str
-    identity: str
-    trust: Trust
-    credentials: AzureConfig = field(repr=False)
-
-
-def azure_access(uri: Uri, environment: Mapping[str, str]) -> AzureAccess:
-    """Return where the objects are, and who reads them. The variables have KServe's names."""
-    if uri.scheme == "https":
-        host, (container, _, path) = uri.authority, uri.path.partition("/")
-    else:
-        (container, _, host), path = uri.authority.partition("@"), uri.path
-    host = host.lower()
-    match = _HOST.fullmatch(host)
-    if match is None or not container or "?" in uri.path:
-        raise UsageError(
-            "this names no container of an account; write https://ACCOUNT.blob.core.windows.net/CONTAINER/PATH, "
-            "without a query, or abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
-        )
-    endpoint = environment.get("AZURE_STORAGE_ENDPOINT", "").rstrip("/")
-    identity, credentials = _identity(environment)
-    return AzureAccess(
-        account=match[1],
-        container=container,
-        path=path,
-        endpoint=endpoint or f"https://{host.removesuffix(':443').replace('.dfs.', '.blob.', 1)}",
-        identity=identity,
-        trust=trust_of(environment),
-        credentials=credentials,
-    )
-
-
-def _identity(environment: Mapping[str, str]) -> tuple[str, AzureConfig]:
-    """Return the first that is complete: the account's key, a service principal, workload identity; else none."""
-    if key := environment.get("AZURE_STORAGE_ACCESS_KEY"):
-        return "the account's key", {"account_key": _checked(key)}
-    tenant, client, secret = (
-        environment.get(f"AZURE_{name}") or environment.get(f"AZ_{name}", "")
-        for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")
-    )
-    ids: AzureConfig = {"tenant_id": tenant, "client_id": client}
-    if authority := environment.get("AZURE_AUTHORITY_HOST"):
-        ids["authority_host"] = authority
-    if tenant and client and secret:
-        return f"service principal {client}", {**ids, "client_secret": secret}
-    token_file = environment.get("AZURE_FEDERATED_TOKEN_FILE")
-    if tenant and client and token_file:
-        return f"workload identity {client}", {**ids, "federated_token_file": token_file}
-    return "anonymous", {"skip_signature": True}
-
-
-def _checked(key: str) -> str:
-    try:
-        base64.b64decode(key, validate=True)
-    except ValueError:
-        raise UsageError(
-            "AZURE_STORAGE_ACCESS_KEY is not an account's key, which is base64; store it again as it was issued"
-        ) from None
-    return key
 
 
 def open_source(transfer: Transfer, plan: Plan) -> StoreSource:

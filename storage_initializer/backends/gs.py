@@ -16,7 +16,6 @@ from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.store import ONCE, StoreClient, StoreSource, client_options
 from storage_initializer.backends.store_errors import StorePlace
 from storage_initializer.backends.trust import Trust, trust_of
-from storage_initializer.errors import UsageError
 from storage_initializer.plan import Plan, Transfer
 
 if TYPE_CHECKING:
@@ -45,8 +44,6 @@ def gs_access(environment: Mapping[str, str]) -> GsAccess:
 
 def open_source(transfer: Transfer, plan: Plan) -> StoreSource:
     bucket = transfer.source.authority
-    if not bucket:
-        raise UsageError("it names no bucket; write gs://BUCKET/PATH")
     access, policy, proxies = gs_access(plan.environment), plan.policy, proxies_of(plan.environment)
     access.trust.check()
     client = Client(access.trust, replace(policy, connect_s=min(policy.connect_s, _NEAR_S)), proxies)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from storage_initializer.backends.client import Client, OpenResponse
 from storage_initializer.backends.objects import Listed, files_below
 from storage_initializer.backends.proxies import proxies_of
-from storage_initializer.backends.redirects import following, origin_of, split
+from storage_initializer.backends.redirects import following, origin_of
 from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.checksums import git_blob
 from storage_initializer.errors import (
@@ -32,7 +32,7 @@ from storage_initializer.errors import (
 from storage_initializer.plan import Plan, Transfer
 from storage_initializer.sources import Checksum, Content, SourceFile, reported_size
 from storage_initializer.suggest import suggestion
-from storage_initializer.uri import Uri
+from storage_initializer.uri import Uri, split
 
 if TYPE_CHECKING:
     import httpx2
@@ -68,13 +68,8 @@ class HubAccess:
 
 
 def hub_access(uri: Uri, environment: Mapping[str, str]) -> HubAccess:
-    """Return the model's address on the hub; raise UsageError for an invalid URI, endpoint or token."""
+    """Return the model's address on the hub; raise UsageError for an invalid endpoint or token."""
     name, _, revision = uri.path.partition(":")
-    if not uri.authority or not name or "/" in name:
-        raise UsageError(
-            "this is not a model of a hub; write hf://OWNER/MODEL or hf://OWNER/MODEL:REVISION, and choose its files "
-            "with STORAGE_ALLOW_PATTERNS"
-        )
     endpoint = (environment.get("HF_ENDPOINT") or _ENDPOINT).rstrip("/")
     parts = split(endpoint)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
@@ -160,15 +155,13 @@ class HubSource:
     def _info(self) -> ModelInfo:
         """The commit and its files, which the hub reports at once."""
         from huggingface_hub import HfApi, set_client_factory
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RevisionNotFoundError
+        from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
 
         access = self._access
         set_client_factory(_client_factory(self._client, access.headers))
         api = HfApi(endpoint=access.endpoint, token=False)
         try:
             return api.model_info(access.model, revision=access.revision, files_metadata=True)
-        except HFValidationError as error:
-            raise UsageError(f"{access.model} is no name of a model ({error!s:.200}); write hf://OWNER/MODEL") from None
         except RevisionNotFoundError:
             raise SourceNotFoundError(
                 f"{access.model} has no revision {access.revision}; {self._nearest_revision(api)}"

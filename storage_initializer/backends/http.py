@@ -13,12 +13,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NoReturn
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from storage_initializer.backends.client import Client, OpenResponse
 from storage_initializer.backends.file_name import FileName, file_name
 from storage_initializer.backends.proxies import proxies_of
-from storage_initializer.backends.redirects import following, quoted, split
+from storage_initializer.backends.redirects import following, quoted
 from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.errors import (
     AccessDeniedError,
@@ -55,12 +55,10 @@ class HttpAccess:
 def http_access(uri: Uri, environment: Mapping[str, str]) -> HttpAccess:
     """Return how to request the file: with the headers of KServe's ``HOST-headers``, or the URL's password."""
     user, at, host = uri.authority.rpartition("@")
-    parts = split(f"{uri.scheme}://{host}/")
-    if parts is None or not parts.hostname:
-        raise UsageError(f"it names no host; write {uri.scheme}://HOST/FILE")
+    name = urlsplit(f"{uri.scheme}://{host}/").hostname
     headers = {"Authorization": f"Basic {b64encode(unquote(user).encode()).decode()}"} if at else {}
-    for name in (f"{parts.hostname}-headers", f"{host}-headers"):
-        headers |= _headers(name, environment.get(name, ""))
+    for variable in (f"{name}-headers", f"{host}-headers"):
+        headers |= _headers(variable, environment.get(variable, ""))
     return HttpAccess(
         url=f"{uri.scheme}://{host}/{quoted(uri.path.partition('#')[0])}",
         origin=f"{uri.scheme}://{host}",

@@ -21,7 +21,6 @@ from storage_initializer.errors import (
     NestedPathsError,
     SourceNotFoundError,
     UnsafeSourceError,
-    UsageError,
 )
 from storage_initializer.limits import MAX_DEPTH
 from storage_initializer.plan import Plan, Transfer
@@ -33,10 +32,7 @@ _NOT_CONTENT = "lost+found"
 
 
 def open_source(transfer: Transfer, plan: Plan) -> LocalSource:  # noqa: ARG001
-    uri = transfer.source
-    if uri.authority not in ("", "localhost"):
-        raise UsageError(f"a file URI names no host, but this one names {uri.authority}; write file:///PATH")
-    root = Path(uri.path)
+    root = Path(transfer.source.path)
     return open_folder(root, boundary=root, destination=transfer.destination)
 
 

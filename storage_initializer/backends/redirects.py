@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from urllib.parse import SplitResult, quote, urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from storage_initializer.backends.client import Client, OpenResponse
 from storage_initializer.errors import UnexpectedResponseError
 from storage_initializer.limits import MAX_REDIRECTS
+from storage_initializer.uri import split
 
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -51,15 +52,6 @@ def redirected(url: str, location: str) -> str:
 def quoted(target: str, also: str = "") -> str:
     """Quote blanks, umlauts and lone percent signs; what is quoted already stays."""
     return quote(_LONE_PERCENT.sub("%25", target), safe=f"/%:@!$&'()*+,;=~?{also}")
-
-
-def split(url: str) -> SplitResult | None:
-    """Return None for an invalid URL, such as one with an invalid port."""
-    try:
-        parts = urlsplit(url)
-        return None if parts.port == 0 else parts
-    except ValueError:
-        return None
 
 
 def origin_of(url: str) -> str:

@@ -14,7 +14,6 @@ from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.s3_access import S3Access, s3_access
 from storage_initializer.backends.store import ONCE, StoreClient, StoreSource, client_options
 from storage_initializer.backends.store_errors import StorePlace
-from storage_initializer.errors import UsageError
 from storage_initializer.plan import Plan, Transfer
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ _NEAR_S = 1.0
 
 def open_source(transfer: Transfer, plan: Plan) -> StoreSource:
     bucket = transfer.source.authority
-    if not bucket:
-        raise UsageError("it names no bucket; write s3://BUCKET/PATH")
     access, proxies = s3_access(bucket, plan.environment), proxies_of(plan.environment)
     access.trust.check()
     node = Client(access.trust, replace(plan.policy, connect_s=_NEAR_S, read_s=_NEAR_S), proxies)

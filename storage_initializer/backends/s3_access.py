@@ -15,21 +15,9 @@ from urllib.parse import urlsplit
 from storage_initializer.backends.aws import AwsIdentity, aws_identity, domain_of, is_true
 from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.errors import UsageError
+from storage_initializer.schemes import ENTRY_FIELDS
 
 DEFAULT_REGION = "us-east-1"
-# What a key of `storage-config` is called in the environment.
-_SPEC_NAMES = {
-    "access_key_id": "AWS_ACCESS_KEY_ID",
-    "secret_access_key": "AWS_SECRET_ACCESS_KEY",
-    "session_token": "AWS_SESSION_TOKEN",
-    "endpoint_url": "AWS_ENDPOINT_URL",
-    "region": "AWS_DEFAULT_REGION",
-    "ca_bundle": "AWS_CA_BUNDLE",
-    "verify_ssl": "S3_VERIFY_SSL",
-    "anonymous": "awsAnonymousCredential",
-    "use_virtual_bucket": "S3_USER_VIRTUAL_BUCKET",
-    "use_accelerate": "S3_USE_ACCELERATE",
-}
 
 
 @dataclass(frozen=True)
@@ -103,7 +91,7 @@ def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:
 
 def _variables(document: Mapping[str, Any]) -> dict[str, str]:
     values = {
-        _SPEC_NAMES[key]: str(value).strip() for key, value in document.items() if key in _SPEC_NAMES and value != ""
+        ENTRY_FIELDS[key]: str(value).strip() for key, value in document.items() if key in ENTRY_FIELDS and value != ""
     }
     if "AWS_ACCESS_KEY_ID" not in values:
         return values

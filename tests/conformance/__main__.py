@@ -3,6 +3,9 @@ docs/torchserve-settings.md.
 
 `python -m tests.conformance record` asks the real TorchServe everything anew, shows what differs from what is recorded,
 and writes it; with `--check` it writes nothing, and fails where something differs.
+
+`python -m tests.conformance differences` asks both runtimes everything, and prints each difference from TorchServe with
+its reason; it fails where one has none.
 """
 
 from __future__ import annotations
@@ -11,23 +14,46 @@ import argparse
 import difflib
 import json
 import sys
+import tempfile
 from pathlib import Path
 
-from tests.conformance import archives, behaviours, key, recorder, resnet50, sdk_table, settings_table, table
+from tests.conformance import (
+    archives,
+    behaviours,
+    differences,
+    key,
+    recorder,
+    resnet50,
+    sdk_table,
+    settings_table,
+    table,
+    values,
+)
 from tests.conformance.recording import RECORDED, answer_file, files_of, rounded_as
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=["pages", "record"], default="pages")
+    parser.add_argument("what", nargs="?", choices=["pages", "record", "differences"], default="pages")
     parser.add_argument("--check", action="store_true", help="write nothing; fail where TorchServe says something else")
     arguments = parser.parse_args()
     if arguments.what == "record":
         return _record(is_check=arguments.check)
+    if arguments.what == "differences":
+        return _print_differences()
     for page in (table, settings_table):
         page.PAGE.write_text(page.render(), encoding="utf-8")
     sdk_table.PAGE.write_text(sdk_table.render(sdk_table.compare()), encoding="utf-8")
     return 0
+
+
+def _print_differences() -> int:
+    unknown = 0
+    for difference in differences.find(archives.directories()):
+        print(difference, flush=True)
+        unknown += not difference.why
+    print(f"{unknown} without a reason")
+    return 1 if unknown else 0
 
 
 def _record(*, is_check: bool) -> int:
@@ -52,6 +78,9 @@ def _recorded_now() -> dict[str, str]:
     print("TorchServe serves resnet50", flush=True)
     pictures = recorder.record_pictures(resnet50.volume())
     found |= {f"resnet50/{model}.json": answer_file(answer) for model, answer in pictures.items()}
+    print("TorchServe is started with each value of a setting", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        found[values.FILE.name] = values.record(Path(folder))
     print("TorchServe is tested for its behaviours", flush=True)
     found[behaviours.FILE.name] = behaviours.record()
     return found | {key.FILE.name: json.dumps(key.current(), indent=2) + "\n"}

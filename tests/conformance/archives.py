@@ -1,5 +1,5 @@
 """The suite's model directories: one for each setting of `service_envelope`, TorchServe's only way to choose one, two
-of handlers that compute with torch, and one for settings that concern all models.
+of handlers that compute with torch, one for settings that concern all models, and one for values of settings.
 
 Their archives are packed as by `isvc pack`, so that what it writes is served in every way that this suite knows."""
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from model_archive import packing, writing
 from model_archive.manifest import STOCK_HANDLERS
 from model_archive.packing import ArchiveTarget, Sources, pack
+from tests.conformance.cases import values
 from tests.support import model_folder, wheels
 from tests.support.build_cache import kept
 from tests.support.model_folder import write_files
@@ -98,6 +99,7 @@ SCRIPTED = Archive(
 ONNX = Archive(
     "onnx", "session.py", files=("session.py",), weights=("network.onnx",), fields={"serializedFile": "network.onnx"}
 )
+CONFIGURED = _alone("configured.py", "configured")
 # Nothing is said of its batches: it gets one row at a time.
 FIRST = _alone("first_row.py", "first")
 DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
@@ -108,6 +110,7 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
         _alone("function.py", "function", version="2.0"),
         _alone("entry.py:answer", "entry"),
         _alone("installed.py", "installed", fields={"requirementsFile": "requirements.txt"}),
+        CONFIGURED,
     ),
     "stock": (
         PROBE,
@@ -127,6 +130,10 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
     "json": (PROBE,),
     "body": (PROBE,),
     "settings": (PROBE, FIRST),
+    "values": tuple(
+        replace(CONFIGURED, model=model, contents={"c.yaml": yaml.encode()}, fields={"configFile": "c.yaml"})
+        for model, yaml in values.YAML.items()
+    ),
 }
 # The settings of a directory; without them, a snapshot says everything of each of its models.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -138,6 +145,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "default_workers_per_model=1",
         "decode_input_request=false",
     ),
+    "values": ("load_models=all", "default_workers_per_model=1"),
 }
 
 
@@ -157,7 +165,7 @@ def served_by(directory: str) -> tuple[str, ...]:
 
 def directories() -> dict[str, Path]:
     """Every model directory, by its name."""
-    modules = (packing, writing, model_folder, wheels)
+    modules = (packing, writing, model_folder, values, wheels)
     sources = (Path(__file__), *(Path(str(one.__file__)) for one in modules), *sorted(HANDLERS.glob("*.py")))
     folder = kept("conformance", _build, *sources)
     return {name: folder / _name(name) for name in DIRECTORIES}

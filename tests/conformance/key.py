@@ -15,6 +15,7 @@ from tests.conformance.batches import BATCHES
 from tests.conformance.cases import CASES
 from tests.conformance.recording import RECORDED
 from tests.conformance.torchserve_grpc import CASES as GRPC_CASES
+from tests.conformance.values import VALUES
 from tests.support.runtimes import ROOT
 
 FILE = RECORDED / "key.json"
@@ -32,6 +33,7 @@ def current() -> dict[str, str]:
         "requests": _digest(_of_requests()),
         "recorder": _digest(line for module in (recorder, recording) for line in meaning(Path(module.__file__))),
         "resnet50": _digest(_of_resnet50()),
+        "values": _digest(value.line.encode() for value in VALUES),
         "behaviours": _digest(
             [*(line for path in BEHAVIOURS for line in meaning(ROOT / path)), *map(_handler, _THEIR_HANDLERS)]
         ),

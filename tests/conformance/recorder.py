@@ -22,6 +22,7 @@ from tests.support.runtimes import OURS, TORCHSERVE, Answer, Request, Runtime
 # Never the same twice, so no case.
 REQUEST_ID = predictions("probe", x_do="request_id")
 HOSTNAME = "a-host"
+_TYPE = re.compile(r"^# TYPE (?:Probe\w+|PredictionTime) \w+$", re.MULTILINE)
 _MEASURED = re.compile(r"^((?:Probe\w+|PredictionTime)\{.*\}) (\S+)$", re.MULTILINE)
 
 
@@ -107,7 +108,8 @@ def _of_batch(fails: str, answers: Sequence[Answer]) -> list[Answer]:
 def _measured(metrics: str) -> str:
     """What the handler has measured, and of what took time no more than that it is there."""
     lines = _MEASURED.findall(metrics.replace(socket.gethostname(), HOSTNAME))
-    return "".join(f"{name} {0.0 if name.startswith('Pred') else value}\n" for name, value in sorted(lines))
+    samples = (f"{name} {0.0 if name.startswith('Pred') else value}" for name, value in sorted(lines))
+    return "".join(f"{line}\n" for line in (*sorted(_TYPE.findall(metrics)), *samples))
 
 
 def _about_missing_archives(log: str) -> str:

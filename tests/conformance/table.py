@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tests.conformance.batches import BATCHES
 from tests.conformance.case import Case, Refusal
-from tests.conformance.cases import envelopes, loading, requests, results, stock
+from tests.conformance.cases import envelopes, loading, requests, results, settings, stock, values
 from tests.conformance.endpoints import METHODS, TORCHSERVES, V1, V2, Endpoint
 from tests.conformance.test_bad_archives import BAD
 from tests.conformance.test_bad_handlers import DEATHS
@@ -23,7 +23,9 @@ _HEAD = """\
 The tests send the same requests to TorchServe 0.12 alone, to TorchServe behind our adapter (`kserve-torchserve`),
 and to our own server of the same archives (`isvc-mar`). *The same* means that status, content type and body are equal
 byte for byte, except for the last digits of fractions, which processors round differently. TorchServe's responses are
-recorded in `tests/conformance/recorded`; `make recordings` records them again. Three differences exist everywhere:
+recorded in `tests/conformance/recorded`; `make recordings` records them again. Each difference has a row here or in
+[torchserve-settings.md](torchserve-settings.md), with its reason; `python -m tests.conformance differences` prints all.
+Three differences exist everywhere:
 
 - If a handler sets no content type, TorchServe sends none; ours is the type of the result: JSON, text or bytes.
 - Responses of the v1 and v2 protocols are the same JSON, but not indented, with the type `application/json`.
@@ -44,6 +46,7 @@ _SECTIONS = (
         (*envelopes.NONE, *envelopes.KSERVE, *envelopes.KSERVEV2, *envelopes.JSON_INSTANCES, *envelopes.BODY),
     ),
     ("TorchServe's stock handlers", stock.CASES),
+    ("Values of settings", (*settings.CASES, *values.CASES)),
 )
 # What takes more than one request is tested where such tests are.
 _MORE = (

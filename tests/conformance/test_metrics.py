@@ -14,6 +14,7 @@ from tests.support.runtimes import OURS, TORCHSERVE
 
 pytestmark = pytest.mark.timeout(600)
 _PREDICTION_TIME = re.compile(r"^PredictionTime\{(.*)\} \S+$", re.MULTILINE)
+_TYPE = re.compile(r"^# TYPE ((?:Probe\w+|PredictionTime) \w+)$", re.MULTILINE)
 _SAMPLE = re.compile(r"^(Probe\w+)\{(.*)\} (\S+)$", re.MULTILINE)
 
 
@@ -47,6 +48,14 @@ def test_ours_show_the_same(recorded: Record, kind: str) -> None:
 
     assert recording.cases[MEASURE.name].body == b"measured"
     assert _samples(recording.metrics) == _samples(torchserves(recorded))
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_ours_have_the_same_types(recorded: Record, kind: str) -> None:
+    ours, theirs = (set(_TYPE.findall(metrics)) for metrics in (recorded(kind, "").metrics, torchserves(recorded)))
+
+    assert ours == theirs
+    assert "ProbeCounter counter" in theirs
 
 
 @pytest.mark.parametrize("kind", OURS)

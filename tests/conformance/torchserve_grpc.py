@@ -36,6 +36,8 @@ CASES = (
     GrpcCase("`Predictions` without a part", "Predictions", answer=("{}",)),
     GrpcCase("`Predictions`: metadata", "Predictions", _X, metadata=(("x-do", "model_name"),), ours=("probe",),
              why="the metadata are the handler's headers, as over HTTP"),
+    GrpcCase("`Predictions` of a handler that sets the status 418", "Predictions", {"data": b"teapot"},
+             model="configured", answer=("short and stout",)),
     GrpcCase("`Predictions` of an unknown model", "Predictions", _X, model="none", answer=("INTERNAL",),
              ours=("NOT_FOUND",), why="the status code shows what is wrong"),
     GrpcCase("`StreamPredictions2` without a `sequence_id`", "StreamPredictions2", _X,

@@ -122,6 +122,7 @@ RUN_BY: dict[str, str] = {
     'docs/run-on-a-laptop.md: $ isvc run examples/bert/inferenceservice.yaml --pvc': _ADDRESSES,
     'docs/run-on-a-laptop.md: isvc render examples/bert/inferenceservice.yaml': _RENDERED,
     'docs/run-with-kopf.md: kopf run -m isvc_operator.handlers.operator -A --sta': _KOPF,
+    'docs/security.md: kubectl label namespace bank pod-security.kubernetes': Reason.CLUSTER,
     'docs/see-inside.md: $ isvc status': _SEEN,
     'docs/see-inside.md: $ isvc status torchserve': _SEEN,
     'docs/see-inside.md: $ isvc diagnose torchserve': _SEEN,

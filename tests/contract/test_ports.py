@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from data_plane.ports import GRPC_PORT, HTTP_PORT
-from isvc_operator.resolve.component import DEFAULT_GRPC_PORT, DEFAULT_PORT
+from isvc_operator.resolve.ports import DEFAULT_GRPC_PORT, DEFAULT_PORT
 
 RUNTIMES = Path(__file__).parents[2] / "manifests/runtimes-kserve"
 

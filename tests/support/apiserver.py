@@ -362,6 +362,7 @@ def _kube_apiserver(server: ApiServer, home: Path, etcd_url: str) -> list[str]:
         f"--service-account-signing-key-file={key}",
         "--disable-admission-plugins=ServiceAccount",  # nobody makes the accounts that it waits for
         "--endpoint-reconciler-type=none",
+        "--allow-privileged=true",  # as clusters have it
         f"--audit-policy-file={home / 'audit-policy.json'}",
         f"--audit-log-path={server.audit_log}",
     ]

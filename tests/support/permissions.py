@@ -27,7 +27,7 @@ EVERYONES: frozenset[Permission] = frozenset({("authorization.k8s.io", "selfsubj
 
 
 def granted_by(*roles: Mapping[str, Any]) -> set[Permission]:
-    """What the rules of these Roles and ClusterRoles allow; they name no resources."""
+    """What the rules of these Roles and ClusterRoles allow, whichever objects they name."""
     return {
         (group, resource, verb)
         for role in roles

@@ -108,6 +108,10 @@ class Runtime:
         return self._ports["grpc_inference"]
 
     @property
+    def management_port(self) -> int:
+        return self._ports["management"]
+
+    @property
     def metrics_port(self) -> int:
         return self._ports["metrics" if self.kind == TORCHSERVE else "inference"]
 
@@ -167,7 +171,7 @@ class Runtime:
         return self.get(f"/v1/models/{quote(model)}").status == 200
 
     def _torchserve_is_ready(self, model: str) -> bool:
-        described = self.send(Request("GET", f"/models/{quote(model)}/all"), self._ports["management"]).document
+        described = self.send(Request("GET", f"/models/{quote(model)}/all"), self.management_port).document
         workers = [version["workers"] for version in described]
         return all(of_version and of_version[0]["status"] == "READY" for of_version in workers)
 

@@ -84,6 +84,70 @@ class Counted(nn.Module):
         return rows * times
 
 
+class Settled(nn.Module):
+    """Takes every kind of value beside a tensor, some with a default before the last tensor."""
+
+    def forward(
+        self,
+        rows: Tensor,
+        times: int,
+        plus: float,
+        negative: bool,
+        unit: str = "one",
+        parts: list[int] | None = None,
+        most: float | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        rows = rows * times + plus + (1 if parts is None else len(parts))
+        if negative:
+            rows = -rows
+        if unit == "thousand":
+            rows = rows * 1000
+        if most is not None:
+            rows = rows.clamp(max=most)
+        return rows if mask is None else rows * mask
+
+
+class Scaled(nn.Module):
+    """Takes a number, and one that is a tensor."""
+
+    def forward(self, rows: Tensor, times: int, unused: None, plus: Tensor) -> Tensor:
+        return rows * times + plus
+
+
+class Listed(nn.Module):
+    """Takes what no tensor holds."""
+
+    def forward(self, rows: Tensor, states: list[Tensor]) -> Tensor:
+        return rows + states[0]
+
+
+class Counting(nn.Module):
+    """Keeps a state that it writes in place, and tells how often it was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        self.calls.add_(1)  # type: ignore[operator]
+        return rows + self.calls
+
+
+class Recurrent(nn.Module):
+    """Two layers whose states the caller keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.LSTM(3, 4, num_layers=2)
+
+    def forward(
+        self, steps: Tensor, state: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        return self.layers(steps, state)  # type: ignore[no-any-return]
+
+
 class Strict(nn.Module):
     """Fails on rows that hold a negative number."""
 

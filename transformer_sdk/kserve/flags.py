@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from data_plane.limits import KEEP_ALIVE, MAX_CONNECTIONS, MAX_SDK_REQUEST
+from data_plane.model_server.options import request_size
 from transformer_sdk.kserve.constants.constants import (
     DEFAULT_GRPC_PORT,
     DEFAULT_HTTP_PORT,
@@ -89,7 +90,7 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
          choices=["auto", "asyncio", "uvloop"])  # fmt: skip
     flag("--timeout-keep-alive", int, KEEP_ALIVE, "Seconds until an idle connection is closed: more than a proxy's.",
          dest="timeout_keep_alive")  # fmt: skip
-    flag("--max_request_size", int, MAX_SDK_REQUEST, "The largest request body in bytes.")
+    flag("--max_request_size", request_size, MAX_SDK_REQUEST, "The largest request body in bytes.")
     flag(
         "--max_buffered_bytes",
         int,

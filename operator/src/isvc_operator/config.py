@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from ipaddress import ip_network
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -70,6 +70,25 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     _null_means_absent = model_validator(mode="before")(fields_given)
+
+
+class _WithAmounts(_Section):
+    """A section with requests and limits: a default that the other amount contradicts has that amount."""
+
+    @model_validator(mode="after")
+    def _no_request_above_its_limit(self) -> Self:
+        changed: dict[str, Any] = {}
+        for request, limit in (("cpu_request", "cpu_limit"), ("memory_request", "memory_limit")):
+            requested, limited = (getattr(self, name) for name in (request, limit))
+            least, most = quantity(requested), quantity(limited)
+            if least is None or most is None or least <= most:
+                continue
+            if {request, limit} <= self.model_fields_set:
+                message = "{request} {requested} is more than {limit} {limited}; correct one of them"
+                names = {"request": to_camel(request), "limit": to_camel(limit)}
+                raise PydanticCustomError("pair", message, {**names, "requested": requested, "limited": limited})
+            changed |= {limit: requested} if request in self.model_fields_set else {request: limited}
+        return self.model_copy(update=changed) if changed else self
 
 
 class PathIngress(_Section):
@@ -184,7 +203,7 @@ class OciMode(StrEnum):
     FETCH = "fetch"
 
 
-class StorageInitializerConfig(_Section):
+class StorageInitializerConfig(_WithAmounts):
     """Key ``storageInitializer``: the init container's image, resources and certificates; models that are images.
 
     ``cache`` is not KServe's.
@@ -254,7 +273,7 @@ class SecurityConfig(_Section):
     auto_mount_service_account_token: bool = False
 
 
-class ResourceConfig(_Section):
+class ResourceConfig(_WithAmounts):
     """Default resources of the user's own containers; an empty value leaves one out."""
 
     cpu_request: QuantityOrNone = "1"

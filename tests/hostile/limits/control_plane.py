@@ -7,6 +7,7 @@ from tests.hostile.limits.bound import Bound, Unit
 _SIZE = "tests/unit/api/test_size.py"
 _SERVICES = "tests/unit/operator_core/test_hostile_services.py"
 _SEEN = "tests/unit/operator_core/view/test_service.py"
+_CONNECTIONS = "tests/unit/dashboard/test_connections.py"
 _OBJECTS = "tests/unit/operator_core/cluster/test_objects.py"
 
 BOUNDS: tuple[Bound, ...] = (
@@ -443,6 +444,13 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/dashboard/test_sign_in.py::test_more_sessions_than_are_kept_end_the_first_ones",
     ),
     Bound(
+        what="sessions of one person of the dashboard in a cluster",
+        constant="isvc.limits:DASHBOARD_PERSON_SESSIONS",
+        unit=Unit.COUNT,
+        beyond="the oldest of these ends",
+        test="tests/unit/dashboard/test_sign_in.py::test_who_signs_in_again_and_again_signs_nobody_else_out",
+    ),
+    Bound(
         what="time for which somebody is signed in to the dashboard",
         constant="isvc.limits:DASHBOARD_SESSION_SECONDS",
         unit=Unit.SECONDS,
@@ -457,7 +465,7 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/dashboard/test_sign_in.py::test_a_stream_ends_when_its_viewer_is_no_longer_known",
     ),
     Bound(
-        what="a token that somebody signs in to the dashboard with",
+        what="a token that somebody signs in to the dashboard with, and the form that sends it",
         constant="isvc.limits:DASHBOARD_TOKEN_BYTES",
         unit=Unit.BYTES,
         beyond="401",
@@ -476,6 +484,48 @@ BOUNDS: tuple[Bound, ...] = (
         unit=Unit.BYTES,
         beyond="413",
         test="tests/unit/dashboard/test_requests.py::test_a_request_that_is_too_large_is_refused",
+    ),
+    Bound(
+        what="connections to the dashboard",
+        constant="isvc.limits:DASHBOARD_CONNECTIONS",
+        unit=Unit.COUNT,
+        beyond="the next one is closed at once",
+        test=f"{_CONNECTIONS}::test_beyond_so_many_connections_the_next_is_closed",
+    ),
+    Bound(
+        what="time for the head of the first request of a connection to the dashboard",
+        constant="isvc.limits:DASHBOARD_HEAD_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="the connection is closed",
+        test=f"{_CONNECTIONS}::test_a_connection_without_a_request_is_closed",
+    ),
+    Bound(
+        what="time for the body of a request to the dashboard",
+        constant="isvc.limits:DASHBOARD_BODY_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="408",
+        test=f"{_CONNECTIONS}::test_a_body_that_does_not_arrive_is_given_up",
+    ),
+    Bound(
+        what="all requests at a time that the dashboard's form sends",
+        constant="isvc.limits:DASHBOARD_REQUESTS_BYTES",
+        unit=Unit.BYTES,
+        beyond="503",
+        test=f"{_CONNECTIONS}::test_large_requests_are_sent_so_many_at_a_time",
+    ),
+    Bound(
+        what="lines of a log that the dashboard reads ahead of a browser",
+        constant="isvc.limits:DASHBOARD_LOG_LINES_AHEAD",
+        unit=Unit.COUNT,
+        beyond="they are read when the browser has taken the earlier ones",
+        test=f"{_CONNECTIONS}::test_of_a_log_that_nobody_reads_little_is_kept",
+    ),
+    Bound(
+        what="an object whose YAML the dashboard shows, as JSON",
+        constant="isvc.limits:DASHBOARD_OBJECT_BYTES",
+        unit=Unit.BYTES,
+        beyond="the page has its size in place of it",
+        test="tests/unit/dashboard/test_markup.py::test_an_object_that_is_too_large_is_not_written",
     ),
     Bound(
         what="a service's response, as the dashboard shows it",

@@ -24,6 +24,13 @@ BOUNDS = (
         test=f"{_APP}test_a_body_over_the_limit_is_read_to_its_end_and_refused",
     ),
     Bound(
+        what="largest body that can be configured, by either runtime and the SDK",
+        constant="data_plane.limits:MAX_REQUEST_SIZE",
+        unit=Unit.BYTES,
+        beyond="exit code 2 for the flag, 3 for config.properties",
+        test="tests/unit/data_plane/test_options.py::test_a_size_that_no_request_can_have_is_refused",
+    ),
+    Bound(
         what="parts of a streamed response that wait for a client that does not read them",
         constant="data_plane.limits:MAX_STREAM_BUFFER",
         unit=Unit.BYTES,
@@ -130,6 +137,14 @@ BOUNDS = (
         unit=Unit.COUNT,
         beyond="earlier requests get their responses; the connection is closed",
         test=f"{_CONNECTIONS}test_so_many_requests_may_be_sent_ahead",
+    ),
+    Bound(
+        what="times a second that the metrics are read",
+        constant="data_plane.limits:METRICS_PER_SECOND",
+        unit=Unit.COUNT,
+        beyond="the response has what was read last",
+        test="tests/unit/endpoints/test_metrics.py::"
+        "test_metrics_are_read_so_often_in_a_second_and_are_the_last_ones_beyond_that",
     ),
     Bound(
         what="time for a request's head, from its first byte to its last",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -120,6 +121,26 @@ async def test_a_right_that_is_taken_away_is_gone_soon(apiserver: ApiServer, nam
 
         while await services_seen(url, token):
             pass
+
+
+async def test_pages_that_were_opened_together_lose_it_together(
+    apiserver: ApiServer, namespace: str, tmp_path: Path
+) -> None:
+    store(apiserver, namespace, a_related())
+    token = token_of(a_reader(apiserver, namespace, [SERVICES, PODS], tmp_path))
+
+    with served(apiserver.kubeconfig, namespace) as url:
+        async with a_visit(url, token) as session, AsyncExitStack() as stack:
+            path = f"/services/{namespace}/torchserve/events"
+            opened = await asyncio.gather(*(stack.enter_async_context(session.get(path)) for _ in range(6)))
+            assert [page.status for page in opened] == [200] * 6
+            for page in opened:
+                await page.content.readuntil(b"\n\n")
+            apiserver.send("DELETE", f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings/reader")
+
+            for page in opened:  # as of a service that is gone
+                while b"was deleted" not in await page.content.readline() and not page.content.at_eof():
+                    pass
 
 
 async def test_the_first_service_of_a_namespace_appears_at_once(

@@ -53,6 +53,20 @@ def test_requests_go_through_the_transformer_and_what_is_explained_to_the_explai
         stop(process)
 
 
+def test_requests_go_through_a_transformer_in_the_predictors_pod_which_reaches_the_server_on_localhost(
+    sandbox: Sandbox,
+) -> None:
+    flags = ["--model_name=fake", "--http_port=8000", "--predictor_host=localhost:8080"]
+    (container,) = wrapper(name="transformer-container", args=flags)["containers"]
+    body = service()
+    body["spec"]["predictor"]["containers"] = [container]
+    with sandbox.running(*arguments(sandbox, body)) as process:
+        read_until(process.stdout, "Ctrl-C stops it.")
+
+        assert sandbox.ask(HOST, PREDICT, {"instances": [1]}) == (200, {"predictions": [1], "transformed": True})
+        stop(process)
+
+
 def test_a_transformer_that_exits_is_reported_while_the_predictor_still_starts(sandbox: Sandbox) -> None:
     slow = runtime(command=["python", "-c", "import time\ntime.sleep(600)"], args=["--http-port=8080"])
     broken = wrapper(command=["python", "-c", "raise SystemExit('no module named digits')"])

@@ -13,12 +13,14 @@ import torch
 from data_plane.errors import UnprocessableInput
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Tensor
-from mar_runtime.engines import CannotLoad, load_engine
+from mar_runtime.engines import CannotLoad, Engine, load_engine
 from tests.support import torch_models
 from tests.support.build_cache import kept
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 EXAMPLE = torch.zeros(2, 3)
+ROWS_TAKEN = TensorMetadata("rows", "FP32", (-1, 3))
+TIMES, PLUS = TensorMetadata("times", "INT64", ()), TensorMetadata("plus", "FP32", ())
 
 
 def test_a_program_answers_with_any_batch_size_and_says_what_it_takes(tmp_path: Path) -> None:
@@ -45,6 +47,35 @@ def test_a_program_gives_names_to_its_results(tmp_path: Path) -> None:
     outputs = engine.run({"rows": ROWS[:1]})
 
     assert {name: array.tolist() for name, array in outputs.items()} == {"same": [[0, 1, 2]], "more": [[1, 2, 3]]}
+
+
+def exported_scaled(folder: Path, times: object) -> Engine:
+    """Rows, times a number, plus a tensor of one element without dimensions."""
+    batch = torch.export.Dim("batch", min=1, max=64)
+    arguments = (EXAMPLE, 5, None, torch.tensor(2.0))
+    program = torch.export.export(torch_models.Scaled(), arguments, dynamic_shapes=({0: batch}, times, None, None))
+    torch.export.save(program, folder / "m.pt2")
+    return load_engine(folder / "m.pt2", "cpu", 1)
+
+
+def test_a_program_takes_whole_numbers_that_may_vary(tmp_path: Path) -> None:
+    engine = exported_scaled(tmp_path, torch.export.Dim.DYNAMIC)
+
+    outputs = engine.run({"rows": ROWS, "times": np.array([3]), "plus": np.array([1], np.float32)})
+
+    assert (engine.inputs, engine.optional) == ((ROWS_TAKEN, TIMES, PLUS), frozenset())
+    assert outputs["output-0"].tolist() == [[1, 4, 7], [10, 13, 16]]
+
+
+def test_a_value_that_a_program_was_exported_for_may_be_left_out(tmp_path: Path) -> None:
+    engine = exported_scaled(tmp_path, None)
+    given = {"rows": ROWS[:1], "plus": np.array(1, np.float32)}
+
+    assert (engine.inputs, engine.optional) == ((ROWS_TAKEN, TIMES, PLUS), {"times"})
+    for more in ({}, {"times": np.array(5)}):
+        assert engine.run({**given, **more})["output-0"].tolist() == [[1, 6, 11]]
+    with pytest.raises(UnprocessableInput, match=r"^The program was not exported for these inputs: .*times == 5"):
+        engine.run({**given, "times": np.array(6)})
 
 
 @pytest.mark.parametrize(

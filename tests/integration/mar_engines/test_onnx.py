@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from data_plane.errors import InferenceFailed, UnprocessableInput
+from data_plane.errors import UnprocessableInput
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import CannotLoad, load_engine
@@ -117,25 +118,96 @@ def test_values_that_an_operator_does_not_take_are_refused_with_its_reason(tmp_p
         load_engine(path, "cpu", 1).run({"rows": ROWS, "index": np.array([0, 99])})
 
 
-def test_a_result_without_rows_is_refused(tmp_path: Path) -> None:
-    path = save(tmp_path / "m.onnx", "Size", [("rows", FLOAT, ["batch", 3])], [("count", INT64, [])])
+def test_a_scalar_goes_in_and_comes_out(tmp_path: Path) -> None:
+    ports: list[Port] = [("rows", FLOAT, ["batch", 3]), ("factor", FLOAT, [])]
+    engine = load_engine(save(tmp_path / "m.onnx", "Mul", ports, [("out", FLOAT, ["batch", 3])]), "cpu", 1)
+    counter = load_engine(save(tmp_path / "n.onnx", "Size", [ports[0]], [("count", INT64, [])]), "cpu", 1)
 
-    with pytest.raises(InferenceFailed, match=r'^Output "count" has the shape \[\] for a batch of 2'):
-        load_engine(path, "cpu", 1).run({"rows": ROWS})
+    assert engine.inputs[1] == TensorMetadata("factor", "FP32", ())
+    for factor in (np.array(2, np.float32), np.array([2], np.float32)):
+        assert engine.run({"rows": ROWS, "factor": factor})["out"].tolist() == [[0, 2, 4], [6, 8, 10]]
+    assert counter.outputs == (TensorMetadata("count", "INT64", ()),)
+    assert counter.run({"rows": ROWS})["count"].tolist() == 6
+
+
+def test_whole_numbers_are_of_numpys_own_types(tmp_path: Path) -> None:
+    rows = ("rows", INT64, ["batch"])
+    engine = load_engine(save(tmp_path / "m.onnx", "Neg", [rows], [("out", INT64, ["batch"])]), "cpu", 1)
+
+    assert [type(one) for one in engine.run({"rows": np.array([1, 2])})["out"]] == [np.int64] * 2
+
+
+def test_inputs_whose_first_dimensions_have_different_names_may_have_different_sizes(tmp_path: Path) -> None:
+    texts, pictures = ("texts", FLOAT, ["text", 3]), ("pictures", FLOAT, [3, "picture"])
+    engine = load_engine(
+        save(tmp_path / "m.onnx", "MatMul", [texts, pictures], [("similar", FLOAT, ["text", "picture"])]), "cpu", 1
+    )
+
+    assert engine.run({"texts": ROWS, "pictures": np.eye(3, dtype=np.float32)})["similar"].tolist() == ROWS.tolist()
+
+
+@pytest.mark.parametrize("keys", [("classlabels_int64s", [3, 5]), ("classlabels_strings", ["cat", "dog"])])
+def test_a_map_for_each_row_is_an_array_of_dictionaries(tmp_path: Path, keys: tuple[str, list[Any]]) -> None:
+    name, labels = keys
+    node = helper.make_node("ZipMap", ["rows"], ["chances"], domain="ai.onnx.ml", **{name: labels})
+    kind = TensorProto.INT64 if name.endswith("int64s") else STRING
+    maps = helper.make_map_type_proto(kind, helper.make_tensor_type_proto(FLOAT, []))
+    graph = helper.make_graph(
+        [node, helper.make_node("Identity", ["rows"], ["same"])],
+        "zipmap",
+        [helper.make_tensor_value_info("rows", FLOAT, ["batch", 2])],
+        [
+            helper.make_value_info("chances", helper.make_sequence_type_proto(maps)),
+            helper.make_tensor_value_info("same", FLOAT, ["batch", 2]),
+        ],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=opsets), tmp_path / "m.onnx")
+    engine = load_engine(tmp_path / "m.onnx", "cpu", 1)
+
+    outputs = engine.run({"rows": np.array([[1, 0.5], [0.25, 2]], np.float32)})
+
+    assert (engine.maps, engine.outputs) == ({"chances"}, (TensorMetadata("same", "FP32", (-1, 2)),))
+    assert outputs["chances"].tolist() == [dict(zip(labels, row, strict=True)) for row in ([1, 0.5], [0.25, 2])]
+    assert outputs["same"].tolist() == [[1, 0.5], [0.25, 2]]
+
+
+def test_a_locale_that_the_machine_does_not_have_is_named_with_the_fix(tmp_path: Path) -> None:
+    node = helper.make_node("StringNormalizer", ["text"], ["lower"], case_change_action="LOWER", locale="xx_XX.UTF-8")
+    ports = [helper.make_tensor_value_info(name, STRING, ["n"]) for name in ("text", "lower")]
+    graph = helper.make_graph([node], "text", [ports[0]], [ports[1]])
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+
+    with pytest.raises(CannotLoad) as raised:
+        load_engine(tmp_path / "m.onnx", "cpu", 1)
+
+    assert str(raised.value) == (
+        f"{tmp_path / 'm.onnx'}: cannot be loaded by onnxruntime: this machine has no locale xx_XX.UTF-8, which the "
+        "model's text operators need; install it (on Debian: apt-get install locales, then localedef --inputfile=xx_XX "
+        "--charmap=UTF-8 xx_XX.UTF-8)"
+    )
+
+
+def of_results(path: Path, operator: str, result: onnx.ValueInfoProto) -> Path:
+    rows = helper.make_tensor_value_info("rows", FLOAT, ["batch", 3])
+    graph = helper.make_graph([helper.make_node(operator, ["rows"], ["parts"])], "results", [rows], [result])
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_a_sequence_of_tensors_is_an_output_for_each(tmp_path: Path) -> None:
+    sequence = helper.make_tensor_sequence_value_info("parts", FLOAT, None)
+    engine = load_engine(of_results(tmp_path / "m.onnx", "SequenceConstruct", sequence), "cpu", 1)
+
+    assert (engine.outputs, engine.maps) == ((), frozenset())
+    assert {name: array.tolist() for name, array in engine.run({"rows": ROWS}).items()} == {"parts-0": ROWS.tolist()}
 
 
 def test_a_model_whose_results_are_no_tensors_is_refused_at_load(tmp_path: Path) -> None:
-    sequence = helper.make_tensor_sequence_value_info("parts", FLOAT, None)
-    graph = helper.make_graph(
-        [helper.make_node("SequenceConstruct", ["rows"], ["parts"])],
-        "sequence",
-        [helper.make_tensor_value_info("rows", FLOAT, ["batch", 3])],
-        [sequence],
-    )
-    path = tmp_path / "m.onnx"
-    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), path)
+    kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, None))
+    path = of_results(tmp_path / "m.onnx", "Optional", helper.make_value_info("parts", kind))
 
-    with pytest.raises(CannotLoad, match=r"parts is a seq\(tensor\(float\)\), which requests cannot carry"):
+    with pytest.raises(CannotLoad, match=r"parts is a optional\(tensor\(float\)\), which requests cannot carry"):
         load_engine(path, "cpu", 1)
 
 

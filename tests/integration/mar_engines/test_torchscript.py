@@ -45,7 +45,11 @@ def test_a_model_says_its_inputs_from_the_signature_of_forward(tmp_path: Path) -
     engine = scripted(tmp_path, torch_models.Masked())
 
     assert engine.platform == "pytorch_torchscript"
-    assert engine.inputs == (TensorMetadata("rows", "FP32", (-1,)), TensorMetadata("mask", "FP32", (-1,)))
+    assert engine.inputs == (
+        TensorMetadata("rows", "FP32", (-1,)),
+        TensorMetadata("mask", "FP32", (-1,)),
+        TensorMetadata("scale", "FP64", ()),
+    )
     assert engine.outputs == ()
 
 
@@ -191,6 +195,114 @@ def test_results_of_any_structure_are_named(tmp_path: Path, module: nn.Module, e
     assert [lists(engine.run({"rows": np.ones((1, 1), np.float32)})) for _ in range(2)] == [expected] * 2
 
 
+# --- numbers and text beside tensors, and results that are no rows ------------------------------------------
+
+VALUES = {"times": 3, "plus": 0.5, "negative": True}
+
+
+def values(**more: Any) -> dict[str, np.ndarray]:
+    given = {
+        name: np.array([value], object if isinstance(value, bytes) else None) for name, value in (VALUES | more).items()
+    }
+    return {"rows": np.array([[1, 2]], np.float32), **given}
+
+
+def test_a_forward_that_takes_values_says_so(tmp_path: Path) -> None:
+    assert scripted(tmp_path, torch_models.Settled()).inputs == (
+        TensorMetadata("rows", "FP32", (-1,)),
+        TensorMetadata("times", "INT64", ()),
+        TensorMetadata("plus", "FP64", ()),
+        TensorMetadata("negative", "BOOL", ()),
+        TensorMetadata("unit", "BYTES", ()),
+        TensorMetadata("most", "FP64", ()),
+        TensorMetadata("mask", "FP32", (-1,)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (values(), [[-4.5, -7.5]]),
+        (values(times=np.int16(1), plus=np.float32(1), negative=False), [[3, 4]]),
+        (values(plus=2), [[-6, -9]]),
+        (values(unit=b"thousand"), [[-4500, -7500]]),
+        (values(most=-5.0), [[-5, -7.5]]),
+        ({**values(), "mask": np.array([[0, 1]], np.float32)}, [[0, -7.5]]),
+    ],
+    ids=["required", "other-sizes", "whole-number", "text", "optional", "tensor-after-values"],
+)
+def test_a_value_comes_from_a_tensor_of_one_element(tmp_path: Path, given: Any, expected: Any) -> None:
+    engine = scripted(tmp_path, torch_models.Settled())
+
+    assert [lists(engine.run(given)) for _ in range(2)] == [{"output-0": expected}] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (values(times=1.5), 'Input "times" is float64 of shape []; the model takes one int.'),
+        (values(negative=1), 'Input "negative" is int64 of shape []; the model takes one bool.'),
+        (
+            values(unit=b"\xff"),
+            'Input "unit" holds bytes that are not UTF-8; the model takes text.',
+        ),
+        ({**values(), "times": np.array([1, 2])}, 'Input "times" has the shape [2]; the model takes one INT64.'),
+    ],
+)
+def test_another_value_is_refused(tmp_path: Path, given: Any, message: str) -> None:
+    with pytest.raises(UnprocessableInput) as raised:
+        scripted(tmp_path, torch_models.Settled()).run(given)
+
+    assert raised.value.message == message
+
+
+def test_declared_values_are_those_that_forward_needs(tmp_path: Path) -> None:
+    rows, times = "{name: rows, datatype: FP32, shape: [-1, 2]}", "{name: times, datatype: INT64, shape: []}"
+    engine = scripted(tmp_path, torch_models.Counted(), f"inputs: [{times}, {rows}]")
+
+    assert lists(engine.run({"rows": np.ones((1, 2), np.float32), "times": np.array(3)})) == {"output-0": [[3, 3]]}
+    with pytest.raises(CannotLoad, match=r"forward takes rows, times; model-config.yaml declares rows$"):
+        scripted(tmp_path, torch_models.Counted(), f"inputs: [{rows}]")
+
+
+def test_a_number_for_the_whole_batch_is_a_scalar(tmp_path: Path) -> None:
+    total, mean = (
+        scripted(tmp_path, module).run({"rows": ROWS}) for module in (torch_models.Sum(), torch_models.Mean())
+    )
+
+    assert lists(total) == {"output-0": 15}
+    assert (lists(mean), mean["output-0"].dtype) == ({"output-0": 2.5}, np.float64)
+
+
+STEPS = np.ones((5, 1, 3), np.float32)
+
+
+def test_the_states_of_a_tuple_go_both_ways_whole(tmp_path: Path) -> None:
+    network = torch_models.Recurrent()
+    engine = scripted(tmp_path, network)
+
+    first = engine.run({"steps": STEPS})
+    second = engine.run({"steps": STEPS, "state-0": first["output-1-0"], "state-1": first["output-1-1"]})
+
+    assert [one.name for one in engine.inputs] == ["steps", "state-0", "state-1"]
+    with torch.no_grad():
+        _, state = network(torch.from_numpy(STEPS))
+        out, (h, c) = network(torch.from_numpy(STEPS), state)
+    for found, wanted in zip(second.values(), (out, h, c), strict=True):
+        np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_part_of_a_tuple_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnprocessableInput, match=r"^The model takes state-0, state-1 together; missing: state-1.$"):
+        scripted(tmp_path, torch_models.Recurrent()).run({"steps": STEPS, "state-0": np.zeros((2, 1, 4), np.float32)})
+
+
+def test_a_state_that_the_model_keeps_itself_is_not_changed_by_a_second_form_of_it(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Counting())
+
+    assert [engine.run({"rows": np.zeros((1, 1), np.float32)})["output-0"].item() for _ in range(3)] == [1, 2, 3]
+
+
 # --- model-config.yaml ---------------------------------------------------------------------------------------
 
 DECLARED = "inputs: [{name: rows, datatype: FP32, shape: [-1, 3]}]\n"
@@ -220,7 +332,7 @@ def test_a_declared_output_that_the_model_does_not_give_is_its_failure(tmp_path:
 
 
 def test_declared_inputs_must_be_those_of_forward(tmp_path: Path) -> None:
-    with pytest.raises(CannotLoad, match=r"forward takes rows, mask; model-config.yaml declares rows$"):
+    with pytest.raises(CannotLoad, match=r"forward takes rows, mask, scale; model-config.yaml declares rows$"):
         scripted(tmp_path, torch_models.Masked(), DECLARED)
 
 
@@ -237,19 +349,11 @@ def test_what_the_model_raises_is_told_without_its_traceback(tmp_path: Path) -> 
         assert lists(engine.run({"rows": ROWS})) == {"output-0": [[0, 1, 2], [3, 4, 5]]}
 
 
-def test_one_number_for_the_whole_batch_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InferenceFailed, match=r'^Output "output-0" has the shape \[\] for a batch of 2'):
-        scripted(tmp_path, torch_models.Sum()).run({"rows": ROWS})
-
-
-def test_a_result_that_is_no_tensor_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InferenceFailed, match=r"^The model's output is a float, not a tensor; it needs a handler"):
-        scripted(tmp_path, torch_models.Mean()).run({"rows": ROWS})
-
-
-def test_a_forward_that_needs_more_than_tensors_is_refused_at_load(tmp_path: Path) -> None:
-    with pytest.raises(CannotLoad, match=r"forward takes what is no tensor \(times: int\); package it with a handler"):
-        scripted(tmp_path, torch_models.Counted())
+def test_a_forward_that_needs_what_no_tensor_holds_is_refused_at_load(tmp_path: Path) -> None:
+    with pytest.raises(
+        CannotLoad, match=r"forward takes what no tensor holds \(states: List\[Tensor\]\); package it with"
+    ):
+        scripted(tmp_path, torch_models.Listed())
 
 
 def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -138,9 +138,7 @@ def test_threads_share_modules_so_a_name_that_is_taken_is_refused(runtime: Runti
 # --- loading and unloading ---------------------------------------------------------------------------
 
 
-def test_a_model_is_loaded_and_unloaded_while_others_are_served(runtime: Runtime, store: Path) -> None:
-    load_all_of(store, "later-1.0.mar")
-
+def test_a_model_is_loaded_and_unloaded_while_others_are_served(runtime: Runtime) -> None:
     loaded = post(runtime, "/v2/repository/models/later/load")
     worker = told(runtime, "later")
     again = post(runtime, "/v2/repository/models/later/load")

@@ -15,7 +15,7 @@ from isvc_operator.kube.client import KubeApi, connect
 from isvc_operator.kube.errors import NotOurs, RequestRefused
 from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.kube.requests import ApiRequest, decode, path_of
-from isvc_operator.manifests import Manifest, controller_of, updated_by
+from isvc_operator.manifests import Manifest, controller_of, name_of, updated_by
 from isvc_operator.plan.changes import plan_changes
 from tests.support.apiserver import ApiServer
 from tests.support.builders import SERVICE_UID, a_service, the_children
@@ -164,6 +164,20 @@ async def test_an_object_of_somebody_else_is_left_alone(world: World) -> None:
         await world.render()
 
     assert await world.deployment() == before
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Service", "Ingress"])
+async def test_an_object_of_nobody_is_not_taken_even_if_no_field_differs(world: World, kind: str) -> None:
+    child = the_children(a_service(namespace=world.namespace))[kind]
+    theirs = {**child, "metadata": {"name": name_of(child), "namespace": world.namespace}}
+    world.server.send("POST", f"{path_of(kind, world.namespace)}?fieldManager=another", theirs)
+    (change,) = plan_changes([child], [], SERVICE_UID)
+
+    with pytest.raises(NotOurs, match="it has no owner"):
+        await apply_changes(world.api, world.cache, [change])
+
+    found = decode(await world.api.send(requests.get(kind, world.namespace, name_of(child))))
+    assert "ownerReferences" not in found["metadata"]
 
 
 async def test_a_field_that_the_api_server_does_not_know_is_refused(world: World) -> None:

@@ -76,6 +76,26 @@ def test_the_leftovers_of_a_killed_run_are_removed(initialize: Initialize, claim
     assert not (tmp_path / "models/.storage-initializer").exists()
 
 
+def test_what_a_killed_run_has_left_in_the_source_is_named_and_left_out(
+    initialize: Initialize, claims: Path, tmp_path: Path
+) -> None:
+    write_files(claims / "leeway/.storage-initializer/new", {"half.mar": b"half"})
+
+    outcome = initialize(claims / "leeway", tmp_path / "models")
+
+    assert outcome.exit_code == 0
+    assert "left out: 1 file below .storage-initializer, the storage-initializer's own folder" in outcome.log
+    assert ".storage-initializer" not in {name.partition("/")[0] for name in read_tree(tmp_path / "models")}
+
+
+def test_a_source_with_nothing_but_leftovers_is_empty(initialize: Initialize, claims: Path, tmp_path: Path) -> None:
+    write_files(claims / "other/.storage-initializer-1", {"half.mar": b"half"})
+
+    outcome = initialize(claims / "other", tmp_path / "models", "--layout", "none")
+
+    assert (outcome.exit_code, "there is nothing in it but 1 file below" in outcome.reason) == (6, True)
+
+
 def test_an_earlier_copy_gives_way_when_there_is_no_room_for_two(
     initialize: Initialize, claims: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

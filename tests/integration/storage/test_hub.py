@@ -153,12 +153,13 @@ REFUSALS = {
     "no file": ("hf://org/empty", {}, 6, "there are no files in it; upload the model first"),
     "a folder": (
         "hf://org/bert/onnx", {}, 2,
-        "this is not a model of a hub; write hf://OWNER/MODEL or hf://OWNER/MODEL:REVISION, and choose its files with "
-        "STORAGE_ALLOW_PATTERNS",
+        "it is not a model of a hub; write hf://OWNER/MODEL or hf://OWNER/MODEL:REVISION, and choose its files by "
+        "patterns: STORAGE_ALLOW_PATTERNS, or the annotation storage.isvc-operator.io/allow-patterns",
     ),
     "an invalid name": (
         "hf://org/be..rt", {}, 2,
-        "org/be..rt is no name of a model (Cannot have -- or .. in repo_id: 'org/be..rt'.); write hf://OWNER/MODEL",
+        "it is not a model of a hub, whose names have letters, digits, '.', '_' and '-', but no '..'; write "
+        "hf://OWNER/MODEL",
     ),
     "a path out of the folder": (
         "hf://org/escaping", {}, 8,

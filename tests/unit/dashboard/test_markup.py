@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from isvc import limits
 from isvc.dashboard import markup
 from isvc.dashboard.markup import HopShare
 from isvc.view.service import view_of
@@ -63,6 +64,12 @@ def test_yaml_leaves_out_what_nobody_wrote_and_hides_secrets() -> None:
     }
 
     assert markup.as_yaml(secret) == "kind: Secret\nmetadata:\n  name: a\ndata:\n  key: (hidden)\n"
+
+
+def test_an_object_that_is_too_large_is_not_written() -> None:
+    large = {"kind": "Service", "metadata": {"annotations": {"a": "x" * limits.DASHBOARD_OBJECT_BYTES}}}
+
+    assert markup.as_yaml(large) == "# 131,131 bytes are too many to be shown; kubectl get --output=yaml writes them\n"
 
 
 def test_a_container_that_was_restarted_says_how_it_has_ended() -> None:

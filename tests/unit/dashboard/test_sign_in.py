@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
@@ -14,14 +15,14 @@ from isvc.dashboard.access import Viewer
 from isvc.dashboard.errors import NotSignedIn
 from isvc.dashboard.pages import TABS
 from isvc.dashboard.server import shared_dashboard
-from isvc.view.source import Reachable, Shown
+from isvc.view.source import LOG, Reachable, Shown
 from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
 from tests.support.ports import free_port, release
 
 ANN, BOB = "ann.token-1", "bob.token_2"
-POD = "torchserve-predictor-1-a"
+POD = FakeServices().pod_name
 PAGES = ("/", "/services/models/torchserve", "/services/models/torchserve/yaml", "/nothing")
 
 
@@ -106,7 +107,10 @@ async def test_a_page_leads_to_the_form(browser: aiohttp.ClientSession, path: st
 
 
 @pytest.mark.parametrize("tab", TABS)
-async def test_no_tab_has_what_a_person_may_not_see(browser: aiohttp.ClientSession, tab: str) -> None:
+async def test_no_tab_has_what_a_person_may_not_see(
+    browser: aiohttp.ClientSession, people: FakePeople, tab: str
+) -> None:
+    people.by_token[BOB].unseen = frozenset({"Pod", "Deployment", "Event"})
     await signed_in(browser, BOB)
 
     async with browser.get(f"/services/other/torchserve/{tab}".rstrip("/")) as response:
@@ -211,6 +215,27 @@ async def test_more_sessions_than_are_kept_end_the_first_ones(url: URL, monkeypa
             assert [first.url.path, second.url.path] == ["/sign-in", "/"]
 
 
+async def test_who_signs_in_again_and_again_signs_nobody_else_out(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_PEOPLE", 3)
+    monkeypatch.setattr(limits, "DASHBOARD_PERSON_SESSIONS", 2)
+    async with a_browser(url) as bob, a_browser(url) as ann:
+        await signed_in(bob, BOB)
+        for _ in range(4):
+            await signed_in(ann, ANN)
+        async with bob.get("/") as first, ann.get("/") as second:
+            assert [first.url.path, second.url.path] == ["/", "/"]
+
+
+async def test_a_malformed_head_puts_no_token_into_the_log(url: URL, caplog: pytest.LogCaptureFixture) -> None:
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(f"GET / HTTP/1.1\r\nHost: {url.authority}\r\nAuthorization : Bearer {ANN}\r\n\r\n".encode())
+
+    assert b" 400 " in await reader.readline()
+    assert ANN not in caplog.text
+    writer.close()
+    await writer.wait_closed()
+
+
 async def test_a_stream_ends_when_its_viewer_is_no_longer_known(
     browser: aiohttp.ClientSession, people: FakePeople, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +256,20 @@ async def test_a_probe_needs_no_name_and_says_nothing(url: URL) -> None:
         kubelet.get("/healthz", headers={"Host": "10.0.0.7:8080"}) as found,
     ):
         assert (found.status, await found.read()) == (200, b"")
+
+
+@pytest.mark.parametrize("lost", [LOG, "Pod"])
+async def test_a_log_ends_when_its_viewer_may_read_it_no_longer(
+    browser: aiohttp.ClientSession, people: FakePeople, monkeypatch: pytest.MonkeyPatch, lost: Shown
+) -> None:
+    monkeypatch.setattr(limits, "DASHBOARD_REVIEW_SECONDS", 0.01)
+    await signed_in(browser, ANN)
+    query = {"pod": POD, "container": "kserve-container"}
+    async with browser.get("/services/models/torchserve/log", params=query) as response:
+        assert response.status == 200
+        people.by_token[ANN].unseen = frozenset({lost})
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await response.content.read()
 
 
 async def test_one_person_leaves_streams_for_others(url: URL, monkeypatch: pytest.MonkeyPatch) -> None:

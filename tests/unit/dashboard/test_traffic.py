@@ -46,6 +46,23 @@ def test_what_is_no_metric_is_refused(text: str) -> None:
         reading_of(text)
 
 
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e300"])
+def test_what_no_chart_shows_is_left_out(value: str) -> None:
+    text = "\n".join(
+        [
+            f"process_resident_memory_bytes {value}",
+            f'http_requests_total{{route="/predictions",status="200"}} {value}',
+            f'http_request_seconds_bucket{{route="/predictions",le="1.0"}} {value}',
+            'http_request_seconds_bucket{route="/predictions",le="NaN"} 1',
+            f"batch_size_instances_count {value}",
+        ]
+    )
+
+    found = reading_of(text + "\n")
+
+    assert (found.memory, sum(found.requests.values()), sum(found.durations.values()), found.batches) == (None, 0, 0, 0)
+
+
 def test_a_point_is_what_happened_between_two_readings() -> None:
     before = Reading({200: 10}, {0.1: 10, 1.0: 10, math.inf: 10}, batches=5, instances=10, memory=100)
     after = Reading({200: 28, 500: 2}, {0.1: 20, 1.0: 30, math.inf: 30}, batches=10, instances=30, memory=120)

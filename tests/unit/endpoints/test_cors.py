@@ -8,6 +8,7 @@ import pytest
 
 from data_plane.errors import UnreadableRequest
 from data_plane.messages import Response
+from data_plane.model_server.errors import ConfigurationError
 from tests.support.fake_models import FakeModel
 from tests.unit.endpoints.asking import Server
 from torchserve_compat.store.settings import cors_headers
@@ -32,6 +33,12 @@ class OwnOrigin(FakeModel):
 
 def told(headers: Any) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.startswith("access-control-")}
+
+
+@pytest.mark.parametrize("value", ["https://☃.example", "https://a.example\r\nx-more: 1"])
+def test_a_value_that_no_header_can_hold_is_named(value: str) -> None:
+    with pytest.raises(ConfigurationError, match="which no header can hold; write printable Latin"):
+        cors_headers({"cors_allowed_origin": value})
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from zipfile import ZipFile
 import grpc
 import pytest
 
+from data_plane.errors import InferenceFailed
 from data_plane.health import Event
 from data_plane.limits import MAX_FORM_PARTS
 from data_plane.messages import Response, StreamingResponse, header
@@ -42,8 +43,10 @@ class Raw(FakeModel):
         match dict(request.fields).get("do"):
             case b"stream":
                 return StreamingResponse(_pieces(told))
-            case b"fail":
+            case b"status":
                 return Response(b"this is no picture", 422)
+            case b"fail":
+                raise InferenceFailed("cannot read this", 422)
         return Response(told)
 
 
@@ -138,6 +141,7 @@ async def test_ping_says_whether_all_models_are_ready(apis: Any) -> None:
         ({"k": b"5", "data": b"\xff", "body": b"y"}, b"data=\xff [('body', b'y'), ('k', b'5')]"),
         ({}, b"= []"),
         ({"data": b"x", "do": b"stream"}, b"one, data=x [('do', b'stream')]"),
+        ({"data": b"x", "do": b"status"}, b"this is no picture"),
     ],
 )
 async def test_a_model_gets_the_pieces_of_a_request_by_their_names(
@@ -154,7 +158,7 @@ async def test_a_model_gets_the_pieces_of_a_request_by_their_names(
         ("x", "", {"data": b"x"}, grpc.StatusCode.NOT_FOUND, "Model with name x does not exist."),
         ("m", "7", {"data": b"x"}, grpc.StatusCode.NOT_FOUND, "Model with name m, version 7, does not exist."),
         ("", "", {"data": b"x"}, grpc.StatusCode.INVALID_ARGUMENT, "The request names no model; set model_name."),
-        ("m", "", {"do": b"fail", "data": b"x"}, grpc.StatusCode.INVALID_ARGUMENT, "this is no picture"),
+        ("m", "", {"do": b"fail", "data": b"x"}, grpc.StatusCode.INVALID_ARGUMENT, "cannot read this"),
         ("m", "", {str(number): b"" for number in range(MAX_FORM_PARTS + 1)}, grpc.StatusCode.INVALID_ARGUMENT,
          f"The request has more than {MAX_FORM_PARTS} inputs;"),
     ],

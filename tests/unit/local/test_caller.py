@@ -96,6 +96,23 @@ async def test_commands_are_printed_for_so_many_models() -> None:
     assert found == Served(tuple(map(str, range(20))), True, {str(number): NUMBERS for number in range(20)})
 
 
+async def test_a_model_that_is_listed_but_not_served_is_left_out() -> None:
+    async def say(request: web.Request) -> web.Response:
+        if request.path == "/v1/models":
+            return web.json_response({"models": ["good", "workflow", "plain"]})
+        if request.path == "/v2/models/good":
+            return web.json_response(NUMBERS)
+        return web.json_response({"error": "…"}, status=503 if request.path.endswith("workflow") else 404)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", say)
+    async with TestServer(app) as server:
+        assert server.port is not None
+        found = await served(Endpoint("first", "first.default.example.com", server.port))
+
+    assert found == Served(("good", "plain"), True, {"good": NUMBERS})
+
+
 def test_the_announced_command_holds_for_names_with_blanks() -> None:
     endpoint = Endpoint("first", "first.default.example.com", 8080, path="/default/first")
 

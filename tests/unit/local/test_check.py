@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import yaml
 
 from isvc.run.check import Checked, CheckFinding, Severity, check
@@ -90,6 +91,52 @@ def test_a_service_whose_secret_is_in_no_file_is_not_checked_further() -> None:
     assert finding.text.startswith("InferenceService first: secret storage-config")
 
 
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("not JSON", "key minio of secret storage-config is not a JSON object; write one with type, bucket and keys"),
+        ('{"type": "s3"}', "spec.predictor.model.storage.path needs a bucket; name it in "
+         "spec.predictor.model.storage.parameters or in the entry of secret storage-config"),
+    ],
+)  # fmt: skip
+def test_a_secret_in_the_files_that_is_broken_is_an_error(entry: str, said: str) -> None:
+    body = service(uri="")
+    body["spec"]["predictor"]["model"] |= {"storage": {"key": "minio", "path": "bert"}}
+    del body["spec"]["predictor"]["model"]["storageUri"]
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "storage-config"}}
+
+    (finding,) = checked(body, secret | {"stringData": {"minio": entry}}).findings
+
+    assert (finding.severity, finding.text) == (ERROR, f"InferenceService first: {said}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"stringdata": {"HF_TOKEN": "hf_x"}}, 'Secret keys: unknown field "stringdata"'),
+        ({"stringData": {"HF_TOKEN": 5}}, "stringData.HF_TOKEN: Invalid value: "),
+        ({"metadata": {"name": {"a": "b"}}}, 'metadata.name: Invalid value: "object": metadata.name in body must be '),
+        ({"metadata": {"name": "keys", "annotations": "a"}}, 'metadata.annotations: Invalid value: "string": '),
+        ({"metadata": {"name": "Keys"}}, 'metadata.name: Invalid value: "Keys": '),
+    ],
+)
+def test_a_secret_that_the_api_server_would_refuse_is_an_error(fields: dict[str, Any], said: str) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}} | fields
+
+    assert [said in error for error in checked(service(), secret).texts(ERROR)] == [True]
+
+
+def test_of_several_secrets_one_that_is_in_no_file_leaves_the_service_unchecked() -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    account |= {"secrets": [{"name": "here"}, {"name": "elsewhere"}]}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "here"}}
+
+    (finding,) = checked(service(uri="s3://bucket/bert"), account, secret).findings
+
+    assert finding.severity is Severity.NOT_CHECKED
+    assert finding.text.startswith("InferenceService first: secret elsewhere, which service account default")
+
+
 def test_settings_without_effect_and_settings_that_cannot_be_read_are_found() -> None:
     assert checked(service(), settings={"router": "{}"}).texts(NO_EFFECT) == [
         "ConfigMap inferenceservice-config: router (an InferenceGraph is not served)"
@@ -105,6 +152,7 @@ def test_each_finding_says_where_to_look() -> None:
     stopped["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
     ignored["spec"]["predictor"] |= {"minReplica": 2}
     ignored["metadata"]["annotations"] = {"nginx.ingress.kubernetes.io/server-alias": "a"}
+    ignored["spec"]["predictor"]["labels"] = {"networking.kserve.io/visibility": "cluster-local"}
     mine = runtime()
     mine["spec"]["mutliModel"] = True
     other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
@@ -119,6 +167,7 @@ def test_each_finding_says_where_to_look() -> None:
         Place(**a_setting, field="data.ingress.pathTemplate"),
         Place(**a_setting, field="data.router"),
         Place(**a_service, name="ignored", field="spec.predictor.minReplica"),
+        Place(**a_service, name="ignored", field="spec.predictor.labels[networking.kserve.io/visibility]"),
         Place(
             **a_service,
             name="ignored",

@@ -133,6 +133,40 @@ def test_a_container_beside_the_server_gets_a_process_but_no_port() -> None:
     assert pod.ports == {8080: 40001, 8081: 40002}
 
 
+def test_the_containers_of_a_pod_reach_each_other_on_localhost() -> None:
+    transformer = {
+        "name": "transformer-container",
+        "command": ["transform"],
+        "args": ["--http_port=8000", "--grpc_port=8001", "--predictor_host=localhost:8080", "--cache=localhost:6379"],
+        "env": [{"name": "MODELS", "value": "http://127.0.0.1:8080/v1/models"}],
+    }
+
+    pod = plan(predictor={"containers": [transformer]})
+
+    assert pod.ports == {8080: 40001, 8000: 40002, 8001: 40003, 8081: 40004}
+    server, front = pod.servers
+    assert (server.readiness, front.readiness) == (
+        Probe({"httpGet": {"path": "/v2/health/ready", "port": 40001}}),
+        Probe({"tcpSocket": {"port": 40002}}),
+    )
+    assert front.command == (
+        *("transform", "--http_port=40002", "--grpc_port=40003"),
+        *("--predictor_host=127.0.0.1:40001", "--cache=localhost:6379"),
+    )
+    assert front.env["MODELS"] == "http://127.0.0.1:40001/v1/models"
+
+
+def test_a_server_that_is_told_another_port_gets_a_free_one_for_it() -> None:
+    model = {"modelFormat": {"name": "fake"}, "storageUri": "pvc://models", "args": ["--http-port", "5000"]}
+
+    pod = plan(predictor={"model": model})
+
+    assert pod.ports == {5000: 40001, 8081: 40002}
+    (server,) = pod.servers
+    assert server.command[-2:] == ("--http-port", "40001")
+    assert server.readiness == Probe({"httpGet": {"path": "/v2/health/ready", "port": 40001}})
+
+
 def test_a_server_that_does_not_get_its_port_is_refused() -> None:
     with pytest.raises(UnusableInput, match="first/kserve-container does not get its port"):
         plan(args=["--model-dir=/mnt/models"])

@@ -52,9 +52,13 @@ def test_the_configmap_may_lie_beside_the_services(tmp_path: Path, capsys: pytes
 
 
 def test_a_configmap_that_cannot_be_used_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["render", str(SAMPLE), str(write_yaml(tmp_path / "config.yaml", config_map(["a"])))]) == 2
+    file = write_yaml(tmp_path / "config.yaml", config_map(["a"]))
 
-    assert capsys.readouterr().err == "isvc: ConfigMap inferenceservice-config: data is not a map of keys to texts\n"
+    assert main(["render", str(SAMPLE), str(file)]) == 2
+    assert capsys.readouterr().err == (
+        f'isvc: {file}: ConfigMap inferenceservice-config: data: Invalid value: "array": data in body must be of type '
+        'object: "array"\n'
+    )
 
 
 def test_nothing_is_printed_when_one_of_the_services_cannot_be_served(

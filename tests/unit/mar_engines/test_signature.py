@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
 from data_plane.errors import InferenceFailed, UnprocessableInput
 from data_plane.protocol.v2.requests import TensorMetadata
-from mar_runtime.engines.signature import Signature, check_outputs
+from mar_runtime.engines.signature import Signature, check_outputs, takes_rows
 
 IMAGE = TensorMetadata("image", "FP32", (-1, 2, 2))
 MASK = TensorMetadata("mask", "BOOL", (-1, -1))
@@ -92,20 +90,59 @@ def test_several_guessed_inputs_go_by_their_names() -> None:
     assert refusal(signature, {"a": images(), "b": images()}) == "The model takes the inputs x, y; unknown: a, b."
 
 
-def test_an_input_without_a_batch_is_refused_even_of_a_guess() -> None:
-    assert refusal(Signature((GUESS,), is_guess=True), {"x": np.float32(3).reshape(())}) == (
-        "The first size of every input is the batch, the same for all; got x []."
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_scalar_is_taken_from_a_tensor_of_one_element(shape: tuple[int, ...]) -> None:
+    signature = Signature((IMAGE, TensorMetadata("rate", "INT64", ())))
+
+    accepted = signature.accept({"image": images(), "rate": np.full(shape, 16000)})
+
+    assert (accepted["rate"].shape, accepted["rate"].item()) == ((), 16000)
+
+
+@pytest.mark.parametrize("is_guess", [True, False])
+def test_several_values_for_a_scalar_are_refused(is_guess: bool) -> None:
+    signature = Signature((IMAGE, TensorMetadata("rate", "INT64", ())), is_guess=is_guess)
+
+    assert refusal(signature, {"image": images(), "rate": np.arange(3)}) == (
+        'Input "rate" has the shape [3]; the model takes one INT64.'
     )
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
-def test_an_output_that_cannot_be_split_by_rows_is_a_failure_of_the_model(shape: tuple[int, ...]) -> None:
-    message = f'Output "loss" has the shape {list(shape)} for a batch of 3; its first size must be the batch.'
+@pytest.mark.parametrize(
+    "signature",
+    [
+        Signature((TensorMetadata("x", "FP32", (-1, -1)), TensorMetadata("state", "FP32", (2, -1, 8)))),
+        Signature(
+            (TensorMetadata("x", "FP32", (-1, -1)), TensorMetadata("state", "FP32", (-1, -1, 8))), is_uneven=True
+        ),
+        Signature((TensorMetadata("x", "FP32", (-1,)), TensorMetadata("state", "FP32", (-1,))), is_guess=True),
+    ],
+    ids=["fixed", "named-differently", "guess"],
+)
+def test_inputs_that_do_not_share_a_first_dimension_may_have_different_ones(signature: Signature) -> None:
+    given = {"x": np.zeros((1, 5), np.float32), "state": np.zeros((2, 1, 8), np.float32)}
 
-    with pytest.raises(InferenceFailed, match=f"^{re.escape(message)}"):
-        check_outputs({"scores": np.zeros((3, 10)), "loss": np.zeros(shape)}, batch=3)
+    assert {name: array.shape for name, array in signature.accept(given).items()} == {"x": (1, 5), "state": (2, 1, 8)}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "rows"),
+    [
+        ((IMAGE, MASK), True),
+        ((TensorMetadata("x", "FP32", (1, 3)), TensorMetadata("y", "FP32", (1,))), True),
+        ((IMAGE, TensorMetadata("scale", "FP64", ())), True),
+        ((IMAGE, TensorMetadata("rate", "INT64", ())), False),
+        ((IMAGE, TensorMetadata("state", "FP32", (2, -1, 8))), False),
+        ((TensorMetadata("rate", "INT64", ()),), False),
+    ],
+    ids=["free", "fixed", "optional-scalar", "scalar", "state", "scalar-alone"],
+)
+def test_a_request_has_rows_if_the_inputs_share_their_first_size(
+    inputs: tuple[TensorMetadata, ...], rows: bool
+) -> None:
+    assert takes_rows(inputs, optional={"scale"}) is rows
 
 
 def test_an_output_of_rows_without_elements_is_a_failure_of_the_model() -> None:
     with pytest.raises(InferenceFailed, match=r"^The model's outputs cannot be sent: Tensor \"boxes\": shape \[1, 100"):
-        check_outputs({"boxes": np.zeros((1, 10**6, 0))}, batch=1)
+        check_outputs({"boxes": np.zeros((1, 10**6, 0))})

@@ -48,6 +48,24 @@ def test_the_command_line_says_which_archives_of_the_store_are_served(tmp_path: 
     assert list(look(tmp_path, flags={"load_models": one.name}).models) == [request(one, "a")]
 
 
+def test_a_client_may_load_the_newest_archive_of_each_other_model(tmp_path: Path) -> None:
+    store = tmp_path / "model-store"
+    served, renamed = archive(store, "a"), archive(store, "b")
+    newest, _, comma = archive(store, "c", "10.0"), archive(store, "c", "9.0"), archive(store, "d,e")
+    (store / "broken.mar").write_bytes(b"none")
+    table = {"c": {"10.0": {"batchSize": 4}, "9.0": {"batchSize": 2}}}
+    configure(tmp_path, f"load_models={served.name},other={renamed.name}", f"models={json.dumps(table)}")
+
+    found = look(tmp_path)
+
+    assert list(found.models) == [request(served, "a"), request(renamed, "other")]
+    assert sorted(found.others, key=lambda one: one.name) == [
+        request(renamed, "b", default=False),
+        request(newest, "c", "10.0", default=False, batchSize=4),
+        request(comma, "d,e", default=False),
+    ]
+
+
 @pytest.mark.parametrize("store", ["mar-store", "."])
 def test_archives_are_found_in_another_store_and_beside_nothing_at_all(tmp_path: Path, store: str) -> None:
     assert list(look_at(tmp_path, archive(tmp_path / store, "a"))) == ["a"]
@@ -156,7 +174,7 @@ def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
         ),
         ("model_store=$$NOWHERE$$", "the environment has no NOWHERE"),
         ("inference_address=https://0.0.0.0:8443", "asks for inference_address: https://0.0.0.0:8443, which would be"),
-        ("max_request_size=large", "max_request_size in config.properties is not a number of bytes"),
+        ("max_request_size=large", "max_request_size is 'large'; write a whole number, 1 or more"),
     ],
 )
 def test_a_wrong_configuration_is_named(tmp_path: Path, line: str, message: str) -> None:

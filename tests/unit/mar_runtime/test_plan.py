@@ -89,6 +89,24 @@ def test_the_archives_yaml_gives_way_to_a_snapshot_and_wins_over_models(snapshot
     assert (made.policy.workers, made.limits.max_batch_size, made.policy.response_timeout_s) == (workers, 8, 9)
 
 
+@pytest.mark.parametrize("value", [0, -1, 1.5, 2**31, "", "8", None, True, [1, 2]])
+def test_a_number_of_the_archive_that_torchserve_ignores_is_ignored(value: Any) -> None:
+    names = (
+        "batchSize", "responseTimeout", "startupTimeout", "minWorkers", "maxWorkers", "jobQueueSize",
+        "clientTimeoutInMills",
+    )  # fmt: skip
+
+    assert plan(yaml=dict.fromkeys(names, value)) == plan()
+    assert plan(yaml=dict.fromkeys(names, value), properties={"default_response_timeout": "7"}, batchSize=4) == plan(
+        properties={"default_response_timeout": "7"}, batchSize=4
+    )
+
+
+def test_more_workers_at_least_than_at_most_are_ignored() -> None:
+    assert plan(yaml={"minWorkers": 3, "maxWorkers": 2}) == plan()
+    assert plan(yaml={"minWorkers": 3}).policy.workers == 3
+
+
 def test_the_services_batch_size_wins() -> None:
     assert plan(options=ServingOptions(BatchOptions(16)), batchSize=4).limits.max_batch_size == 16
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from data_plane.model_server.errors import ModelFailed
 from mar_runtime.archives import requirements
 from tests.support.waiting import eventually
+from tests.support.wheels import make_wheel
 
 
 @pytest.fixture
@@ -82,3 +84,38 @@ async def test_pip_does_not_get_what_the_configuration_withholds(
     with pytest.raises(ModelFailed, match="no number"):
         await requirements.install(nothing, tmp_path / "packages", model="m")
     await requirements.install(nothing, tmp_path / "packages", model="m", withheld=("PIP_TIMEOUT",))
+
+
+@pytest.mark.process
+async def test_what_the_image_has_satisfies_a_requirement(tmp_path: Path) -> None:
+    file = asking_for(tmp_path, "--no-index", "numpy", "orjson>=1")
+
+    assert await requirements.install(file, tmp_path / "packages", model="m") is None
+
+
+@pytest.mark.process
+async def test_another_version_than_the_images_is_installed_beside_it(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "orjson", "another")
+    file = asking_for(tmp_path, "--no-index", "numpy", f"orjson @ {wheel.as_uri()}")
+    of_the_image = importlib.metadata.version("orjson")
+
+    installed = await requirements.install(file, tmp_path / "packages", model="m")
+
+    assert installed is not None
+    assert sorted(path.name for path in installed.iterdir() if path.suffix != ".dist-info") == [
+        "__pycache__",
+        "orjson.py",
+    ]
+    assert importlib.metadata.version("orjson") == of_the_image
+
+
+@pytest.mark.process
+async def test_what_an_earlier_archive_of_the_model_brought_is_gone(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "words", "earlier")
+    await requirements.install(
+        asking_for(tmp_path, "--no-index", f"words @ {wheel.as_uri()}"), tmp_path / "packages", model="m"
+    )
+
+    file = asking_for(tmp_path, "--no-index", "words")
+    with pytest.raises(ModelFailed, match="No matching distribution found for words"):
+        await requirements.install(file, tmp_path / "packages", model="m")

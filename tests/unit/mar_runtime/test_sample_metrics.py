@@ -40,6 +40,17 @@ async def test_values_of_all_kinds_are_summed_up_by_their_labels() -> None:
     }
 
 
+async def test_each_metric_has_its_type() -> None:
+    metrics = HandlerMetrics("h")
+    metrics.add([sample("Calls"), sample("Calls_of_h"), sample("Size", 3.0, "gauge"), sample("Took", 2.0, "histogram")])
+
+    lines = (await metrics.exposition()).decode().splitlines()
+
+    assert [line for line in lines if line.startswith("# TYPE") and "_created" not in line] == [
+        "# TYPE Calls counter", "# TYPE Calls_of_h counter", "# TYPE Size gauge", "# TYPE Took histogram",
+    ]  # fmt: skip
+
+
 async def test_names_become_what_prometheus_allows() -> None:
     metrics = HandlerMetrics("h")
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from storage_initializer.backends.azure import azure_access
-from storage_initializer.errors import UsageError
+from storage_initializer.backends.azure_access import azure_access
 from storage_initializer.uri import parse_uri
 
 PRINCIPAL = {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": "s3cret"}
@@ -49,13 +48,3 @@ def test_who_reads_it(environment: Mapping[str, str], identity: str) -> None:
 
     assert access.identity == identity
     assert "s3cret" not in repr(access)
-
-
-@pytest.mark.parametrize(
-    "uri",
-    ["abfs://models/bert", "abfs://@me.dfs.core.windows.net/bert", "abfs://models@me.example.com/bert",
-     "abfs://models@me.dfs.core.windows.net/bert?sv=1", "https://me.blob.core.windows.net/"],
-)  # fmt: skip
-def test_what_names_no_container_is_refused(uri: str) -> None:
-    with pytest.raises(UsageError, match="this names no container of an account; write https://ACCOUNT"):
-        azure_access(parse_uri(uri), {})

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from storage_initializer.errors import UnsupportedSchemeError
+from storage_initializer.errors import UnsupportedSchemeError, UsageError
 from storage_initializer.plan import make_plan
 from storage_initializer.registry import open_source
 
 
 def open_uri(text: str) -> None:
-    plan = make_plan([text, "/dest"], {})
+    plan = make_plan(["--", text, "/dest"], {})
     open_source(plan.transfers[0], plan)
 
 
@@ -34,6 +34,73 @@ def test_a_service_that_is_not_read_over_https_is_named(uri: str, shown: str, se
         f"{shown} is {service}, which is not supported; let a ClusterStorageContainer download it, or copy the model "
         "to a bucket or a claim and name that"
     )
+
+
+_NO_CONTAINER = (
+    "it names no container of an account; write https://ACCOUNT.blob.core.windows.net/CONTAINER/PATH, without a query, "
+    "or abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
+)
+_NO_MODEL = (
+    "it is not a model of a hub; write hf://OWNER/MODEL or hf://OWNER/MODEL:REVISION, and choose its files by "
+    "patterns: STORAGE_ALLOW_PATTERNS, or the annotation storage.isvc-operator.io/allow-patterns"
+)
+_NO_NAME = (
+    "it is not a model of a hub, whose names have letters, digits, '.', '_' and '-', but no '..'; write "
+    "hf://OWNER/MODEL"
+)
+
+
+@pytest.mark.parametrize(
+    ("uri", "problem"),
+    [
+        ("s3://", "it names no bucket; write s3://BUCKET/PATH"),
+        ("gs:///models", "it names no bucket; write gs://BUCKET/PATH"),
+        ("s3://my bucket/m",
+         "it names no bucket, whose name has letters, digits, '.', '_' and '-'; write s3://BUCKET/PATH"),
+        ("s3://[/m", "it names no bucket, whose name has letters, digits, '.', '_' and '-'; write s3://BUCKET/PATH"),
+        *((uri, _NO_CONTAINER) for uri in (
+            "abfs://models/bert", "abfs://@me.dfs.core.windows.net/bert", "abfs://models@me.example.com/bert",
+            "abfs://models@me.dfs.core.windows.net/bert?sv=1", "https://me.blob.core.windows.net/",
+        )),
+        *((uri, _NO_MODEL) for uri in (
+            "hf://model", "hf:///model", "hf://owner/", "hf://owner/:main", "hf://owner/model/file",
+        )),
+        *((uri, _NO_NAME) for uri in (
+            "hf://owner/a..b", "hf://owner/model.git", "hf://owner/mödel", "hf://owner/-model:main", "hf://o n/model",
+        )),
+        ("https:///model", "it names no host; write https://HOST/FILE"),
+        ("https://host:99999/model", "it names no host; write https://HOST/FILE"),
+        ("http://[::1/model", "it names no host; write http://HOST/FILE"),
+        ("pvc://", "it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH"),
+        ("pvc://../other", "it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH"),
+        ("pvc://leeway/../other", "it has '..' in its path; name the folder of the claim itself"),
+        ("-models", "it looks like a flag; write file:///PATH"),
+        ("file://server/models", "it names the host server, and a file URI has none; write file:///PATH"),
+    ],
+)  # fmt: skip
+def test_a_uri_without_its_parts_is_told_which(uri: str, problem: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        open_uri(uri)
+
+    assert str(raised.value) == problem
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["owner/model", "a/b", "o-w.n_r/m-0.1", "-a/b", "a/b-", "a/.b", "a..b/c", "a/b--c", "a/b.git", "a/bgit", "ü/b",
+     f"a/{'b' * 96}", f"a/{'b' * 97}", f"{'a' * 97}/b", "_a/b_"],
+)  # fmt: skip
+def test_the_name_of_a_model_is_taken_as_by_the_hubs_own_library(model: str) -> None:
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(model)
+    except HFValidationError:
+        with pytest.raises(UsageError):
+            open_uri(f"hf://{model}")
+    else:
+        open_uri(f"hf://{model}")
 
 
 def test_an_unknown_scheme_is_told_what_is_served() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 
 import pytest
 
-from storage_initializer.schemes import INSTEAD, SCHEMES, backend_of, foreign_service, forms
+from storage_initializer.schemes import INSTEAD, NETWORK_SETTINGS, SCHEMES, SETTINGS, backend_of, foreign_service, forms
 from tests.support.runtimes import ROOT
 
 BACKENDS = ROOT / "storage_initializer/backends"
@@ -37,6 +38,27 @@ def test_each_scheme_is_documented(page: Path) -> None:
     text = page.read_text(encoding="utf-8").replace("http(s)://", "http:// https://")
 
     assert {name for name in SCHEMES if f"{name}://" not in text} == set()
+
+
+# Variables of the container itself, of the pod's identity, and of requests of every kind.
+_OF_ALL = {
+    "CA_BUNDLE_CONFIGMAP_NAME", "CA_BUNDLE_VOLUME_MOUNT_POINT", "GCE_METADATA_HOST", "STORAGE_CACHE",
+    "STORAGE_CACHE_SIZE", "STORAGE_LAYOUT", "STORAGE_PVC_ROOT", "STORAGE_CONFIG", "STORAGE_OVERRIDE_CONFIG",
+    "TERMINATION_LOG",
+}  # fmt: skip
+
+
+def test_a_variable_that_is_read_is_one_of_a_scheme() -> None:
+    read = {
+        name
+        for path in (ROOT / "storage_initializer").rglob("*.py")
+        for name in re.findall(r"(?:environment|settings)(?:\.get\(|\[|, )\"([A-Za-z_0-9]+)\"", path.read_text())
+        if path.stem not in ("inspection", "layout", "generate")  # those of config.properties
+    }
+    patterns = (SETTINGS, NETWORK_SETTINGS, *(scheme.settings for scheme in SCHEMES.values()))
+
+    assert {"HF_TOKEN", "S3_ENDPOINT", "NO_PROXY", "S3_READ_TIMEOUT", "STORAGE_EMULATOR_HOST"} <= read
+    assert {name for name in read - _OF_ALL if not any(re.fullmatch(pattern, name) for pattern in patterns)} == set()
 
 
 def test_no_scheme_is_supported_and_not() -> None:

@@ -75,7 +75,7 @@ def test_the_flags_win() -> None:
 
     limits = BatchLimits(max_batch_size=16, max_latency_s=0.05, queue_size=7, timeout_s=2.0)
     assert requirements.limits("a", "1.0", "a.mar") == limits
-    assert requirements.registered(8, merges_rows=False, continuous=False) == limits
+    assert requirements.of_registration(8, {}, "") == (limits, 16)
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,31 @@ def test_rows_are_merged_where_that_was_asked_for_or_the_handler_is_made_for_it(
     assert requirements.limits("a", "1.0", "a.mar").merges_rows is merges
 
 
-def test_a_model_that_is_registered_has_the_batch_size_that_it_was_given() -> None:
+@pytest.mark.parametrize(
+    ("batch_size", "yaml", "handler", "limits", "stated"),
+    [
+        (None, {}, "handler.py", BatchLimits(merges_rows=False), 1),
+        (None, {}, "text_classifier", BatchLimits(), 1),
+        ("8", {}, "handler.py", BatchLimits(max_batch_size=8), 8),
+        (None, {"batchSize": 6}, "handler.py", BatchLimits(max_batch_size=6), 6),
+        ("8", {"batchSize": 6}, "handler.py", BatchLimits(max_batch_size=6), 6),
+        ("8", {"batchSize": 0}, "handler.py", BatchLimits(max_batch_size=8), 8),
+        (
+            None, {"jobQueueSize": 7, "clientTimeoutInMills": 1500}, "handler.py",
+            BatchLimits(merges_rows=False, queue_size=7, timeout_s=1.5), 1,
+        ),
+        (
+            None, {"continuousBatching": True}, "handler.py",
+            BatchLimits(max_batch_size=1, merges_rows=False, continuous=True), 1,
+        ),
+    ],
+)  # fmt: skip
+def test_a_model_that_is_registered_has_the_settings_of_one_that_is_there_at_the_start(
+    batch_size: str | None, yaml: dict[str, Any], handler: str, limits: BatchLimits, stated: int
+) -> None:
     requirements = BatchRequirements(BatchOptions(), in_models(batchSize=4), {})
 
-    assert requirements.registered(8, merges_rows=True, continuous=False) == BatchLimits(max_batch_size=8)
-    assert requirements.registered(32, merges_rows=False, continuous=False) == BatchLimits(merges_rows=False)
-    assert requirements.unsized({}, "handler.py") == BatchLimits(merges_rows=False)
-    assert requirements.unsized({}, "text_classifier") == BatchLimits()
-    assert requirements.unsized({"batchSize": 6}, "handler.py") == BatchLimits(max_batch_size=6)
+    assert requirements.of_registration(batch_size, yaml, handler) == (limits, stated)
 
 
 @pytest.mark.parametrize("properties", [in_models(batchSize=0), in_snapshot(batchSize="four")])

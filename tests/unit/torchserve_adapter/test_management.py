@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import orjson
 import pytest
 
+from data_plane.batching.limits import BatchLimits
 from data_plane.errors import InvalidRequest, UnknownModel, UpstreamError
 from data_plane.messages import Request, Response
 from tests.support.model_folder import manifest, write_mar
@@ -23,6 +24,7 @@ from torchserve_adapter.watch import ModelWatch
 from torchserve_compat.store.settings import BatchOptions
 
 REQUIREMENTS = BatchRequirements(BatchOptions(), {}, {})
+ALONE = BatchLimits(merges_rows=False)  # of an archive for which nobody asked for a batch size
 
 
 class FakeClient:
@@ -49,13 +51,13 @@ class FakeWatch:
 
 
 class FakeServed:
-    """Keeps which archives it was told to expect, and whether rows are merged for them."""
+    """Keeps which archives it was told to expect, and with which limits."""
 
     def __init__(self) -> None:
-        self.expected: dict[str, bool] = {}
+        self.expected: dict[str, BatchLimits] = {}
 
-    def expect(self, archive: str, *, merges_rows: bool) -> None:
-        self.expected[archive] = merges_rows
+    def expect(self, archive: str, limits: BatchLimits) -> None:
+        self.expected[archive] = limits
 
 
 class Managed:
@@ -88,27 +90,27 @@ def managed(tmp_path: Path) -> Managed:
 
 
 @pytest.mark.parametrize(
-    ("query", "document", "sent", "merges_rows"),
+    ("query", "document", "sent", "limits"),
     [
-        ("url=x.mar&batch_size=8&max_batch_delay=50", None, {"url": "x.mar", "batch_size": "8"}, True),
-        ("url=x.mar", None, {"url": "x.mar", "batch_size": "32"}, False),
-        ("url=six.mar", None, {"url": "six.mar", "batch_size": "6"}, True),
+        ("url=x.mar&batch_size=8&max_batch_delay=50", None, {"url": "x.mar", "batch_size": "8"}, BatchLimits(8)),
+        ("url=x.mar", None, {"url": "x.mar", "batch_size": "1"}, ALONE),
+        ("url=six.mar", None, {"url": "six.mar", "batch_size": "6"}, BatchLimits(6)),
         (
             "",
             {"url": "x.mar", "batch_size": 1, "synchronous": True},
             {"url": "x.mar", "batch_size": "1", "synchronous": "true"},
-            True,
+            BatchLimits(1),
         ),
-        ("url=http%3A%2F%2Fhost%2Fa%20b.mar", None, {"url": "http://host/a b.mar", "batch_size": "32"}, False),
+        ("url=http%3A%2F%2Fhost%2Fa%20b.mar", None, {"url": "http://host/a b.mar", "batch_size": "1"}, ALONE),
     ],
 )
 async def test_torchserve_is_told_the_batch_size_and_not_to_wait(
-    managed: Managed, query: str, document: Any, sent: dict[str, str], merges_rows: bool
+    managed: Managed, query: str, document: Any, sent: dict[str, str], limits: BatchLimits
 ) -> None:
     answer = await managed.register(query, document)
 
     assert managed.client.sent == [("POST", "/models", {**sent, "max_batch_delay": "0"})]
-    assert managed.served.expected == {sent["url"]: merges_rows}
+    assert managed.served.expected == {sent["url"]: limits}
     assert (answer, managed.watch.looks) == (managed.client.answer, 1)
 
 
@@ -133,7 +135,7 @@ async def test_the_repository_loads_an_archive_by_its_models_name(managed: Manag
         ("POST", "/models", {"url": "six.mar", "model_name": "six", "initial_workers": "2", "synchronous": "true",
                              "batch_size": "6", "max_batch_delay": "0"})
     ]  # fmt: skip
-    assert managed.served.expected == {"six.mar": True}
+    assert managed.served.expected == {"six.mar": BatchLimits(6)}
     with pytest.raises(UnknownModel, match="Models served here: six"):
         await managed.repository.load("seven")
 

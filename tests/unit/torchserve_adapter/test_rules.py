@@ -12,12 +12,13 @@ import pytest
 from data_plane.model_server.errors import ConfigurationError
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.rules import TorchServeInputs, as_written, effective
-from torchserve_compat.store.known_settings import PROPERTIES, Effect, Runtime
+from torchserve_compat.store.known_settings import LEAST, PROPERTIES, Effect, Runtime
 from torchserve_compat.store.properties import dump, parse
 
 TAKEN = {8080: 50080, 8081: 50081}
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 TOKENS = "tokens would lock out the adapter; TorchServe is on loopback only"
+BLANKS = "without the blanks, which TorchServe takes for parts of the names"
 ADAPTER_ONLY = "all requests go through the adapter"
 # What becomes of an empty configuration: the least that is always set.
 MINIMUM = {
@@ -113,6 +114,8 @@ def test_the_command_line_wins_over_the_environment_and_this_over_the_file() -> 
         ("model_store", "model-store", "/mnt/models/model-store", "relative to the model directory"),
         ("model_store", "models", "/mnt/models/model-store", "there is no /mnt/models/models"),
         ("disable_token_authorization", "false", "true", TOKENS),
+        ("metrics_config", "config/m.yaml", "/mnt/models/config/m.yaml", "relative to the model directory"),
+        ("load_models", "a = a.mar, b.mar ,c.mar", "a=a.mar,b.mar,c.mar", BLANKS),
     ],
 )  # fmt: skip
 def test_a_change_says_what_was_what_is_and_why(setting: str, value: str, now: str, why: str) -> None:
@@ -132,8 +135,14 @@ def test_what_torchserve_does_itself_reaches_it_to_the_letter(name: str) -> None
     assert draft.properties[name] == "42" or name in ("enable_envvars_config", "disable_token_authorization")
 
 
-def test_the_other_name_of_the_store_is_found() -> None:
-    draft = effective({"model_store": "model-store"}, around(store="mar-store"))
+@pytest.mark.parametrize("name", ["models", *sorted(LEAST.keys() & PROPERTIES)])
+def test_what_is_empty_and_has_a_default_does_not_reach_torchserve(name: str) -> None:
+    assert effective({name: ""}, around()).properties == MINIMUM
+
+
+@pytest.mark.parametrize("written", ["model-store", ""])
+def test_the_other_name_of_the_store_is_found(written: str) -> None:
+    draft = effective({"model_store": written}, around(store="mar-store"))
 
     assert draft.properties["model_store"] == "/mnt/models/mar-store"
 
@@ -193,6 +202,14 @@ def test_a_model_gets_at_least_one_worker(setting: str, wrapped: Callable[[Any],
     draft = effective({setting: json.dumps(wrapped(idle))}, around())
 
     assert json.loads(draft.properties[setting]) == wrapped({"a": {"1.0": WHOLE}})
+
+
+def test_a_number_of_workers_may_be_a_text() -> None:
+    table = {"m": {"1.0": {"minWorkers": "0", "maxWorkers": "2"}}}
+
+    given = json.loads(effective({"models": json.dumps(table)}, around()).properties["models"])
+
+    assert given == {"m": {"1.0": {"minWorkers": 1, "maxWorkers": 2}}}
 
 
 def test_a_whole_snapshot_stays_to_the_letter() -> None:
@@ -278,7 +295,7 @@ def test_an_envelope_that_is_left_empty_is_none(written: str | None, envelope: s
     [
         ({"inference_address": "http://0.0.0.0:eight"}, "inference_address in config.properties has no valid port"),
         ({"grpc_inference_port": "x"}, "grpc_inference_port in config.properties has no valid port"),
-        ({"max_request_size": "6 MB"}, "max_request_size in config.properties is not a number of bytes: '6 MB'"),
+        ({"max_request_size": "6 MB"}, "max_request_size is '6 MB'; write a whole number, 1 or more"),
         ({"models": "{"}, "config/config.properties: models is not valid JSON"),
         ({"models": "[]"}, "config/config.properties: models is not a JSON object"),
         ({"model_snapshot": '{"models": {}}'}, "config/config.properties: model_snapshot names no model"),
@@ -308,6 +325,13 @@ def test_properties_are_read_as_java_reads_them() -> None:
     content = b"a=1\\\n   2\n# b=3\nc : \\u00e9\\=\nd\n a=4\n"
 
     assert parse(content, "file") == {"a": "4", "c": "é=", "d": ""}
+
+
+def test_blanks_after_a_value_are_none_of_it() -> None:
+    assert parse(b"install_py_dep_per_model = true \t\njob_queue_size=7 \n", "file") == {
+        "install_py_dep_per_model": "true",
+        "job_queue_size": "7",
+    }
 
 
 def test_what_is_written_is_read_back() -> None:

@@ -11,18 +11,17 @@ from contextlib import aclosing, suppress
 from aiohttp import web
 
 from isvc import limits
-from isvc.dashboard.access import VIEWER
+from isvc.dashboard.access import VIEWER, Viewer
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.pages import Pages
 from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
-from isvc.view.source import ContainerKey
+from isvc.view.source import LOG, ContainerKey
 from isvc.view.values import ServiceView
 from isvc_operator.errors import OperatorError
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import shortened, visible
 
 _GATHER = 0.1  # seconds for which lines are gathered
-_LINES = 500  # in one event
-_AHEAD = 2000  # lines that are read before the earlier ones are sent
 _LEVELS = (
     (
         "error",
@@ -57,7 +56,7 @@ class Logs:
         if not _exists(service, pod, container):
             raise HttpRefusal(404, f"the service has no pod {pod} with a container {container}")
         previous = request.query.get("previous") == "true"
-        async with self._streams.begin(request) as stream:
+        async with self._streams.begin(request, lambda viewer: _may_read(viewer, key)) as stream:
             lines = request[VIEWER].reach.log(
                 ContainerKey(service=key, pod=pod, container=container),
                 lines=limits.DASHBOARD_LOG_LINES,
@@ -71,7 +70,7 @@ class Logs:
 
 async def _send(stream: EventStream, lines: AsyncGenerator[tuple[str | None, str], None]) -> str:
     """Send lines as they come, those of a tenth of a second together; return why there are no more."""
-    ahead = asyncio.Queue[Line | None](_AHEAD)
+    ahead = asyncio.Queue[Line | None](limits.DASHBOARD_LOG_LINES_AHEAD)
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(_read(lines, ahead))
         try:
@@ -93,7 +92,7 @@ async def _read(lines: AsyncGenerator[tuple[str | None, str], None], ahead: asyn
     try:
         async with aclosing(lines):
             async for at, text in lines:
-                shown = visible(shortened(text, limits.DASHBOARD_LOG_LINE_BYTES))
+                shown = shortened(visible(text), limits.DASHBOARD_LOG_LINE_BYTES)
                 await ahead.put((at, level_of(shown), shown))
     except OperatorError as error:
         end = visible(str(error))
@@ -109,9 +108,13 @@ async def _gathered(ahead: asyncio.Queue[Line | None]) -> list[Line | None]:
             items.append(await ahead.get())
     if items and items[0] is not None and ahead.empty():
         await asyncio.sleep(_GATHER)
-    while items and len(items) < _LINES and not ahead.empty():
+    while items and not ahead.empty():
         items.append(ahead.get_nowait())
     return items
+
+
+def _may_read(viewer: Viewer, key: ServiceKey) -> bool:
+    return viewer.may_see(key) and not viewer.hidden(key) & {LOG, "Pod"}
 
 
 def _exists(service: ServiceView, pod: str, container: str) -> bool:

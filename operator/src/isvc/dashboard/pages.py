@@ -148,7 +148,8 @@ class Pages:
                 while True:
                     if key in changed:
                         await self._send_parts(stream, viewer, key, tab, sent)
-                        last = await self._send_points(stream, key, last)
+                        if viewer.may_see(key):
+                            last = await self._send_points(stream, key, last)
                     elif not changed:
                         await self._send_parts(stream, viewer, key, tab, sent)
                         if loop.time() - beaten >= HEARTBEAT:

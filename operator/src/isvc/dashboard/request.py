@@ -63,6 +63,7 @@ class Requests:
     def __init__(self, pages: Pages, templates: Environment) -> None:
         self._pages = pages
         self._templates = templates
+        self._bytes = 0  # of the requests that are being sent
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes."""
@@ -87,6 +88,17 @@ class Requests:
 
     async def send(self, request: web.Request) -> web.Response:
         """Send what the form says, and return the response as HTML."""
+        largest = limits.DASHBOARD_REQUEST_BYTES
+        size = largest if request.content_length is None else min(request.content_length, largest)
+        if self._bytes + size > limits.DASHBOARD_REQUESTS_BYTES:
+            raise HttpRefusal(503, "other large requests are being sent; try again when they have been answered")
+        self._bytes += size
+        try:
+            return await self._send(request)
+        finally:
+            self._bytes -= size
+
+    async def _send(self, request: web.Request) -> web.Response:
         key, _ = self._pages.find(request)
         reach = request[VIEWER].reach
         fields = await fields_of(request)

@@ -13,7 +13,9 @@ from aiohttp import web
 from jinja2 import Environment
 
 from isvc import limits
+from isvc.client_errors import WithoutClientErrors
 from isvc.dashboard.access import Authenticator, RunToken
+from isvc.dashboard.connections import ConnectionLimits
 from isvc.dashboard.errors import DashboardFailed
 from isvc.dashboard.feed import Feed
 from isvc.dashboard.files import Assets
@@ -30,6 +32,7 @@ from isvc.view.source import ServiceSource
 LOOPBACK = "127.0.0.1"
 _LOCAL = (LOOPBACK, "localhost", "[::1]")
 _log = logging.getLogger(__name__)
+_log.addFilter(WithoutClientErrors())
 
 
 @asynccontextmanager
@@ -70,12 +73,15 @@ async def _pages(
     streams, feed = Streams(access, source), Feed(source)
     scraping = Scraping(source, feed)
     guard = Guard(access, pages, origins=origins)
-    application = web.Application(middlewares=[guard.middleware], client_max_size=limits.DASHBOARD_REQUEST_BYTES)
+    connections = ConnectionLimits()
+    application = web.Application(
+        middlewares=[connections.middleware, guard.middleware], client_max_size=limits.DASHBOARD_REQUEST_BYTES
+    )
     application.on_response_prepare.append(add_headers)
     services = Pages(source, feed, scraping, streams, pages)
     for room in (access, Assets(), services, Logs(services, streams), Requests(services, pages)):
         application.add_routes(room.routes())
-    async with _serving(application, listener, streams), _running(feed.run, scraping.run):
+    async with _serving(application, listener, connections, streams), _running(feed.run, scraping.run):
         yield
 
 
@@ -92,19 +98,25 @@ def _listener(address: str, port: int) -> socket.socket:
 
 
 @asynccontextmanager
-async def _serving(application: web.Application, listener: socket.socket, streams: Streams) -> AsyncIterator[None]:
+async def _serving(
+    application: web.Application, listener: socket.socket, connections: ConnectionLimits, streams: Streams
+) -> AsyncIterator[None]:
     runner = web.AppRunner(
         application,
         access_log=None,
+        logger=_log,
         handler_cancellation=True,
         keepalive_timeout=limits.DASHBOARD_IDLE_SECONDS,
         shutdown_timeout=1.0,
     )
     await runner.setup()
+    server = runner.server
+    assert server is not None  # noqa: S101 - it is made by setup
+    accepting = await asyncio.get_running_loop().create_server(lambda: connections.accept(server), sock=listener)
     try:
-        await web.SockSite(runner, listener).start()
         yield
     finally:
+        accepting.close()
         streams.end()
         await runner.cleanup()
 

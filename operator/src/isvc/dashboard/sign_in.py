@@ -37,6 +37,7 @@ class People(Protocol):
 @dataclass(frozen=True)
 class _Session:
     token: str
+    owner: str
     ends: float
 
 
@@ -82,17 +83,12 @@ class SignIn:
 
     async def enter(self, request: web.Request) -> web.Response:
         """Begin a session for the token of the form."""
-        token = text_of(await fields_of(request), "token").strip()
         try:
-            if len(token) > limits.DASHBOARD_TOKEN_BYTES or not _TOKEN.fullmatch(token):
-                raise NotSignedIn("this is not a token")
-            await self._people.person(token)
+            token = await _entered(request)
+            person = await self._people.person(token)
         except NotSignedIn as error:
             return self._form(str(error), 401)
-        session = secrets.token_urlsafe(32)
-        self._sessions[session] = _Session(token, self._clock() + limits.DASHBOARD_SESSION_SECONDS)
-        while len(self._sessions) > limits.DASHBOARD_PEOPLE:
-            self._sessions.popitem(last=False)
+        session = self._begin(token, person.name or token)
         there = web.HTTPSeeOther("/")
         there.set_cookie(
             self._cookie, session, httponly=True, samesite="Strict", secure=self._is_secure, path="/",
@@ -107,6 +103,17 @@ class SignIn:
         there.del_cookie(self._cookie, path="/", secure=self._is_secure)
         raise there
 
+    def _begin(self, token: str, owner: str) -> str:
+        """Begin a session; beyond their number, the person's own oldest one ends, or else the oldest of all."""
+        own = [name for name, other in self._sessions.items() if other.owner == owner]
+        if len(own) >= limits.DASHBOARD_PERSON_SESSIONS:
+            del self._sessions[own[0]]
+        session = secrets.token_urlsafe(32)
+        self._sessions[session] = _Session(token, owner, self._clock() + limits.DASHBOARD_SESSION_SECONDS)
+        if len(self._sessions) > limits.DASHBOARD_PEOPLE:
+            self._sessions.popitem(last=False)
+        return session
+
     def _token(self, request: web.Request) -> str:
         session = self._sessions.get(request.cookies.get(self._cookie, ""))
         return session.token if session and session.ends > self._clock() else ""
@@ -114,6 +121,18 @@ class SignIn:
     def _form(self, error: str, status: int) -> web.Response:
         text = self._templates.get_template("sign-in.html").render(error=error)
         return web.Response(status=status, text=text, content_type="text/html")
+
+
+async def _entered(request: web.Request) -> str:
+    """Return the token of the form; raises NotSignedIn. Anybody may send one, so little is read."""
+    try:
+        fields = await fields_of(request.clone(client_max_size=limits.DASHBOARD_TOKEN_BYTES))
+    except web.HTTPRequestEntityTooLarge:
+        fields = {}
+    token = text_of(fields, "token").strip()
+    if not _TOKEN.fullmatch(token):
+        raise NotSignedIn("this is not a token")
+    return token
 
 
 def _bearer(request: web.Request) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -52,8 +52,13 @@ class Streams:
         self._open: dict[asyncio.Task[object], Hashable] = {}  # each with whose it is
 
     @asynccontextmanager
-    async def begin(self, request: web.Request) -> AsyncIterator[EventStream]:
-        """Begin to answer with events; raises HttpRefusal if too many streams are open."""
+    async def begin(
+        self, request: web.Request, may_go_on: Callable[[Viewer], bool] = lambda _: True
+    ) -> AsyncIterator[EventStream]:
+        """Begin to answer with events; raises HttpRefusal if too many streams are open.
+
+        ``may_go_on`` is asked at each review of the viewer's rights, for a stream that does not look at them itself.
+        """
         owner = _owner(request[VIEWER])
         if len(self._open) >= limits.DASHBOARD_STREAMS:
             raise _too_many(f"{limits.DASHBOARD_STREAMS} pages are open")
@@ -67,7 +72,7 @@ class Streams:
             await response.prepare(request)
             stream = EventStream(response)
             looking = [
-                asyncio.create_task(self._look_again(request, task)),
+                asyncio.create_task(self._look_again(request, task, may_go_on)),
                 asyncio.create_task(self._tell_connection(stream)),
             ]
             try:
@@ -79,17 +84,22 @@ class Streams:
         finally:
             self._open.pop(task, None)
 
-    async def _look_again(self, request: web.Request, stream: asyncio.Task[object]) -> None:
+    async def _look_again(
+        self, request: web.Request, stream: asyncio.Task[object], may_go_on: Callable[[Viewer], bool]
+    ) -> None:
         """End a stream whose viewer has signed out, or may not look any more."""
         while True:
             await asyncio.sleep(limits.DASHBOARD_REVIEW_SECONDS)
             try:
-                await self._access.viewer(request)
+                viewer = await self._access.viewer(request)
             except (HttpRefusal, NotSignedIn, web.HTTPException):
                 stream.cancel()
                 return
             except OperatorError:
                 continue  # the API server does not respond: nothing has changed
+            if viewer is not request[VIEWER] or not may_go_on(viewer):
+                stream.cancel()  # a page that is shown to somebody else by now asks again
+                return
 
     async def _tell_connection(self, stream: EventStream) -> None:
         """Say in the bar of a page whether what it shows is true now, as soon as that changes."""

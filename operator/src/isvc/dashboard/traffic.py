@@ -20,6 +20,7 @@ _COUNTED = frozenset(
     ("http_requests_total", "http_request_seconds_bucket", "batch_size_instances_sum", "batch_size_instances_count")
 )
 _NAMES = (*_MEMORY, *_COUNTED)
+_MOST = 1e18  # of anything that a pod counts; what is more, or no number, no chart shows
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,15 @@ def reading_of(text: str) -> Reading:
     for family in text_string_to_metric_families(ours + "\n"):
         for sample in family.samples:
             name, labels, value = sample.name, sample.labels, float(sample.value)
+            if not 0 <= value <= _MOST or (name not in _MEMORY and not _is_counted(name, labels)):
+                continue
             if name in _MEMORY:
                 memory[name] = value
-            elif not _is_counted(name, labels, value):
-                continue
             elif name == "http_requests_total":
                 requests[int(labels.get("status", 0))] += value  # type: ignore[assignment]
             elif name == "http_request_seconds_bucket":
-                durations[float(labels.get("le", "inf"))] += value  # type: ignore[assignment]
+                if (bound := float(labels.get("le", "inf"))) > 0:
+                    durations[bound] += value  # type: ignore[assignment]
             else:
                 other[name] += value  # type: ignore[assignment]
     used = next((memory[name] for name in _MEMORY if name in memory), None)
@@ -71,12 +73,8 @@ def reading_of(text: str) -> Reading:
     return Reading(requests, durations, batches, instances, used)
 
 
-def _is_counted(name: str, labels: Mapping[str, str], value: float) -> bool:
-    return (
-        name in _COUNTED
-        and math.isfinite(value)
-        and ("route" not in labels or bool(_INFERENCE.search(labels["route"])))
-    )
+def _is_counted(name: str, labels: Mapping[str, str]) -> bool:
+    return name in _COUNTED and ("route" not in labels or bool(_INFERENCE.search(labels["route"])))
 
 
 def point(at: float, seconds: float, pods: Iterable[tuple[Reading | None, Reading]]) -> Point:

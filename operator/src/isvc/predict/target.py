@@ -12,7 +12,7 @@ from isvc.predict.errors import PredictFailed, UnusableRequest
 from isvc.predict.fields import is_field, without_user
 from isvc_operator.api.names import PREDICTOR, READY, TRANSFORMER
 from isvc_operator.manifests import Manifest, condition_of
-from isvc_operator.resolve.component import is_grpc
+from isvc_operator.resolve.ports import is_grpc
 
 _PORTS = {"http": 80, "https": 443}
 _DEFAULT_DOMAIN = "example.com"  # of hosts, where the configuration names no other

@@ -34,10 +34,12 @@ _BOUNDS: Final = {
     "pattern": "match '{}'",
 }
 
-_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _NAME: Final = r"([A-Za-z0-9]|[A-Za-z0-9][-A-Za-z0-9_.]{0,61}[A-Za-z0-9])"
-_KEY: Final = re.compile(rf"(?:(?=[^/]{{1,253}}/){_SUBDOMAIN}/)?{_NAME}")
-_LABEL: Final = re.compile(rf"{_NAME}?")
+LABEL_KEY: Final = rf"(?:(?=[^/]{{1,253}}/){SUBDOMAIN}/)?{_NAME}"
+LABEL_VALUE: Final = rf"{_NAME}?"
+_KEY: Final = re.compile(LABEL_KEY)
+_LABEL: Final = re.compile(LABEL_VALUE)
 
 
 def refusals(body: Mapping[str, Any]) -> Iterator[str]:
@@ -51,7 +53,7 @@ def refusals(body: Mapping[str, Any]) -> Iterator[str]:
     kinds = set()
     for error in _validator(resource.kind).iter_errors(value):
         kinds.add(error.kind.name)
-        yield _said(error)
+        yield said(error)
     if kinds & _BEFORE_RULES:
         yield _RULES_SKIPPED
     else:
@@ -62,7 +64,7 @@ def _of_metadata(metadata: Any) -> Iterator[str]:
     """Yield what is wrong with the name, the labels and the annotations, which no CRD defines."""
     if not isinstance(metadata, Mapping):
         return
-    if not re.fullmatch(_SUBDOMAIN, str(metadata.get("name"))):
+    if not re.fullmatch(SUBDOMAIN, str(metadata.get("name"))):
         yield (
             f"metadata.name: Invalid value: {_quoted(metadata.get('name'))}: write lower-case letters, digits, '-' and "
             "'.', with a letter or a digit first and last"
@@ -79,17 +81,27 @@ def _of_metadata(metadata: Any) -> Iterator[str]:
                 )
 
 
-def _said(error: ValidationError) -> str:
+def said(error: ValidationError) -> str:
+    """Return what the API server says of a value that its schema does not allow."""
     value: Any = error.instance
-    rule: Any = error.kind.value
-    path = path_of([*error.instance_path, rule] if error.kind.name == "required" else error.instance_path)
-    match error.kind.name:
+    kind: Any = error.kind
+    rule = kind.value
+    path = path_of([*error.instance_path, rule] if kind.name == "required" else error.instance_path)
+    match kind.name:
         case "required":
             what = "Required value"
         case "enum":
             what = f"Unsupported value: {_quoted(value)}: supported values: {', '.join(map(_quoted, rule))}"
         case "maxLength":
             what = f"Too long: may not be more than {rule} bytes"
+        case "additionalProperties":
+            what = f"unknown field {', '.join(map(_quoted, kind.unexpected))}"
+        case "propertyNames":
+            what = f"Invalid value: {_quoted(kind.error.instance)}: not a valid key, such as example.com/my-name"
+        case "anyOf":
+            what = f"Invalid value: {_quoted(value)}"
+        case "minItems":
+            what = "Required value"
         case "maxItems":
             what = f"Too many: {len(value)}: must have at most {rule} items"
         case "type":
@@ -97,7 +109,7 @@ def _said(error: ValidationError) -> str:
             what = f'Invalid value: "{_type(value)}": {path} in body must be of type {types}: "{_type(value)}"'
         case bound:
             what = f"Invalid value: {_quoted(value)}: {path} in body should {_BOUNDS[bound].format(rule)}"
-    return f"{path}: {what}"
+    return f"{path}: {what}" if path else what
 
 
 def _type(value: Any) -> str:

@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,7 +54,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Served:
-    """The models of a server; whether it speaks v1, and the metadata in v2 of those that have some."""
+    """The models that a server serves; whether it speaks v1, and the metadata in v2 of those that have some."""
 
     names: tuple[str, ...]
     v1: bool
@@ -61,20 +62,26 @@ class Served:
 
 
 async def served(endpoint: Endpoint) -> Served:
-    """Return what a server says of its models; one that lists none has a model of the service's name."""
+    """Return what a server says of its models; one that lists none has a model of the service's name.
+
+    A server also lists models that it does not serve, such as those whose archives are missing: 503.
+    """
     async with aiohttp.ClientSession(headers={"Host": endpoint.host}) as session:
-        listed = models_in(await _read(session, f"{endpoint.url}/v1/models") or b"")
+        _, list_of_models = await _read(session, f"{endpoint.url}/v1/models")
+        listed = models_in(list_of_models or b"")
         names = [endpoint.service] if listed is None else listed[:SAMPLED_MODELS]
         found = {name: await _read(session, endpoint.url + metadata_path(name)) for name in names}
-    metadata = {name: document_in(content) for name, content in found.items() if content is not None}
-    return Served(tuple(names), listed is not None, metadata)
+    served_names = tuple(name for name, (status, _) in found.items() if status != HTTPStatus.SERVICE_UNAVAILABLE)
+    metadata = {name: document_in(content) for name, (_, content) in found.items() if content is not None}
+    return Served(served_names, listed is not None, metadata)
 
 
-async def _read(session: aiohttp.ClientSession, url: str) -> bytes | None:
-    """Return a response of 200 that is not too large; None for another one."""
+async def _read(session: aiohttp.ClientSession, url: str) -> tuple[int, bytes | None]:
+    """Return the status of a response, and its content if that is 200 and the response is not too large."""
     async with session.get(url, allow_redirects=False) as response:
         content = await read_up_to(response, SENT_RESPONSE_BYTES)
-        return content if response.status == 200 and len(content) <= SENT_RESPONSE_BYTES else None
+        is_whole = response.status == HTTPStatus.OK and len(content) <= SENT_RESPONSE_BYTES
+        return response.status, content if is_whole else None
 
 
 def sample_request(name: str, models: Served, beside: Path | None, *, transformed: bool) -> tuple[str, Path | bytes]:

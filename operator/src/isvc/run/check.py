@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import chain, islice
 from typing import Final
 
 from isvc.run.admission import refusals
+from isvc.run.builtin_admission import builtin_refusals
 from isvc.run.children import Rendered, render_services
 from isvc.run.documents import NO_OBJECT, Documents, YamlText, ignored_lines, read_documents
+from isvc.run.downloads import refusals_of_download
 from isvc.run.errors import Unserved
 from isvc.run.objects import configuration_in
 from isvc.run.place import NOWHERE, Located, Place, field_of, located
@@ -18,10 +21,11 @@ from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_STOP, CONFIG_MAP
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
+from isvc_operator.errors import ConfigError, InvalidCredentials
 from isvc_operator.ignored.walker import ignored_settings
+from isvc_operator.limits import NAMED
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
-from isvc_operator.resolve.requested import is_stopped
+from isvc_operator.resolve.requested import is_stopped, references, storage_requests
 from isvc_operator.text import one_line
 
 # What is left out of a line about a setting: its value, and what happens instead.
@@ -74,7 +78,7 @@ def check(
 
     ``tls``: pods serve TLS if that is asked for.
     """
-    given, problems = read_documents(texts, namespace, refusals)
+    given, problems = read_documents(texts, namespace, lambda body: chain(refusals(body), builtin_refusals(body)))
     if not problems and given == Documents():
         problems.append(Located(NO_OBJECT))
     data: Mapping[str, str] = {}
@@ -90,7 +94,11 @@ def check(
         *_findings(Severity.NO_EFFECT, without_effect(given, rendered, config)),
         *_findings(Severity.NOTE, _left_out(given)),
         *_findings(Severity.ERROR, problems),
-        *(CheckFinding(_severity(error), one_line(str(error)), _of_service(given, error)) for error in invalid),
+        *_findings(Severity.ERROR, _refused(given, rendered)),
+        *(
+            CheckFinding(_severity(error, given, config), one_line(str(error)), _of_service(given, error))
+            for error in invalid
+        ),
     ]
     return Checked(tuple(rendered), tuple(findings))
 
@@ -120,9 +128,21 @@ def _of_service(given: Documents, error: Unserved) -> Place:
     return replace(place, field=field_of(error.why))
 
 
-def _severity(error: InvalidSpec) -> Severity:
+def _severity(error: Unserved, given: Documents, config: OperatorConfig) -> Severity:
     """Secrets are seldom kept beside services: the cluster may have what is missing here."""
-    return Severity.NOT_CHECKED if error.reason == InvalidCredentials.reason else Severity.ERROR
+    lacks = error.reason == InvalidCredentials.reason and _lacks_secret(error.service, given, config)
+    return Severity.NOT_CHECKED if lacks else Severity.ERROR
+
+
+def _lacks_secret(service: InferenceService, given: Documents, config: OperatorConfig) -> bool:
+    """Whether the service's storage refers to a secret that is in none of the files."""
+    objects, requests = given.objects_in(service.metadata.namespace), storage_requests(service)
+    accounts = references(requests, config.credentials, {})
+    try:
+        named = references(requests, config.credentials, {account: objects.get(account) for account in accounts})
+    except InvalidCredentials:  # more than are read
+        return False
+    return any(reference not in objects for reference in named - accounts)
 
 
 def without_effect(given: Documents, rendered: Iterable[Rendered], config: OperatorConfig) -> Iterator[Located]:
@@ -139,6 +159,19 @@ def without_effect(given: Documents, rendered: Iterable[Rendered], config: Opera
         prefix = f"{runtime.kind} {runtime.metadata.name}: "
         place = given.place(runtime.kind, runtime.metadata.namespace, runtime.metadata.name)
         yield from located(prefix, (line.removeprefix(prefix) for line in ignored_parts_of_runtime(runtime)), place)
+
+
+def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located]:
+    """Yield why the API server would refuse children, or the storage-initializer what it is given."""
+    for item in rendered:
+        service = item.service
+        place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
+        for child in item.children:
+            name = f"{child['kind']} {child['metadata']['name']}"
+            for line in islice(builtin_refusals(child), NAMED):
+                yield Located(f"{service.kind} {service.metadata.name}: {name}: {line}", place)
+            for line in refusals_of_download(child, item.objects, item.config.storage_initializer.image):
+                yield Located(f"{service.kind} {service.metadata.name}: the storage-initializer: {line}", place)
 
 
 def _key(service: InferenceService) -> tuple[str | None, str]:

@@ -15,7 +15,7 @@ from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.resolve.hosts import HostClaims
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import Resolved
-from isvc_operator.resolve.storage.plan import ObjectReference, Objects
+from isvc_operator.resolve.storage.plan import Objects
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,7 @@ def inputs_in(
                 cluster=tuple(item for item in runtimes.values() if item.cluster_wide),
             ),
             storage_containers=given.storage_containers,
-            objects={
-                ObjectReference(body["kind"], body["metadata"]["name"]): body
-                for body in given.objects
-                if body["metadata"]["namespace"] == namespace
-            },
+            objects=given.objects_in(namespace),
             taken_hosts=claims.taken_from(namespace or "", service.metadata.name),
             tls=tls,
         )

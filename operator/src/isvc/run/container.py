@@ -19,7 +19,7 @@ from isvc.run.errors import UnusableInput
 from isvc.run.objects import text_of
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import DEFAULT_GRPC_PORT
+from isvc_operator.resolve.ports import DEFAULT_GRPC_PORT
 from isvc_operator.resolve.storage.plan import Objects
 
 LOOPBACK: Final = "127.0.0.1"

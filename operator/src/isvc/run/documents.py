@@ -30,6 +30,7 @@ from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.ignored.walker import unknown_names
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest
+from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 
 _KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in with_role(Role.SERVICE, Role.INPUT, Role.REFERENCE)}
 
@@ -69,6 +70,14 @@ class Documents:
         """Return where an object is; its file is unknown if it is in none of them."""
         file = self.files.get(DocumentKey(kind, namespace or "", name), "")
         return Place(file=file, kind=kind, namespace=namespace or "", name=name)
+
+    def objects_in(self, namespace: str | None) -> Objects:
+        """Return the objects of a namespace that services refer to."""
+        return {
+            ObjectReference(body["kind"], body["metadata"]["name"]): body
+            for body in self.objects
+            if body["metadata"]["namespace"] == namespace
+        }
 
 
 NO_OBJECT: Final = "the files contain no object; write an InferenceService, or name other files"

@@ -18,6 +18,7 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from isvc.client_errors import WithoutClientErrors
 from isvc.run.container import LOOPBACK
 from isvc.run.endpoints import Endpoints
 from isvc.run.errors import RunFailed
@@ -25,6 +26,7 @@ from isvc.run.routes import OWN_NAMES, IngressRoute, find_host, find_route, is_p
 from isvc_operator.text import one_line, shortened
 
 _log = logging.getLogger(__name__)
+_log.addFilter(WithoutClientErrors())
 
 # RFC 9110, 7.6.1: these are for one connection. Expect is handled here.
 _HOP_BY_HOP = frozenset(
@@ -117,18 +119,6 @@ async def _listen(runner: web.ServerRunner, port: int) -> None:
         why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
         other = port + 1 if port < _LAST_PORT else port - 1
         raise RunFailed(f"port {port} {why}; choose another one: --http-port {other}") from error
-
-
-class _WithoutClientErrors(logging.Filter):
-    """Drops errors of clients from the log, which their response reports."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is logged."""
-        error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, aiohttp.http.HttpProcessingError | ConnectionError)
-
-
-_log.addFilter(_WithoutClientErrors())
 
 
 def _path_of(request: web.BaseRequest) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from isvc.run.errors import UnusableInput
-from isvc.run.shape import is_key
+from isvc.run.shape import check_object, is_key
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.errors import ConfigError
 from isvc_operator.manifests import Manifest, Volume
@@ -20,6 +20,7 @@ def as_stored(body: Mapping[str, Any]) -> Manifest:
 
     Raises UnusableInput for data that it would refuse.
     """
+    check_object(body)
     if body["kind"] != "Secret":
         return body
     encoded = {key: base64.b64encode(text.encode()).decode() for key, text in _texts(body, "stringData").items()}

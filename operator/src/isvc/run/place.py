@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-# The path of a field at the beginning of a line about an object, or the name of its annotation.
-_FIELD: Final = re.compile(r"(?:unknown field )?((?:metadata|spec)\.[^\s:,;]+)|annotation ([^\s:,;]+)")
+# The path of a field at the beginning of a line about an object, or the name of an annotation or a label; of
+# a component, if the line says so.
+_FIELD: Final = re.compile(
+    r"(?:unknown field )?((?:metadata|spec)\.[^\s:,;]+)|(annotation|label) ([^\s:,;]+)(?: of (spec\.\w+))?"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,4 +46,4 @@ def field_of(line: str) -> str:
     found = _FIELD.match(line)
     if found is None:
         return ""
-    return found[1] or f"metadata.annotations[{found[2]}]"
+    return found[1] or f"{found[4] or 'metadata'}.{found[2]}s[{found[3]}]"

@@ -7,13 +7,14 @@ characters. Folders that are not volumes begin with a dot, which the name of a v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from isvc.run import shape
-from isvc.run.container import LocalBindings, Machine, Process, plan_process
+from isvc.run.addresses import ServiceAddress
+from isvc.run.container import LOOPBACK, LocalBindings, Machine, Process, plan_process
 from isvc.run.errors import UnusableInput
 from isvc.run.objects import files_of
 from isvc_operator.api.names import (
@@ -27,7 +28,7 @@ from isvc_operator.api.names import (
     PVC_MOUNT_ROOT,
 )
 from isvc_operator.manifests import Container, Volume
-from isvc_operator.resolve.component import DEFAULT_GRPC_PORT, DEFAULT_PORT
+from isvc_operator.resolve.ports import DEFAULT_GRPC_PORT, first_port, known_ports
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
         _check_ends(container)
     used = [port for container in spec["containers"] for port in _ports(container)]
     ports = {port: machine.free_port() for port in dict.fromkeys((*used, DEFAULT_GRPC_PORT))}
+    machine = replace(machine, addresses=(*_own_addresses(ports), *machine.addresses))
 
     def planned(container: Container) -> Process:
         bindings = _bindings(container, volumes, ports, machine)
@@ -139,11 +141,17 @@ def _bindings(
     )
 
 
+def _own_addresses(ports: Mapping[int, int]) -> Iterable[ServiceAddress]:
+    """Return the names by which the containers of a pod, which share a network, reach each other."""
+    return (ServiceAddress(name, "", LOOPBACK, ports) for name in ("localhost", LOOPBACK))
+
+
 def _ports(container: Container) -> list[int]:
-    """Return the ports of a container, which are replaced by free ones; a server without any has the default port."""
-    named = [port["containerPort"] for port in container.get("ports", ())]
-    serves = container["name"] in (CONTAINER_SERVER, CONTAINER_TRANSFORMER)
-    return named or ([DEFAULT_PORT] if serves else [])
+    """Return the ports of a container, which are replaced by free ones; the first one receives the requests."""
+    if container["name"] not in (CONTAINER_SERVER, CONTAINER_TRANSFORMER):
+        return [port["containerPort"] for port in container.get("ports", ())]
+    first = first_port(container)["containerPort"]
+    return [first, *sorted(known_ports(container) - {first})]
 
 
 def _check_port(process: Process, port: int) -> None:

@@ -13,7 +13,7 @@ from isvc.run.container import LOOPBACK
 from isvc.run.endpoints import Endpoints
 from isvc_operator.manifests import Manifest, ServiceKey, name_of
 from isvc_operator.render.routes import ServiceRoute
-from isvc_operator.resolve.component import is_grpc
+from isvc_operator.resolve.ports import is_grpc
 
 # Only these, so that the page of a stranger whose name leads to this machine (DNS rebinding) reaches nothing.
 OWN_NAMES: Final = (LOOPBACK, "localhost")

@@ -28,8 +28,17 @@ def is_key(key: object) -> bool:
 
 def pod_spec(value: Any, name: str) -> Any:
     """Return the spec of a pod; raises UnusableInput that begins with ``name`` and names the field."""
+    return _checked(value, _POD, name)
+
+
+def check_object(body: Any) -> None:
+    """Check what is read of a secret, a ConfigMap or a service account; raises UnusableInput that names the field."""
+    _checked(body, _OBJECT, body["kind"])
+
+
+def _checked(value: Any, shape: SchemaValidator, name: str) -> Any:
     try:
-        return _POD.validate_python(without_nulls(value))
+        return shape.validate_python(without_nulls(value))
     except ValidationError as errors:
         error = errors.errors(include_url=False)[0]
     where = f"{name}: {path_of(error['loc'])}"
@@ -116,6 +125,14 @@ _VOLUME: Final = _fields(
     secret=_fields({"secretName": _OBJECT_NAME}),
     configMap=_fields({"name": _OBJECT_NAME}),
     image=_fields({"reference": _TEXT}),
+)
+_TEXTS: Final = cs.dict_schema(_TEXT, _TEXT, strict=True)
+_OBJECT: Final = SchemaValidator(
+    _fields(
+        {"metadata": _fields({"name": _TEXT}, namespace=_TEXT, annotations=_TEXTS, labels=_TEXTS)},
+        type=_TEXT,
+        secrets=cs.list_schema(_fields(name=_TEXT), strict=True),
+    )
 )
 _POD: Final = SchemaValidator(
     _fields(

@@ -41,6 +41,9 @@ def kept(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": metadata, "spec": {name: spec[name] for name in _OF_POD if name in spec}}
 
 
+_Subject = tuple[str, str]  # the namespace and the uid of an object
+
+
 class WatchedObjects:
     """Takes what watches report; ``report`` gets the services that a change concerns."""
 
@@ -48,10 +51,10 @@ class WatchedObjects:
         self._report = report
         self._by_kind: defaultdict[str, dict[ObjectKey, Manifest]] = defaultdict(dict)
         self._of_service: defaultdict[ServiceKey, set[ObjectKey]] = defaultdict(set)
-        self._services: dict[str, ServiceKey] = {}  # by the uid of a service or of a pod
-        self._events: defaultdict[str, deque[Event]] = defaultdict(lambda: deque(maxlen=SEEN_EVENTS))
+        self._services: dict[_Subject, ServiceKey] = {}  # by a service or a pod
+        self._events: defaultdict[_Subject, deque[Event]] = defaultdict(lambda: deque(maxlen=SEEN_EVENTS))
         # The Events of objects that are not known: of pods of others, or of those whose own watch is later.
-        self._unplaced: OrderedDict[str, list[Event]] = OrderedDict()
+        self._unplaced: OrderedDict[_Subject, list[Event]] = OrderedDict()
 
     def listed(self, collection: Collection, objects: Sequence[Manifest], version: int) -> None:
         """Take all objects of the collection as they were at a resource version."""
@@ -78,7 +81,7 @@ class WatchedObjects:
 
         A cluster has very many of them, and those of objects that are created later come by the watch.
         """
-        if manifest["kind"] == _EVENT and manifest["involvedObject"].get("uid", "") not in self._services:
+        if manifest["kind"] == _EVENT and _subject_of(manifest) not in self._services:
             return None
         return kept(manifest)
 
@@ -102,7 +105,7 @@ class WatchedObjects:
         """Return the Events of a service and of its pods."""
         service = self.service(key)
         owners = [*([service] if service else ()), *self.pods(key)]
-        return [event for owner in owners for event in self._events.get(owner["metadata"]["uid"], ())]
+        return [event for owner in owners for event in self._events.get(_subject(owner), ())]
 
     def runtimes(self, namespace: str) -> list[Manifest]:
         """Return the runtimes that the services of a namespace may use."""
@@ -136,13 +139,12 @@ class WatchedObjects:
         if service:
             if body["kind"] != KIND:
                 self._of_service[service].add(key)
-            self._place(uid, service)
+            self._place(_subject(body), service)
         self._report([service] if service else self._all_in(body))
 
-    def _place(self, uid: str, service: ServiceKey) -> None:
-        self._services[uid] = service
-        for event in self._unplaced.pop(uid, ()):
-            self._events[uid].append(event)
+    def _place(self, subject: _Subject, service: ServiceKey) -> None:
+        self._services[subject] = service
+        self._events[subject].extend(self._unplaced.pop(subject, ()))
 
     def _remove(self, body: Manifest) -> None:
         key, uid = key_of(body), body["metadata"]["uid"]
@@ -154,8 +156,8 @@ class WatchedObjects:
         if service is None:
             self._report(self._all_in(known))
             return
-        self._services.pop(uid, None)
-        self._events.pop(uid, None)
+        self._services.pop(_subject(known), None)
+        self._events.pop(_subject(known), None)
         self._of_service[service].discard(key)
         if not self._of_service[service]:
             del self._of_service[service]
@@ -167,15 +169,15 @@ class WatchedObjects:
         return [key for key in self.services() if namespace in ("", key.namespace)]
 
     def _put_event(self, event: Event) -> None:
-        uid = event["involvedObject"].get("uid", "")
-        if (service := self._services.get(uid)) is None:
-            self._unplaced.setdefault(uid, []).append(event)
-            self._unplaced.move_to_end(uid)
-            del self._unplaced[uid][:-SEEN_EVENTS]
+        subject = _subject_of(event)
+        if (service := self._services.get(subject)) is None:
+            self._unplaced.setdefault(subject, []).append(event)
+            self._unplaced.move_to_end(subject)
+            del self._unplaced[subject][:-SEEN_EVENTS]
             while len(self._unplaced) > UNPLACED_EVENTS:
                 self._unplaced.popitem(last=False)
             return
-        known = self._events[uid]
+        known = self._events[subject]
         for index, other in enumerate(known):
             if other["metadata"].get("uid") == event["metadata"].get("uid"):
                 known[index] = event
@@ -183,6 +185,15 @@ class WatchedObjects:
         else:
             known.append(event)
         self._report([service])
+
+
+def _subject(body: Manifest) -> _Subject:
+    return body["metadata"].get("namespace", ""), body["metadata"]["uid"]
+
+
+def _subject_of(event: Event) -> _Subject:
+    """Return what an Event is about. Whoever may write Events in one namespace can write any uid into them."""
+    return event["metadata"].get("namespace", ""), event["involvedObject"].get("uid", "")
 
 
 def _service_of(body: Manifest) -> ServiceKey | None:

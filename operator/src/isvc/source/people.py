@@ -37,16 +37,17 @@ _ANONYMOUS: Final = "system:anonymous"
 
 @dataclass
 class Person:
-    """A Viewer of the dashboard. ``reach``: logs and services, by this person's rights.
+    """A Viewer of the dashboard, whose ``name`` is known after the first review.
 
-    ``api`` has the person's token, and a pause of its own. ``places`` has, for each namespace with services, what this
-    person may list there; nothing of one where that person may not list services.
+    ``reach``: logs and services, by this person's rights. ``api`` has the person's token, and a pause of its own.
+    ``places`` has, for each namespace with services, what this person may list there; nothing of one where that person
+    may not list services.
     """
 
-    name: str
     reach: Reach
     api: ProxyApi
     review: Callable[[Person], Coroutine[None, None, None]]
+    name: str = ""
     places: dict[str, frozenset[Shown]] = field(default_factory=dict)
     reviewed: float = float("-inf")
     reviewing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -96,24 +97,25 @@ class ClusterPeople:
         Raises NotSignedIn if the API server does not accept the token, and KubeError if it does not respond.
         """
         digest = hashlib.sha256(token.encode()).digest()
+        person = self._known.get(digest)
+        if person is None:  # at once, so that all requests with a token are of one person, whose rights they share
+            api = self._api_of(token)
+            person = self._known[digest] = Person(self._source.reached_by(api), api, self._review)
+        self._known.move_to_end(digest)
+        if len(self._known) > DASHBOARD_PEOPLE:
+            self._known.popitem(last=False)
         try:
-            person = self._known.get(digest) or await self._made(self._api_of(token))
             await person.review(person)
         except NotSignedIn:
             self._known.pop(digest, None)
             raise
-        self._known[digest] = person
-        self._known.move_to_end(digest)
-        while len(self._known) > DASHBOARD_PEOPLE:
-            self._known.popitem(last=False)
         return person
-
-    async def _made(self, api: ProxyApi) -> Person:
-        return Person(await _name_of(api), self._source.reached_by(api), api, self._review)
 
     async def _review(self, person: Person) -> None:
         """Ask again what is too old, and for the first time about namespaces that have services by now."""
         async with person.reviewing:
+            if person.reviewed == float("-inf"):
+                person.name = await _name_of(person.api)
             places = {key.namespace for key in self._source.keys()}  # noqa: SIM118 - not a dict
             is_recent = self._clock() - person.reviewed < DASHBOARD_REVIEW_SECONDS
             known = {place: shown for place, shown in person.places.items() if is_recent and place in places}

@@ -11,7 +11,7 @@ from isvc.limits import DASHBOARD_ANSWER_SECONDS
 from isvc_operator.api.names import LABEL_APP, app_label
 from isvc_operator.limits import API_RESPONSE_SECONDS
 from isvc_operator.manifests import Manifest, labels_of, name_of
-from isvc_operator.resolve.component import is_grpc
+from isvc_operator.resolve.ports import is_grpc
 
 _PORTS: Final = {"http": 80, "https": 443}
 _SAID_SECONDS: Final = 5.0  # in which a server says that a request has taken too long

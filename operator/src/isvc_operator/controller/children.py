@@ -191,10 +191,11 @@ async def _send(api: KubeApi, change: ChildChange) -> str:
 
 
 async def _create(api: KubeApi, change: ChildChange) -> str:
-    """Create the child. An object that exists without being known is applied, by force only if the service owns it.
+    """Create the child. An object of the service that exists without being known is applied instead.
 
-    It is someone else's, or KServe's Ingress, which lacks the label by which children are watched, or the child itself:
-    the response to its creation was lost, or the watch is late.
+    It is KServe's Ingress, which lacks the label by which children are watched, or the child itself: the response to
+    its creation was lost, or the watch is late. Or a service of the same name has left it. Raises NotOurs for an object
+    of anybody else, which would be deleted with the service even if no field of it differs.
     """
     existing, manifest = await _find(api, change.manifest) if change.adopts else None, change.manifest
     if change.starts_with is not None:
@@ -204,8 +205,10 @@ async def _create(api: KubeApi, change: ChildChange) -> str:
             return await api.send(requests.create(manifest))
         except AlreadyExists:
             existing = await _find(api, change.manifest)
-    if existing is not None and matches(decode(existing), change.manifest):
-        return existing
+    if existing is not None:
+        _check_owner(decode(existing), change.manifest)
+        if matches(decode(existing), change.manifest):
+            return existing
     owned = existing is not None and await adopt_fields(api, change.manifest)
     return await api.send(requests.apply(change.manifest, force=owned))
 
@@ -237,6 +240,12 @@ async def _find(api: KubeApi, manifest: Manifest) -> str | None:
         return await api.send(requests.get(*key_of(manifest)))
     except ObjectNotFound:
         return None
+
+
+def _check_owner(existing: Manifest, manifest: Manifest) -> None:
+    owner, own = controller_of(existing), controller_of(manifest)
+    if (owner.get("kind"), owner.get("name")) != (own["kind"], own["name"]):
+        raise NotOurs(409, f"it belongs to {owner['kind']} {owner['name']}" if owner else "it has no owner")
 
 
 def _check_ownership(change: ChildChange, cache: Cache) -> None:

@@ -22,6 +22,10 @@ def _one_of(*values: object) -> Callable[[Any], bool]:
     return lambda value: value in values
 
 
+def _truth(value: str) -> bool:
+    return value.lower() in ("true", "false")
+
+
 @dataclass(frozen=True)
 class NoEffect:
     """What happens instead, the values for which that is what they ask for, and whether a message has the value."""
@@ -128,6 +132,8 @@ ANNOTATIONS: Final[Rows] = {
     "serving.kserve.io/logger-secret-path": _NO_SECRET,
     "serving.kserve.io/metrics": _OLD_SCALING,
     "serving.kserve.io/nodegroup": NoEffect("storageInitializer.cache of the ConfigMap keeps models on nodes"),
+    names.ANNOTATION_STOP: NoEffect("only true stops a service", _truth),
+    names.ANNOTATION_READONLY: NoEffect("only false lets the server write to its model", _truth),
     "serving.kserve.io/targetUtilizationPercentage": _OLD_SCALING,
     "serving.kserve.io/storage-initializer-uid": NoEffect(
         "the storage-initializer runs as user 1000; a ClusterStorageContainer changes that", _one_of("1000")
@@ -140,15 +146,36 @@ READ_ANNOTATIONS: Final = (
     names.ANNOTATION_LOGGER_FRACTION,
     names.ANNOTATION_NETWORK_POLICY,
     names.ANNOTATION_PVC_MODE,
-    names.ANNOTATION_READONLY,
     names.ANNOTATION_RUNTIME,
     names.ANNOTATION_SETTINGS,
     names.ANNOTATION_SHA256,
-    names.ANNOTATION_STOP,
     names.ANNOTATION_STORAGE_RESOURCES,
     names.ANNOTATION_TLS_SECRET,
     names.ANNOTATION_UPGRADE_POLICY,
 )
+# Of these, those that are read in the metadata of a service, and not in its components; as with KServe.
+OF_METADATA: Final = frozenset(
+    {
+        names.ANNOTATION_NETWORK_POLICY,
+        names.ANNOTATION_RUNTIME,
+        names.ANNOTATION_STOP,
+        names.ANNOTATION_TLS_SECRET,
+        names.ANNOTATION_UPGRADE_POLICY,
+    }
+)
+# Labels of which the same is true.
+LABELS_OF_METADATA: Final = frozenset({names.LABEL_SERVICE_ENVELOPE, names.LABEL_VISIBILITY})
+# Those of a runtime.
+OF_RUNTIMES: Final = frozenset(
+    {
+        names.ANNOTATION_FIXED_IMAGE,
+        names.ANNOTATION_SERVER_TYPE,
+        names.ANNOTATION_SETTINGS,
+        names.ANNOTATION_YIELDS,
+    }
+)
+# Parts of domains that others are mistaken for; ``serving.kubeflow.org`` was KServe's.
+OUR_WORDS: Final = frozenset({"isvc-operator", "kserve", "kubeflow"})
 # The domains of annotations that only Knative reads.
 KNATIVE: Final = (
     "autoscaling.knative.dev",

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, get_args
 from pydantic import BaseModel
 
 from isvc_operator.api.base import ApiModel, field_names
+from isvc_operator.api.components import ExplainerSpec, PredictorSpec, TransformerSpec
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.inference_service import KIND, InferenceService, InferenceServiceSpec
-from isvc_operator.api.names import LABEL_VISIBILITY
+from isvc_operator.api.names import ANNOTATION_SETTINGS, EXPLAINER, LABEL_VISIBILITY, PREDICTOR, TRANSFORMER
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import CredentialsConfig, IngressConfig, OperatorConfig
@@ -22,6 +23,10 @@ from isvc_operator.ignored.table import (
     ANNOTATIONS,
     DETAILS,
     KNATIVE,
+    LABELS_OF_METADATA,
+    OF_METADATA,
+    OF_RUNTIMES,
+    OUR_WORDS,
     READ_ANNOTATIONS,
     RUNTIME,
     SERVICE,
@@ -83,27 +88,84 @@ def unused_fields(resource: InferenceService | ServingRuntime) -> Iterator[str]:
 def unused_annotations(service: InferenceService, config: CredentialsConfig) -> Iterator[str]:
     """Yield annotations of KServe, of Knative and of this operator that are not used, or not known."""
     known = {*ANNOTATIONS, *READ_ANNOTATIONS, config.storage_secret_name_annotation}
-    spec = service.spec
-    components = (item.annotations or {} for item in (spec.predictor, spec.transformer, spec.explainer) if item)
+    components = (item.annotations or {} for _, item in _components(service))
     given = [(name, own[name]) for own in (service.metadata.annotations, *components) for name in own]
     for name, value in dict.fromkeys(given):
-        domain, row = name.partition("/")[0], ANNOTATIONS.get(name)
+        row = ANNOTATIONS.get(name)
         if row and not row.unless(value):
             yield _said(f"annotation {name}", row, value)
-        elif name not in known and domain in _DOMAINS:
-            beside = {one.removeprefix(f"{domain}/") for one in known if one.startswith(f"{domain}/")}
-            yield f"annotation {name}{suggestion(name.partition('/')[2], beside) or ' (it is not known)'}"
-        elif domain in KNATIVE:
+        elif name.partition("/")[0] in KNATIVE:
             yield f"annotation {name}: {value} (only Knative reads it)"
+        elif why := unknown_annotation(name, known):
+            yield f"annotation {name}{why}"
+
+
+def unknown_annotation(name: str, known: Collection[str]) -> str:
+    """Return what an annotation of our domains that is not known may be meant for, or of a domain that looks like ours.
+
+    Empty for one that is known, and for those of others.
+    """
+    domain, _, own = name.partition("/")
+    if name in known:
+        return ""
+    if domain in _DOMAINS:
+        beside = {one.removeprefix(f"{domain}/") for one in known if one.startswith(f"{domain}/")}
+        return suggestion(own, beside) or " (it is not known)"
+    if not OUR_WORDS.intersection(domain.split(".")):
+        return ""
+    return next((f" (did you mean {one}?)" for one in known if one.partition("/")[2] == own), "")
+
+
+def _components(service: InferenceService) -> Iterator[tuple[str, PredictorSpec | TransformerSpec | ExplainerSpec]]:
+    spec = service.spec
+    for kind, item in ((PREDICTOR, spec.predictor), (TRANSFORMER, spec.transformer), (EXPLAINER, spec.explainer)):
+        if item:
+            yield kind, item
+
+
+def misplaced_parts(service: InferenceService) -> Iterator[str]:
+    """Yield labels and annotations where they are not read; for a component, those that its metadata lacks."""
+    metadata, there = service.metadata, "write it in the metadata of the service"
+    for kind, component in _components(service):
+        for name, value in (component.annotations or {}).items():
+            if name in OF_METADATA and metadata.annotations.get(name) != value:
+                yield f"annotation {name} of spec.{kind} ({there})"
+        for name, value in (component.labels or {}).items():
+            if name in LABELS_OF_METADATA and metadata.labels.get(name) != value:
+                yield f"label {name} of spec.{kind} ({there})"
+    if ANNOTATION_SETTINGS in metadata.annotations:
+        yield f"annotation {ANNOTATION_SETTINGS} (write it under annotations of the component whose server reads them)"
+    for name in sorted(metadata.annotations.keys() & LABELS_OF_METADATA):
+        yield f"annotation {name} (write it as a label)"
+    for name in metadata.labels:
+        if name in ANNOTATIONS or name in READ_ANNOTATIONS:
+            yield f"label {name} (write it as an annotation)"
+        elif name != LABEL_VISIBILITY and _looks_like_visibility(name):
+            yield f"label {name} (did you mean {LABEL_VISIBILITY}?)"
+
+
+def _looks_like_visibility(label: str) -> bool:
+    domain, _, own = label.partition("/")
+    right_domain, _, right = LABEL_VISIBILITY.partition("/")
+    return domain == right_domain or (own == right and bool(OUR_WORDS.intersection(domain.split("."))))
 
 
 def unused_parts(service: InferenceService, config: CredentialsConfig) -> Iterator[str]:
     """Yield the fields, annotations and labels that have no effect in any service."""
     yield from unused_fields(service)
     yield from map(one_line, islice(unused_annotations(service, config), NAMED))
+    yield from map(one_line, islice(misplaced_parts(service), NAMED))
     labels = service.metadata.labels
     if labels.get(_KNATIVES_VISIBILITY) == _CLUSTER_LOCAL and LABEL_VISIBILITY not in labels:
         yield f"label {_KNATIVES_VISIBILITY}: {_CLUSTER_LOCAL} (only Knative reads it; write {LABEL_VISIBILITY})"
+    if labels.get(LABEL_VISIBILITY, _CLUSTER_LOCAL) != _CLUSTER_LOCAL:
+        yield f"label {LABEL_VISIBILITY}: {labels[LABEL_VISIBILITY]} (only {_CLUSTER_LOCAL} has an effect)"
+
+
+def unknown_annotations(runtime: ServingRuntime) -> list[str]:
+    """Return the first annotations of a runtime that look like ours, and that nothing reads."""
+    given = ((name, unknown_annotation(name, OF_RUNTIMES)) for name in runtime.metadata.annotations)
+    return _first(f"annotation {one_line(name)}{why}" for name, why in given if why)
 
 
 def ignored_settings(data: Mapping[str, str]) -> list[str]:
@@ -195,12 +257,12 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
 
-def suggestion(name: str, known: Collection[str]) -> str:
-    """Return `` (did you mean x?)`` for a name that is nearly a known one, else an empty text."""
+def suggestion(name: str, known: Collection[str], *, least: float = 0.6) -> str:
+    """Return `` (did you mean x?)`` for a name that is nearly a known one, else an empty text; 1 is equal."""
     if len(name) > _LONGEST:
         return ""
     spelling = {candidate.lower(): candidate for candidate in known}
-    near = get_close_matches(name.lower(), spelling, n=1)
+    near = get_close_matches(name.lower(), spelling, n=1, cutoff=least)
     return f" (did you mean {spelling[near[0]]}?)" if near else ""
 
 

@@ -12,7 +12,8 @@ from isvc_operator.config import NetworkAccess, NetworkPolicyConfig, OperatorCon
 from isvc_operator.render.deployment import build_deployment
 from isvc_operator.render.metadata import build_component_child, component_labels, selector
 from isvc_operator.render.routes import build_ingresses, build_routes
-from isvc_operator.resolve.component import Autoscaler, Component, Metric, Query, ResourceTarget, is_grpc, service_ports
+from isvc_operator.resolve.component import Autoscaler, Component, Metric, Query, ResourceTarget
+from isvc_operator.resolve.ports import is_grpc, service_ports
 from isvc_operator.resolve.requested import AutoscalerClass
 from isvc_operator.resolve.service import Resolved
 

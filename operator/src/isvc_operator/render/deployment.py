@@ -22,9 +22,10 @@ from isvc_operator.api.names import (
 from isvc_operator.config import OperatorConfig, StorageInitializerConfig
 from isvc_operator.manifests import Container, Volume
 from isvc_operator.render.metadata import build_component_child, component_labels, selector
-from isvc_operator.resolve.component import Component, first_port, http_port
-from isvc_operator.resolve.containers import flag_value, merge_container, merge_items, merge_maps
+from isvc_operator.resolve.component import Component
+from isvc_operator.resolve.containers import flag_value, merge_container, merge_items
 from isvc_operator.resolve.front import TLS_DIR
+from isvc_operator.resolve.ports import first_port, http_port
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.plan import ModelImage, StoragePlan
 from isvc_operator.resolve.transformer import HEALTH_CHECK
@@ -70,7 +71,7 @@ def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> di
         ],
     }
     changed = merge_container(ours, plan.container)
-    return {**changed, "resources": merge_maps(changed["resources"], plan.resources)}
+    return merge_container(changed, {"resources": plan.resources}) if plan.resources else changed
 
 
 def build_volumes(plan: StoragePlan) -> list[Mapping[str, Any]]:
@@ -153,7 +154,7 @@ def build_image_volumes(plan: StoragePlan) -> list[Volume]:
     names = [name for name in _link_volumes(plan).values() if not (plan.copied and name == VOLUME_MODELS)]
     links: list[Volume] = [{"name": name, "emptyDir": {}} for name in names]
     return links + [
-        {"name": name, "image": {"reference": image.reference, "pullPolicy": "IfNotPresent"}}
+        {"name": name, "image": {"reference": image.reference, "pullPolicy": _pull_policy(image)}}
         for name, image in _native(plan)
     ]
 
@@ -181,7 +182,7 @@ def _modelcar_resources(config: StorageInitializerConfig) -> dict[str, Any]:
 def _modelcar(image: ModelImage, plan: StoragePlan, user: PodUser) -> dict[str, Any]:
     return {
         "image": image.reference,
-        "imagePullPolicy": "IfNotPresent",
+        "imagePullPolicy": _pull_policy(image),
         "securityContext": {
             **user.as_context,
             "runAsNonRoot": user.uid != 0,
@@ -192,6 +193,12 @@ def _modelcar(image: ModelImage, plan: StoragePlan, user: PodUser) -> dict[str, 
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": _link_volumes(plan)[image.folder], "mountPath": image.folder}],
     }
+
+
+def _pull_policy(image: ModelImage) -> str:
+    """Return Kubernetes' default: an image without a tag, or with `latest`, may be another one the next time."""
+    name, _, digest = image.reference.rpartition("/")[2].partition("@")
+    return "Always" if not digest and name.partition(":")[2] in ("", "latest") else "IfNotPresent"
 
 
 def _native(plan: StoragePlan) -> list[tuple[str, ModelImage]]:

@@ -19,9 +19,10 @@ from isvc_operator.api.kinds import GATEWAY_API
 from isvc_operator.api.names import LABEL_SERVICE, PATH, route_name
 from isvc_operator.config import IngressConfig, PathIngress
 from isvc_operator.render.metadata import build_child
-from isvc_operator.resolve.component import SERVICE_PORT, Component, service_port
+from isvc_operator.resolve.component import SERVICE_PORT, Component
 from isvc_operator.resolve.containers import flag_value
 from isvc_operator.resolve.placeholders import fill, values_of
+from isvc_operator.resolve.ports import main_port, service_port
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.transformer import MODEL_NAME
 
@@ -92,14 +93,14 @@ def routes_of(resolved: Resolved) -> tuple[ServiceRoute, ...]:
 def _explain(explainer: Component) -> PathRule:
     """Return the rule for explanations, which has the name of the explainer's model: not every gateway has patterns."""
     path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"
-    main = explainer.main_port
+    main = main_port(explainer)
     port = service_port(explainer, grpc=False) or main
     return PathRule(path, explainer.name, port, explainer.timeout, exact=True, main_port=main)
 
 
 def _rules(component: Component) -> Iterator[PathRule]:
     """Yield the rules of a component: gRPC has one of its own if the component has ports for both."""
-    timeout, main = component.timeout, component.main_port
+    timeout, main = component.timeout, main_port(component)
     rest, grpc = service_port(component, grpc=False), service_port(component, grpc=True)
     if rest is None:
         yield PathRule(_EVERY_PATH, component.name, main, timeout, grpc=True, main_port=main)

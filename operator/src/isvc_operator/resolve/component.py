@@ -16,8 +16,6 @@ from isvc_operator.resolve.requested import AutoscalerClass, RequestedComponent,
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.storage.plan import ObjectReference, Objects, StoragePlan
 
-DEFAULT_PORT = 8080
-DEFAULT_GRPC_PORT = 8081  # of our runtimes and of KServe's SDK, where nothing else is asked for
 SERVICE_PORT = 80  # of every component; it leads to the first port of the server
 TLS_PORT = 443  # in its place, if the pods serve TLS
 
@@ -101,50 +99,6 @@ class Component:
             return replace(self, server=front, pod=fields)
         containers = [front if item is self.front else item for item in fields["containers"]]
         return replace(self, pod={**fields, "containers": containers})
-
-    @property
-    def main_port(self) -> int:
-        """The port of its Service that leads to the first port of the pods."""
-        return TLS_PORT if self.tls else SERVICE_PORT
-
-
-def is_grpc(port: str) -> bool:
-    """Whether a port of this name is for gRPC, by KServe's convention (docs/kserve.md)."""
-    return any(part in port.lower() for part in ("grpc", "h2c"))
-
-
-def first_port(container: Container) -> Mapping[str, Any]:
-    """Return the container's main port; 8080, as with KServe, if it names none."""
-    ports = container.get("ports") or ()
-    return ports[0] if ports else {"containerPort": DEFAULT_PORT, "protocol": "TCP"}
-
-
-def service_ports(component: Component) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return each port of a component's Service with the port of the container that it leads to (docs/kserve.md)."""
-    others = (component.front.get("ports") or ())[1:]
-    main = (component.main_port, first_port(component.front))
-    return [main, *((int(port["containerPort"]), port) for port in others)]
-
-
-def service_port(component: Component, *, grpc: bool) -> int | None:
-    """Return the first port of the component's Service that is for gRPC, or is not."""
-    ports = service_ports(component)
-    return next((number for number, port in ports if is_grpc(port.get("name", "")) is grpc), None)
-
-
-def http_port(container: Container) -> int:
-    """Return the first port that is not for gRPC."""
-    ports = container.get("ports") or ()
-    numbers = (int(port["containerPort"]) for port in ports if not is_grpc(port.get("name", "")))
-    return next(numbers, DEFAULT_PORT)
-
-
-def port_in_address(component: Component, config: OperatorConfig, *, grpc: bool = False) -> str:
-    """Return the port in the component's address: the container's for a headless Service, which maps none."""
-    if not config.service.service_cluster_ip_none:
-        return ""
-    port = first_port(component.front)["containerPort"] if grpc else http_port(component.front)
-    return f":{port}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Steps: how a pod ends, defaults for what nobody has set, and a check of lists in which an item occurs twice.
+"""Steps: how a pod ends, defaults for what nobody has set, and checks of lists and resources.
 
 Proxies notice the end of a pod, the server finishes its requests, and only then the pod is killed. Every server runs
 on for some seconds before it gets SIGTERM (preStop). Its requests then have as long as ``timeout`` allows one of them.
@@ -11,20 +11,19 @@ container can run as root.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from isvc_operator.api.base import ApiModel
 from isvc_operator.api.components import FRAMEWORKS
 from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER, PREDICTOR
 from isvc_operator.config import ResourceConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import GRACE_SECONDS
-from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import SERVICE_PORT, TLS_PORT, Component, Context
-from isvc_operator.resolve.containers import identity, merge_items
+from isvc_operator.manifests import Container, NamedItem
+from isvc_operator.resolve.component import Component, Context
+from isvc_operator.resolve.containers import check_amounts, contradictions, identity, merge_items
 from isvc_operator.text import one_line
 
 # The seconds that both runtimes, and servers on our SDK, give requests under way after SIGTERM.
@@ -162,7 +161,6 @@ def _without_privileges(own: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[
     return {**context, **own}
 
 
-Item = Mapping[str, Any]
 # Lists and the keys of their items. Of two variables of one name, Kubernetes uses the second one.
 _KEYS = {
     "containers": "name",
@@ -179,45 +177,44 @@ _CONTAINER_LISTS = ("containers", "initContainers")
 
 def check_repeated_items(component: Component, context: Context) -> Component:
     """Return the component as it is; raises InvalidSpec if one of its lists, or of its runtime's, has an item twice."""
-    _check_spec(context.requested.spec, context.requested.field)
-    if context.served:
-        runtime = context.served.chosen.runtime
-        _check_spec(runtime.spec, f"{runtime.kind} {runtime.metadata.name}: spec")
-    _check_ports(component, context)
+    for spec, field in _specs(context):
+        _check_lists(spec, field)
+        for path, container in _containers_in(spec, field):
+            _check_lists(container, path)
     return component
 
 
-def _check_spec(spec: ApiModel, field: str) -> None:
-    """Check the lists of a component or a runtime; ``field`` is the path of ``spec``."""
-    document = spec.model_dump(exclude_none=True)
-    _check_lists(document, field)
+def check_resources(component: Component, context: Context) -> Component:
+    """Return the component as it is; raises InvalidSpec for a request above its limit, with where both are from.
+
+    Those that are from different places do not contradict each other any more (``merge_resources``).
+    """
+    pod = component.pod
+    parts = (pod, component.server, *pod["containers"], *pod.get("initContainers", ()))
+    if not any(contradictions(part.get("resources") or {}) for part in parts):
+        return component
+    for spec, field in _specs(context):
+        for path, part in ((field, spec), *_containers_in(spec, field)):
+            check_amounts(part.get("resources") or {}, f"{path}.resources")
+    return component
+
+
+def _specs(context: Context) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield the component as it is requested, and its runtime, each with its path."""
+    yield context.requested.spec.model_dump(exclude_none=True), context.requested.field
+    if context.served:
+        runtime = context.served.chosen.runtime
+        yield runtime.spec.model_dump(exclude_none=True), f"{runtime.kind} {runtime.metadata.name}: spec"
+
+
+def _containers_in(spec: Mapping[str, Any], field: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield every container of a component or a runtime with its path; a model is one, too."""
     for name in _CONTAINER_LISTS:
-        for index, container in enumerate(document.get(name) or ()):
-            _check_lists(container, f"{field}.{name}[{index}]")
+        for index, container in enumerate(spec.get(name) or ()):
+            yield f"{field}.{name}[{index}]", container
     for name in ("model", *FRAMEWORKS):
-        if server := document.get(name):
-            _check_lists(server, f"{field}.{name}")
-
-
-def _check_ports(component: Component, context: Context) -> None:
-    """Raise InvalidSpec if two ports of a container have one name, or two ports of the Service one number."""
-    for container in (component.server, *component.pod.get("containers", ())):
-        named = [port for port in container.get("ports") or () if port.get("name")]
-        if repeated := _repeated(named, lambda port: port["name"]):
-            listed = ", ".join(str(port["containerPort"]) for port in repeated)
-            raise InvalidSpec(
-                f"container {container.get('name')} of the {component.kind} has several ports named "
-                f"{one_line(repeated[0]['name'])}: {listed}; give each a name of its own, the runtime's included"
-            )
-    main, *others = component.front.get("ports") or [{}]
-    mapped = TLS_PORT if context.secret else SERVICE_PORT
-    protocol = main.get("protocol", "TCP")
-    numbers = [port["containerPort"] for port in others if port.get("protocol", "TCP") == protocol]
-    if main.get("containerPort") != mapped and mapped in numbers:
-        raise InvalidSpec(
-            f"port {mapped} of the {component.kind} is not its first one, but the Service maps its own port "
-            f"{mapped} to the first one; list {mapped} first, or use another port"
-        )
+        if server := spec.get(name):
+            yield f"{field}.{name}", server
 
 
 def _check_lists(document: Mapping[str, Any], field: str) -> None:
@@ -226,14 +223,14 @@ def _check_lists(document: Mapping[str, Any], field: str) -> None:
         if len(listed) < 2:
             continue  # which is most of them
         items = [item for item in listed if item.get(key) is not None]
-        if repeated := _repeated(items, partial(identity, key=key)):
+        if repeated := _repeated_items(items, partial(identity, key=key)):
             value = one_line(str(repeated[0][key]))
             raise InvalidSpec(f"{field}.{name} has {len(repeated)} items with {key} {value}; keep one of them")
 
 
-def _repeated(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
+def _repeated_items(items: Iterable[NamedItem], key: Callable[[NamedItem], Any]) -> list[NamedItem]:
     """Return the items of the first key that several of them have."""
-    groups: defaultdict[Any, list[Item]] = defaultdict(list)
+    groups: defaultdict[Any, list[NamedItem]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)
     return next((group for group in groups.values() if len(group) > 1), [])

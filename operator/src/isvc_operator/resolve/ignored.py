@@ -12,7 +12,6 @@ from isvc_operator.api.components import LoggerSpec, ModelSpec
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
     ANNOTATION_LOGGER_FRACTION,
-    ANNOTATION_NETWORK_POLICY,
     ANNOTATION_SETTINGS,
     CONTAINER_TRANSFORMER,
     MODELS_MOUNT,
@@ -20,17 +19,18 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import IngressConfig, LoggerConfig, NetworkAccess, NetworkPolicyConfig, OperatorConfig
-from isvc_operator.ignored.walker import unknown_fields, unused_fields, unused_parts
+from isvc_operator.ignored.walker import unknown_annotations, unknown_fields, unused_fields, unused_parts
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import is_grpc
 from isvc_operator.resolve.front import LOGGER, url_problem
 from isvc_operator.resolve.hosts import has_ingress
-from isvc_operator.resolve.ingress_annotations import ingress_annotations, may_reach_others
+from isvc_operator.resolve.ingress_annotations import ingress_annotations, is_read_of_ingresses, may_reach_others
 from isvc_operator.resolve.pod import has_fixed_image, settings_of
+from isvc_operator.resolve.ports import is_grpc, listed_ports, told_port
 from isvc_operator.resolve.requested import ComponentSpec, model_field, model_of, settings_read, specified_components
 from isvc_operator.resolve.runtime import TRITON, ChosenRuntime, server_type_of
 from isvc_operator.resolve.service import Resolved
+from isvc_operator.text import one_line
 
 
 def ignored_parts(service: InferenceService, resolved: Resolved | None, config: OperatorConfig) -> Iterator[str]:
@@ -43,13 +43,15 @@ def ignored_parts(service: InferenceService, resolved: Resolved | None, config: 
     if resolved:
         yield from unread_settings(service, resolved.chosen, config.logger)
         yield from unserved_parts(resolved)
-        yield from unreached_parts(service, resolved.access, config.network_policy, published=resolved.hosts.external)
+        yield from unreached_parts(resolved.access, config.network_policy, published=resolved.hosts.external)
     yield from islice(refused_annotations(service, config.ingress), NAMED)
+    if has_ingress(service.metadata, config.ingress):
+        yield from islice(annotations_of_no_ingress(service), NAMED)
 
 
 def ignored_parts_of_runtime(runtime: ServingRuntime) -> Iterator[str]:
     """Yield a runtime's fields that have no effect, after its kind and name."""
-    for field in (*unknown_fields(runtime), *unused_fields(runtime)):
+    for field in (*unknown_fields(runtime), *unused_fields(runtime), *unknown_annotations(runtime)):
         yield f"{runtime.kind} {runtime.metadata.name}: {field}"
 
 
@@ -126,7 +128,7 @@ def unserved_parts(resolved: Resolved) -> Iterator[str]:
         return
     field, server = model_field(resolved.service.spec.predictor), resolved.predictor.server
     yield from _unused_version(model, chosen, server, field)
-    yield from _other_grpc_ports(model, chosen, field)
+    yield from _other_grpc_ports(model, chosen, server, field)
     if resolved.predictor.storage is None and not model.image and _expects_a_model(server, chosen):
         yield (
             f"{field}.storageUri (missing: the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
@@ -142,10 +144,12 @@ def _unused_version(model: ModelSpec, chosen: ChosenRuntime, server: Container, 
     yield f"{field}.runtimeVersion: {version} ({image} {why}; write another image as {field}.image)"
 
 
-def _other_grpc_ports(model: ModelSpec, chosen: ChosenRuntime, field: str) -> Iterator[str]:
-    """Yield the model's ports for gRPC at which a server that lists its ports, one for gRPC among them, has none."""
-    listed = [port for item in chosen.runtime.spec.containers for port in item.get("ports") or ()]
-    numbers = [port.get("containerPort") for port in listed if is_grpc(port.get("name") or "")]
+def _other_grpc_ports(model: ModelSpec, chosen: ChosenRuntime, server: Container, field: str) -> Iterator[str]:
+    """Yield the model's ports for gRPC at which a server whose runtime lists one for gRPC has none."""
+    numbers = [port for item in chosen.runtime.spec.containers for port in listed_ports(item, grpc=True)]
+    told = told_port(server, grpc=True)
+    if told and told.number:
+        numbers = numbers and [told.number]
     for port in model.as_dict().get("ports", ()):
         if numbers and is_grpc(port.get("name", "")) and port["containerPort"] not in numbers:
             yield (
@@ -165,18 +169,13 @@ def _expects_a_model(server: Container, chosen: ChosenRuntime) -> bool:
     )
 
 
-def unreached_parts(
-    service: InferenceService, access: NetworkAccess, config: NetworkPolicyConfig, *, published: bool
-) -> Iterator[str]:
+def unreached_parts(access: NetworkAccess, config: NetworkPolicyConfig, *, published: bool) -> Iterator[str]:
     """Yield what of the NetworkPolicies has another effect than expected; ``published``: the service has hosts."""
     if access is not NetworkAccess.NONE and published and not config.names_ingress:
         yield (
             f"networkPolicy {access} (requests through an Ingress or a Gateway are refused as well: networkPolicy of "
             "the ConfigMap names neither ingressNamespaces nor ingressCidrs)"
         )
-    for kind, component in specified_components(service.spec):
-        if ANNOTATION_NETWORK_POLICY in (component.annotations or {}):
-            yield f"annotation {ANNOTATION_NETWORK_POLICY} of spec.{kind} (write it in the metadata of the service)"
 
 
 def refused_annotations(service: InferenceService, config: IngressConfig) -> Iterator[str]:
@@ -187,3 +186,11 @@ def refused_annotations(service: InferenceService, config: IngressConfig) -> Ite
         names += [name for name in component.annotations or () if may_reach_others(name, config)]
     for name in dict.fromkeys([*names, *(name for name in own if may_reach_others(name, config))]):
         yield f"annotation {name} (left out: the administrator has not allowed it in allowedServiceAnnotations)"
+
+
+def annotations_of_no_ingress(service: InferenceService) -> Iterator[str]:
+    """Yield annotations of components that are for an Ingress, which has those of the service, as with KServe."""
+    for kind, component in specified_components(service.spec):
+        for name in component.annotations or ():
+            if is_read_of_ingresses(name) and name not in service.metadata.annotations:
+                yield f"annotation {one_line(name)} of spec.{kind} (write it in the metadata of the service)"

@@ -89,6 +89,11 @@ _READ: Final = re.compile(
 )
 # Those that are also read from a Service: host names and routes.
 _READ_OF_SERVICES: Final = re.compile(r"external-dns\.alpha\.kubernetes\.io/|getambassador\.io/")
+# Those that no controller reads from a Service.
+_READ_OF_INGRESSES: Final = re.compile(
+    r"nginx\.(ingress\.kubernetes\.io|org|com)/|traefik\.ingress\.kubernetes\.io/router\.|kubernetes\.io/(ingress|tls-acme)|"
+    r"([^/]*\.)?cert-?manager\.(io|k8s\.io)/"
+)
 # Parts of the names of annotations that restrict access: a service must not be published without one that it has.
 _GUARD: Final = re.compile(
     r"auth|jwt|oidc|allow-?list|white-?list|deny-?list|black-?list|source-range|cidr|security-group|waf|modsecurity|"
@@ -120,6 +125,11 @@ def ingress_annotations(own: Mapping[str, str], config: IngressConfig) -> Ingres
 def may_reach_others(name: str, config: IngressConfig) -> bool:
     """Whether an annotation of a Service could route the requests of another host to it."""
     return bool(_READ_OF_SERVICES.match(name)) and not _matches(name, config) and name not in _OWN_TRAFFIC
+
+
+def is_read_of_ingresses(name: str) -> bool:
+    """Whether controllers read an annotation from an Ingress only: it has no effect on the Service of a component."""
+    return bool(_READ_OF_INGRESSES.match(name))
 
 
 def _is_allowed(name: str, value: str, config: IngressConfig) -> bool:

@@ -27,7 +27,7 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component, Context, ModelOnRuntime, http_port, is_grpc
+from isvc_operator.resolve.component import Component, Context, ModelOnRuntime
 from isvc_operator.resolve.containers import (
     flag_value,
     merge_container,
@@ -38,6 +38,7 @@ from isvc_operator.resolve.containers import (
 )
 from isvc_operator.resolve.ingress_annotations import may_reach_others
 from isvc_operator.resolve.placeholders import fill_all, fill_container, values_of
+from isvc_operator.resolve.ports import http_port, is_grpc, moved_ports, with_moved_ports
 from isvc_operator.resolve.requested import server_first
 from isvc_operator.resolve.runtime import MLSERVER, TORCHSERVE, TRITON, ChosenRuntime, image_for, server_type_of
 
@@ -132,6 +133,8 @@ def _annotations(context: Context, runtimes: Mapping[str, str]) -> dict[str, Any
     }
 
 
+# Annotations with the port at which a server has its metrics.
+_METRICS_PORTS = ("prometheus.io/port", "prometheus.kserve.io/port")
 # Pod fields that a runtime may set (docs/kserve.md), in addition to its containers and the lists below. The user's win.
 _POD_FIELDS = ("nodeSelector", "affinity", "tolerations", "schedulerName")
 # Lists of the pod whose items have names; those of the runtime and of the user are merged.
@@ -159,12 +162,25 @@ def runtime_fields(component: Component, context: Context) -> Component:
     pod["containers"] = merge_containers(sidecars, component.pod["containers"])
     base = {**base, "lifecycle": base.get("lifecycle", {})}  # every server has one in the end, before the user's fields
     merged = merge_container(base, component.server)
+    annotations = component.annotations
+    tells_ports = any(component.server.get(name) for name in ("command", "args", "env"))
+    if tells_ports and (moved := moved_ports(base, merged)):
+        merged = merge_container(with_moved_ports(base, moved), component.server)
+        annotations = _moved_annotations(annotations, context, moved)
     defaults = defaults_of(context.served, context)
     server = with_defaults_of_type(merged, component.server, defaults)
     if chosen.protocol.startswith("grpc") and "ports" in server:
         server["ports"] = sorted(server["ports"], key=lambda port: not is_grpc(port.get("name", "")))
     labels = {**component.labels, **defaults.labels, **(context.requested.spec.labels or {})}
-    return replace(component, labels=labels, server=server, pod=pod)
+    return replace(component, labels=labels, annotations=annotations, server=server, pod=pod)
+
+
+def _moved_annotations(given: Mapping[str, str], context: Context, moved: Mapping[int, int]) -> dict[str, str]:
+    """Return the annotations; those of the runtime that name a port which has moved name the new one."""
+    own = {**context.service.metadata.annotations, **(context.requested.spec.annotations or {})}
+    new = {str(port): str(number) for port, number in moved.items()}
+    followed = {name: new[given[name]] for name in _METRICS_PORTS if name not in own and given.get(name) in new}
+    return {**given, **followed}
 
 
 def fill_placeholders(component: Component, context: Context) -> Component:

@@ -31,14 +31,13 @@ from isvc_operator.resolve.component import (
     Predictor,
     Step,
     StorageContext,
-    port_in_address,
-    service_port,
 )
-from isvc_operator.resolve.defaults import check_repeated_items, termination, with_defaults
+from isvc_operator.resolve.defaults import check_repeated_items, check_resources, termination, with_defaults
 from isvc_operator.resolve.front import ServingTls, payload_logger, read_tls, serving_tls, tls_secret
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.pod import fill_placeholders, own_fields, runtime_fields, server_image, service_name
+from isvc_operator.resolve.ports import check_ports, port_in_address, service_port
 from isvc_operator.resolve.requested import components_of, model_of
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from isvc_operator.resolve.scaling import scaling
@@ -50,6 +49,8 @@ _COMPLETED: Final[tuple[Step, ...]] = (
     termination,
     with_defaults,
     check_repeated_items,
+    check_resources,
+    check_ports,
     serving_tls,
     payload_logger,
     scaling,
@@ -157,6 +158,7 @@ def resolve(
     annotations = ingress_annotations(own_annotations if hosts.external else {}, config.ingress)
     plans = (item.storage for item in components.values())
     containers = [plan.chosen for plan in plans if plan and plan.chosen]
+    policy = upgrade_policy(service.metadata, config)
     inputs = inputs_of(service, chosen, config, objects=storage.objects, containers=containers)
     return Resolved(
         service=service,
@@ -166,7 +168,7 @@ def resolve(
         explainer=components.get(EXPLAINER),
         hosts=hosts,
         ingress_annotations=annotations,
-        upgrade_policy=upgrade_policy(service.metadata, config),
+        upgrade_policy=policy,
         inputs=inputs.every,
         own_inputs=inputs.own,
         budgets=budgets,

@@ -12,8 +12,9 @@ from typing import Final
 
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component, Context, Predictor, http_port, port_in_address
+from isvc_operator.resolve.component import Component, Context, Predictor
 from isvc_operator.resolve.containers import flag_value, with_flags, with_variable
+from isvc_operator.resolve.ports import http_port, port_in_address
 from isvc_operator.text import one_line
 
 MODEL_NAME: Final = "--model_name"

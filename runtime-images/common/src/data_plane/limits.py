@@ -7,7 +7,9 @@ from __future__ import annotations
 
 # Bytes of a request's body, where neither config.properties nor a flag says more: TorchServe's own default.
 MAX_REQUEST = 6_553_500
-# The same, for servers that are built with the SDK.
+# The most that this can be set to: the length of a gRPC message, and a number of TorchServe's, have 31 bits.
+MAX_REQUEST_SIZE = 2**31 - 1
+# As MAX_REQUEST, for servers that are built with the SDK.
 MAX_SDK_REQUEST = 100 * 1024 * 1024
 # Bytes of the request line and all headers. Proxies accept less, and cookies and tokens need far less.
 MAX_HEAD = 64 * 1024
@@ -44,7 +46,10 @@ MAX_CONNECTIONS = 4096
 MAX_SURPLUS_CONNECTIONS = 64
 
 # Requests that a client may pipeline on a connection behind the one in progress.
-MAX_PIPELINED = 64
+MAX_PIPELINED = 16
+
+# Times a second that the metrics are read; requests beyond them get what was read last.
+METRICS_PER_SECOND = 20
 
 # Seconds to receive a request's head, from its first byte to its last; over gRPC, to complete a handshake.
 HEAD_TIMEOUT = 30

@@ -83,7 +83,7 @@ async def _run(
         work_dir=options.work_dir,
         processors=processors(),
         threads=threads(os.environ),
-        gpus=gpus(whole(found.properties, "number_of_gpu", 0), os.environ),
+        gpus=gpus(whole(found.properties, "number_of_gpu"), os.environ),
         cuda=gpus(None, os.environ) > 0,
         metrics=definitions.find(found.properties, options.model_dir),
         withheld=withheld_variables(found.properties, os.environ),
@@ -91,7 +91,7 @@ async def _run(
         options=ServingOptions(batching, options.worker_max_requests, options.worker_max_memory),
     )
     supervisor = ModelSupervisor(
-        models, settings, lambda: model_directory.read(inputs, options.service_name).models,
+        models, settings, lambda: model_directory.read(inputs, options.service_name).loadable,
         metrics=metrics, handler_metrics=handler_metrics,
     )  # fmt: skip
     models.repository = supervisor

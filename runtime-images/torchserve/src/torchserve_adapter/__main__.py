@@ -108,6 +108,11 @@ def _configure(
 ) -> ServedModels:
     said = notices.of_properties(Runtime.TORCHSERVE, written)
     draft = effective(given, inputs)
+    if (metrics := draft.get("metrics_config")) and not Path(metrics).is_file():
+        raise ConfigurationError(
+            f"metrics_config in config.properties names {metrics}, which is not a file; a relative path begins at the "
+            "model directory. Correct it, or remove the line for TorchServe's own metrics."
+        )
     store = Path(draft.properties["model_store"])
     archives = read_store(store)
     missing = _leave_out_missing(draft, archives)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from data_plane.batching.limits import BatchLimits
@@ -18,7 +18,7 @@ from model_archive.configuration import Table, file_name
 from torchserve_compat.store.archives import Archive
 from torchserve_compat.store.models import entries, parse_table, snapshot_models
 from torchserve_compat.store.properties import Draft
-from torchserve_compat.store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, whole
+from torchserve_compat.store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, usable, whole
 from torchserve_compat.store.versions import requested_versions
 
 # Requests with more bytes than this together are not merged: Java copies bodies several times.
@@ -67,19 +67,18 @@ class BatchRequirements:
         """Return whether the archive's handler keeps state between the requests of a sequence."""
         return self.archives.get(file_name(archive), {}).get("sequenceBatching") is True
 
-    def registered(self, batch_size: int, *, merges_rows: bool, continuous: bool) -> BatchLimits:
-        """Return the limits of a version that was registered at run time."""
-        limits = batch_limits(
-            self.options, {"batchSize": batch_size, "continuousBatching": continuous}, self.properties
-        )
-        return replace(limits, merges_rows=merges_rows or self.options.max_batch_size is not None)
+    def of_registration(self, batch_size: Any, yaml: Settings, handler: str) -> tuple[BatchLimits, int]:
+        """Return the limits and the stated batch size of a version that is registered at run time.
 
-    def unsized(self, yaml: Settings, handler: str) -> BatchLimits:
-        """Return the limits of a version that is registered without a batch size, from its archive."""
-        return batch_limits(BatchOptions(), _usable(yaml), {}, handler)
+        `batch_size` is that of the registration, which the archive's own overrides. Raises ConfigurationError.
+        """
+        parameters = {"batchSize": batch_size, **_usable(yaml)}
+        limits = batch_limits(self.options, parameters, self.properties, handler)
+        return limits, stated_batch_size(self.options, parameters)
 
     def check(self) -> None:
         """Raise ConfigurationError for settings that are invalid or not supported."""
+        envelope(self.properties)
         for setting in ("model_snapshot", "models"):
             for name, version, parameters in entries(setting, _table(setting, self.properties)):
                 self.limits(name, version, parameters.get("marName", ""))
@@ -144,7 +143,8 @@ def _as_snapshot(draft: Draft, archives: Mapping[str, Archive], requirements: Ba
 
 def _usable(yaml: Settings) -> Settings:
     """Return the settings of an archive's YAML that TorchServe uses; it ignores invalid ones."""
-    taken = {name: yaml[name] for name in _FROM_YAML if type(yaml.get(name)) is int and yaml[name] > 0}
+    valid = usable(yaml)
+    taken = {name: valid[name] for name in _FROM_YAML if valid.get(name)}
     taken |= {name: True for name in _BATCHINGS if yaml.get(name) is True}
     if taken.get("maxWorkers", 0) < taken.get("minWorkers", 1):
         taken = {name: value for name, value in taken.items() if name not in ("minWorkers", "maxWorkers")}

@@ -1,7 +1,7 @@
 """TorchServe's management API, which `enable_model_api=true` turns on: models are registered at run time.
 
-The API listens on loopback only, and its requests pass through the adapter. The batch size of a registered model is for
-the adapter's queue, so TorchServe must not wait for a full batch. Changes take effect at once.
+The API listens on loopback only, and its requests pass through the adapter. The adapter forms the batches of a
+registered model, so TorchServe must not wait for a full batch. Changes take effect at once.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from torchserve_compat.store.archives import read_archive, read_store
 from torchserve_compat.store.settings import sequence_limits
+from torchserve_compat.store.versions import newest
 
 _METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS")
 _PATHS = ("/models", "/models/{model}", "/models/{model}/{version}", "/models/{model}/{version}/set-default")
@@ -82,17 +83,14 @@ class ManagementEndpoints:
     async def _batching(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters that make TorchServe report the batch size, but not wait for a full batch."""
         url = str(parameters.get("url", ""))
-        size, merges_rows = parameters.get("batch_size"), True
         archive = self._store / file_name(url)
         settings = await asyncio.to_thread(read_settings, archive)
-        handler = (await asyncio.to_thread(read_archive, archive)).handler if size is None else ""
+        handler = (await asyncio.to_thread(read_archive, archive)).handler
         with _as_invalid_request():
-            limits = self._requirements.unsized(settings, handler)
+            limits, batch_size = self._requirements.of_registration(parameters.get("batch_size"), settings, handler)
             sequence_limits(archive.name, settings, batch_size=1, workers=1)
-        if size is None:
-            size, merges_rows = limits.max_batch_size, limits.merges_rows
-        self._served.expect(url, merges_rows=merges_rows)
-        return {"batch_size": size, "max_batch_delay": 0}
+        self._served.expect(url, limits)
+        return {"batch_size": batch_size, "max_batch_delay": 0}
 
     async def _check_models(self) -> None:
         with contextlib.suppress(ModelFailed):  # the watch reports it and ends the adapter
@@ -116,8 +114,7 @@ class StoreRepository:
 
         Raises UnknownModel, InvalidRequest for an archive that is not served, and UpstreamError for TorchServe's error.
         """
-        store = await asyncio.to_thread(read_store, self.store)
-        archives = {archive.model_name: archive for archive in store.values() if not archive.problem}
+        archives = newest(await asyncio.to_thread(read_store, self.store))
         if (archive := archives.get(name)) is None:
             raise UnknownModel(name, archives)
         settings = await asyncio.to_thread(read_settings, self.store / archive.file)
@@ -126,13 +123,14 @@ class StoreRepository:
         )
         with _as_invalid_request():
             limits = requirements.limits(name, archive.model_version, archive.file)
+            batch_size = requirements.stated_batch_size(name, archive.model_version, archive.file)
             sequence_limits(archive.file, settings, batch_size=1, workers=1)
         if self.watch.has_given_up(name):
             await self.unload(name)
-        self.served.expect(archive.file, merges_rows=limits.merges_rows)
+        self.served.expect(archive.file, limits)
         parameters = {
             "url": archive.file, "model_name": name, "initial_workers": self.workers, "synchronous": "true",
-            "batch_size": limits.max_batch_size, "max_batch_delay": 0,
+            "batch_size": batch_size, "max_batch_delay": 0,
         }  # fmt: skip
         _check(await self.client.manage("POST", f"/models?{urlencode(parameters)}"))
         await self.watch.check()

@@ -6,6 +6,7 @@ Each rule is a function on the draft; `effective` applies them in order. Other s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from data_plane.model_server.errors import ConfigurationError
 from model_archive.configuration import Table
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_compat.store import rules
+from torchserve_compat.store.known_settings import LEAST
 from torchserve_compat.store.models import entries, named_in_models, parse_table, snapshot_models
 from torchserve_compat.store.properties import Draft
 from torchserve_compat.store.settings import whole
@@ -66,6 +68,13 @@ def management_port(written: Mapping[str, str]) -> int | None:
     return None
 
 
+def _unset(draft: Draft, _: TorchServeInputs) -> None:
+    """Leave out what is empty and has a default: TorchServe ends for an empty number or table."""
+    for setting in (*LEAST, "models"):
+        if not draft.get(setting):
+            draft.properties.pop(setting, None)
+
+
 def _addresses(draft: Draft, inputs: TorchServeInputs) -> None:
     for setting, default in _HTTP_PORTS.items():
         wanted = _port_of(setting, draft.get(setting), default)
@@ -90,7 +99,10 @@ def _models(draft: Draft, _: TorchServeInputs) -> None:
     table = parse_table("models", draft.get("models", "{}"))
     if table:
         _give_a_worker(draft, "models", table, table)
-    if not draft.get("load_models"):
+    archives = re.sub(r"\s*([,=])\s*", r"\1", draft.get("load_models"))
+    if archives:
+        draft.set("load_models", archives, "without the blanks, which TorchServe takes for parts of the names")
+    else:
         named = named_in_models(table)
         every = "no archive is named: every one in the model store is loaded"
         draft.set("load_models", named, every if named == "all" else "the archives named in models")
@@ -98,10 +110,10 @@ def _models(draft: Draft, _: TorchServeInputs) -> None:
 
 def _give_a_worker(draft: Draft, setting: str, document: dict[str, Any], table: Table) -> None:
     """Give each model at least one worker: nobody outside the pod could add one."""
-    idle = [parameters for _, _, parameters in entries(setting, table) if parameters.get("minWorkers") == 0]
+    idle = [parameters for _, _, parameters in entries(setting, table) if whole(parameters, "minWorkers") == 0]
     for parameters in idle:
         parameters["minWorkers"] = 1
-        parameters["maxWorkers"] = max(1, parameters.get("maxWorkers", 1))
+        parameters["maxWorkers"] = max(1, whole(parameters, "maxWorkers") or 1)
     if idle:
         draft.set(setting, json.dumps(document), "minWorkers 0 → 1: a model without a worker cannot answer")
 
@@ -131,7 +143,9 @@ def _at_most_int(number: int) -> str:
     return str(min(number, 2**31 - 1))
 
 
-def _metrics(draft: Draft, _: TorchServeInputs) -> None:
+def _metrics(draft: Draft, inputs: TorchServeInputs) -> None:
+    if named := draft.get("metrics_config"):
+        draft.set("metrics_config", str(inputs.model_dir / named), "relative to the model directory")
     draft.set("enable_metrics_api", "true", "the adapter's /metrics includes TorchServe's")
     draft.set("metrics_mode", "prometheus", "the adapter's /metrics includes TorchServe's")
     draft.set_default(
@@ -167,6 +181,7 @@ _RULES: tuple[rules.Rule[TorchServeInputs], ...] = (
     rules.flags,
     rules.placeholders,
     rules.model_store,
+    _unset,
     _addresses,
     _models,
     _protocol,

@@ -53,23 +53,20 @@ class ServedVersions:
         self._metrics = metrics
         self._deaths = deaths
         self._versions: dict[str, dict[str, _ServedVersion]] = {}
-        self._rows_alone: set[str] = set()  # archives that were registered without a batch size
+        self._registered: dict[str, BatchLimits] = {}  # of archives that were registered at run time
 
     def has(self, name: str, version: str) -> bool:
         """Return whether this version is served."""
         return name in self._models.names and version in self._models.versions(name)
 
-    def expect(self, archive: str, *, merges_rows: bool) -> None:
-        """Remember whether a batch size was requested for an archive that is about to be registered.
+    def expect(self, archive: str, limits: BatchLimits) -> None:
+        """Remember the limits for an archive that is about to be registered: TorchServe does not know all of them."""
+        self._registered[file_name(archive)] = limits
 
-        TorchServe does not distinguish a requested batch size from the default.
-        """
-        (self._rows_alone.discard if merges_rows else self._rows_alone.add)(file_name(archive))
-
-    def update(self, name: str, described: Sequence[TorchServeVersion], *, configured: bool) -> None:
-        """Set a model's versions; the first is the default. `configured`: they come from config.properties."""
+    def update(self, name: str, described: Sequence[TorchServeVersion]) -> None:
+        """Set a model's versions; the first is the default."""
         known = self._versions.get(name, {}) if name in self._models.names else {}
-        versions = {one.version: known.get(one.version) or self._make(name, one, configured) for one in described}
+        versions = {one.version: known.get(one.version) or self._make(name, one) for one in described}
         if known.keys() - versions.keys():
             self._models.remove(name)
         for index, one in enumerate(described):
@@ -100,14 +97,10 @@ class ServedVersions:
         for served in versions.values():
             await served.model.drained()
 
-    def _make(self, name: str, version: TorchServeVersion, configured: bool) -> _ServedVersion:
-        if configured:
-            limits = self._requirements.limits(name, version.version, version.archive)
-        else:
-            merges_rows = file_name(version.archive) not in self._rows_alone
-            limits = self._requirements.registered(
-                version.batch_size, merges_rows=merges_rows, continuous=version.continuous
-            )
+    def _make(self, name: str, version: TorchServeVersion) -> _ServedVersion:
+        limits = self._registered.get(file_name(version.archive)) or self._requirements.limits(
+            name, version.version, version.archive
+        )
         log.info("model %s, version %s: %s", name, version.version, _describe(limits, stateful=bool(version.sequences)))
         on_response = functools.partial(self._deaths.reset, name, version.version)
         transport = self._client.transport(name, version, on_response)

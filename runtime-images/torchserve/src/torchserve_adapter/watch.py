@@ -133,7 +133,7 @@ class ModelWatch:
     def _judge_start(self, model: RequestedModel, versions: tuple[TorchServeVersion, ...] | None) -> None:
         self._check_start(model, versions or ())
         if versions and all(one.workers for one in versions):
-            self._serve(model.name, versions, configured=True)
+            self._serve(model.name, versions)
         # TorchServe does not know the model, or gave up before it started a worker.
         elif versions is not None and not (versions and all(one.max_workers for one in versions)):
             raise ModelFailed(
@@ -147,7 +147,7 @@ class ModelWatch:
         versions = [one for one in described if one.workers or self._served.has(model.name, one.version)]
         self._check_deaths(model, versions)
         if versions and all(one.workers for one in versions):
-            self._serve(model.name, versions, configured=False)
+            self._serve(model.name, versions)
         elif not described and self._registering:
             self._forget(model.name)
         elif self._watched[model.name].was_ready:
@@ -180,8 +180,8 @@ class ModelWatch:
                 f"restarts it; {self._reports.describe_last_death(model, self._late(model, versions))}"
             )
 
-    def _serve(self, name: str, versions: Sequence[TorchServeVersion], *, configured: bool) -> None:
-        self._served.update(name, versions, configured=configured)
+    def _serve(self, name: str, versions: Sequence[TorchServeVersion]) -> None:
+        self._served.update(name, versions)
         watched = self._watched[name]
         watched.was_ready, watched.lost_at = True, None
         if self._models.record(name, Event.READY):

@@ -146,6 +146,18 @@ def test_events_belong_to_the_service_and_to_its_pods_also_if_they_come_first() 
     assert objects.events(KEY) == []
 
 
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_an_event_of_another_namespace_is_about_nothing_here(comes_first: bool) -> None:
+    objects, _ = collected()
+    event = an_event_numbered(1)
+    foreign = {**event, "metadata": {**event["metadata"], "namespace": "another"}}
+    placed = (a_service_body(), versioned(a_pod(), 1))
+    for body in (foreign, *placed) if comes_first else (*placed, foreign):
+        objects.changed("ADDED", body)
+
+    assert objects.events(KEY) == []
+
+
 def test_an_event_that_has_expired_is_still_known() -> None:
     objects, _ = collected()
     objects.changed("ADDED", a_service_body())

@@ -115,7 +115,7 @@ async def test_an_object_of_someone_else_is_reported_with_what_to_do(cluster: Cl
     assert cluster.child("Service") == theirs
     assert cluster.condition("Ready")["message"] == (
         "Service torchserve-predictor exists in namespace models and was not made by this operator "
-        '(conflict with "kubectl": .spec); delete or rename it, or rename the InferenceService'
+        "(it has no owner); delete or rename it, or rename the InferenceService"
     )
 
 

@@ -17,10 +17,10 @@ MAR, TORCHSERVE = Runtime.MAR, Runtime.TORCHSERVE
 # Values that are something else than what happens without the setting, as far as 42 does not do.
 VALUES: dict[str, Any] = {
     "models": '{"m": {"1.0": {"minWorkers": 1}}}', "model_snapshot": '{"models": {"m": {"1.0": {"marName": "m.mar"}}}}',
+    "parallelLevel": "1",
 }  # fmt: skip
 REFUSED_VALUES = {
     "inference_address": "https://0.0.0.0:8443", "disable_token_authorization": "false", "parallelType": "tp",
-    "parallelLevel": "2", "torchrun": {"nproc-per-node": 2},
 }  # fmt: skip
 
 
@@ -56,10 +56,12 @@ def test_a_key_of_an_archive_without_effect_is_named_with_what_to_do(runtime: Ru
 
 @pytest.mark.parametrize(("runtime", "name"), _with_effect(PARAMETERS, Effect.NONE))
 def test_a_parameter_of_a_version_without_effect_is_named_with_what_to_do(runtime: Runtime, name: str) -> None:
-    lines = notices.of_properties(runtime, {"models": json.dumps({"m": {"1.0": {name: "42"}}})})
+    value = VALUES.get(name, "42")
+
+    lines = notices.of_properties(runtime, {"models": json.dumps({"m": {"1.0": {name: value}}})})
 
     assert lines == [
-        f"models in config.properties: model m, version 1.0: {name} 42 has no effect: "
+        f"models in config.properties: model m, version 1.0: {name} {value} has no effect: "
         f"{_outcome(PARAMETERS, runtime, name, Effect.NONE).why}"
     ]
 
@@ -94,6 +96,58 @@ def test_a_parameter_of_a_version_that_must_not_be_ignored_is_refused() -> None:
     ):
         notices.of_properties(MAR, table)
     assert notices.of_properties(TORCHSERVE, table) == []
+
+
+NO_NUMBERS = ("-1", "1.5", "2147483648", "[1, 2]", "1_000", "four")
+
+
+@pytest.mark.parametrize("runtime", Runtime)
+def test_a_number_of_the_configuration_that_is_none_is_refused(runtime: Runtime) -> None:
+    refused = {
+        name: {value for value in ("0", *NO_NUMBERS) if _is_refused(runtime, {name: value}, name)}
+        for name, setting in PROPERTIES.items()
+        if setting.least is not None
+    }
+
+    assert refused == {
+        name: set() if PROPERTIES[name].outcome(runtime, "1").effect is Effect.NONE
+        else {*NO_NUMBERS, *(["0"] if PROPERTIES[name].least else [])}
+        for name in refused
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("table", [{"models": "%s"}, {"model_snapshot": '{"models": %s}'}])
+def test_a_number_of_a_version_that_is_none_is_refused(table: dict[str, str]) -> None:
+    for name, setting in PARAMETERS.items():
+        for value in ("", *NO_NUMBERS) if setting.least is not None and name != "parallelLevel" else ():
+            version = json.dumps({"m": {"1.0": {"marName": "m.mar", name: value}}})
+
+            assert _is_refused(TORCHSERVE, {key: text % version for key, text in table.items()}, name), (name, value)
+
+
+def _is_refused(runtime: Runtime, properties: dict[str, str], name: str) -> bool:
+    try:
+        notices.of_properties(runtime, properties)
+    except ConfigurationError as error:
+        return f"{name} is '" in str(error) and "write a whole number, " in str(error)
+    return False
+
+
+@pytest.mark.parametrize("runtime", Runtime)
+def test_a_number_of_an_archive_that_torchserve_ignores_is_named(runtime: Runtime) -> None:
+    yaml = {"batchSize": 0, "responseTimeout": 1.5, "startupTimeout": "60", "jobQueueSize": 2**31, "minWorkers": None}
+
+    assert notices.of_archive(runtime, "a.mar", yaml) == [
+        "a.mar: batchSize 0 has no effect, in TorchServe either; write a whole number from 1 to 2147483647",
+        "a.mar: responseTimeout 1.5 has no effect, in TorchServe either; write a whole number from 1 to 2147483647",
+        "a.mar: startupTimeout 60 has no effect, in TorchServe either; write a whole number from 1 to 2147483647",
+        "a.mar: jobQueueSize 2147483648 has no effect, in TorchServe either; write a whole number from 1 to 2147483647",
+        "a.mar: minWorkers None has no effect, in TorchServe either; write a whole number from 0 to 2147483647",
+    ]
+    assert notices.of_archive(runtime, "a.mar", {"minWorkers": 2, "maxWorkers": 1}) == [
+        "a.mar: minWorkers 2 has no effect, in TorchServe either; write a maxWorkers that is not below minWorkers",
+        "a.mar: maxWorkers 1 has no effect, in TorchServe either; write a maxWorkers that is not below minWorkers",
+    ]
 
 
 @pytest.mark.parametrize("runtime", Runtime)

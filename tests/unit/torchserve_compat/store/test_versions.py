@@ -47,6 +47,21 @@ def test_the_declared_version_is_the_default_or_the_first_listed_or_the_highest(
     assert set(in_order.split(",")[: len(defaults)]) == set(defaults)
 
 
+@pytest.mark.parametrize(
+    ("load_models", "words"),
+    [
+        ("a.mar,b.mar,a.mar", "Model bert is asked for twice from a.mar; name it once."),
+        ("x=c.mar,x=d.mar", "Model x, version 1.0 is in two archives, c.mar and d.mar; give one of them another"),
+    ],
+)
+def test_a_version_that_is_there_twice_is_refused(load_models: str, words: str) -> None:
+    store = {**STORE, "c.mar": Archive("c.mar", "c"), "d.mar": Archive("d.mar", "d")}
+
+    for read in (default_first, lambda *given: requested_versions(*given, "/store")):
+        with pytest.raises(ConfigurationError, match=words):
+            read({"load_models": load_models}, store)
+
+
 def test_a_model_goes_by_the_name_and_the_parameters_of_the_configuration() -> None:
     properties = {"load_models": "mine=a.mar", "models": '{"mine": {"2.0": {"marName": "a.mar", "batchSize": 4}}}'}
 

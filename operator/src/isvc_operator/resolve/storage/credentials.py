@@ -12,12 +12,15 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from isvc_operator.api.components import StorageSpec
 from isvc_operator.api.names import ANNOTATION_IAM_ROLE, ANNOTATION_S3_PREFIX, CA_BUNDLE_CONFIG_MAP, CACHE_MOUNT
 from isvc_operator.config import CacheConfig, CredentialsConfig, OperatorConfig, S3Config, StorageInitializerConfig
 from isvc_operator.errors import InvalidCredentials
+from isvc_operator.ignored.walker import suggestion, unknown_annotation
+from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest, NamedItem, annotations_of, name_of
 from isvc_operator.resolve.requested import StorageRequest
 from isvc_operator.resolve.storage.plan import (
@@ -30,6 +33,8 @@ from isvc_operator.resolve.storage.plan import (
     secret_variable,
     variable,
 )
+from isvc_operator.text import one_line
+from storage_initializer.schemes import ENTRY_FIELDS
 
 # The suffix of the annotation, the variable (which is also the key in the secret), and the field of the configuration.
 _S3_SETTINGS = (
@@ -158,7 +163,7 @@ def entry_uri(spec: StorageSpec, name: str, secret: Manifest | None) -> str:
         place = f"key {entry.key} of secret {name}" if entry else f"secret {name}, which has no entry for it,"
         raise InvalidCredentials(
             f"neither {place} nor {_FIELD}.parameters has a known type; "
-            f"write one of {', '.join((*_BY_BUCKET, *_BY_PATH))}"
+            f"write {' or '.join(_BY_BUCKET)}, or {' or '.join(_BY_PATH)} where a ClusterStorageContainer downloads it"
         )
     if not settings.get("bucket"):
         raise InvalidCredentials(
@@ -249,6 +254,65 @@ def _check_json_object(secret: Manifest, key: str, wanted: str) -> None:
     """Check the value without quoting it: it is secret."""
     if json_object(read_key(secret, key) or "") is None:
         raise InvalidCredentials(f"key {key} of secret {name_of(secret)} is not {wanted}; store that there")
+
+
+_NEARLY = 0.85  # of a key of storage, from 0 to 1; the keys of other secrets are not as near
+STORED = frozenset(
+    {
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS"),
+        *(name for _, name, _ in _S3_SETTINGS),
+        *(name for names in _BY_KEY.values() for name in names),
+    }
+)
+"""The variables that a download can get from a secret."""
+
+
+def unread_parts(request: StorageRequest, config: CredentialsConfig, objects: Objects) -> Iterator[str]:
+    """Yield what is not read of the objects that were read for a download: mostly, it is misspelt."""
+    names = (request.spec_secret(config, objects),) if request.spec else request.account_secrets(config, objects)
+    holders = [
+        objects.get(reference) for reference in (request.account, *(ObjectReference("Secret", it) for it in names))
+    ]
+    for holder in filter(None, holders):
+        for name in islice(annotations_of(holder), NAMED):
+            if why := _unread_annotation(name, config):
+                yield f"{holder['kind']} {name_of(holder)}: annotation {one_line(name)}{why}"
+    if request.spec:
+        yield from _unread_fields(request.spec, names[0], objects.get(ObjectReference("Secret", names[0])))
+    else:
+        for secret in filter(None, holders[1:]):
+            yield from _unread_keys(secret, config)
+
+
+def _unread_annotation(name: str, config: CredentialsConfig) -> str:
+    """Return what an annotation may be meant for; empty if it is read, or another's."""
+    read = [ANNOTATION_S3_PREFIX + ending for ending, _, _ in _S3_SETTINGS]
+    read += [config.storage_secret_name_annotation, ANNOTATION_IAM_ROLE]
+    meant = f"{ANNOTATION_S3_PREFIX.partition('/')[0]}/{name}"
+    return f" (did you mean {meant}?)" if meant in read else unknown_annotation(name, read)
+
+
+def _unread_fields(spec: StorageSpec, name: str, secret: Manifest | None) -> Iterator[str]:
+    """Yield the fields of the entry and the parameters that no download from S3 reads."""
+    entry, parameters = _entry(spec, name, secret), spec.parameters or {}
+    known = {"type", "bucket", "cabundle_configmap", *ENTRY_FIELDS}
+    if (parameters.get("type") or (entry.content.get("type") if entry else "")) not in _BY_BUCKET:
+        return
+    places = {f"Secret {name}: {entry.key}": entry.content} if entry else {}
+    for place, given in {f"{_FIELD}.parameters": parameters, **places}.items():
+        for field in islice((each for each in given if each not in known), NAMED):
+            yield f"{place}.{one_line(field)}{suggestion(field, known)}"
+
+
+def _unread_keys(secret: Manifest, config: CredentialsConfig) -> Iterator[str]:
+    """Yield the keys of a secret that are nearly those for a kind of storage; others may have another use."""
+    if str(secret.get("type", "Opaque")) != "Opaque":
+        return
+    s3, gcs = config.s3, config.gcs.gcs_credential_file_name
+    known = {*STORED, s3.s3_access_key_id_name, s3.s3_secret_access_key_name, gcs, "https-host", "headers"}
+    for key in islice(secret.get("data") or {}, NAMED):
+        if key not in known and (why := suggestion(key, known, least=_NEARLY)):
+            yield f"Secret {name_of(secret)}: key {one_line(key)}{why}"
 
 
 def download_preset(request: StorageRequest, config: OperatorConfig, objects: Objects) -> PodPreset:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from posixpath import dirname
 from typing import Any, Final, NamedTuple
 
@@ -20,10 +21,11 @@ from isvc_operator.limits import URI_CHARACTERS
 from isvc_operator.manifests import Manifest, NamedItem, Volume, name_of
 from isvc_operator.resolve.containers import merge_items
 from isvc_operator.text import one_line
+from storage_initializer.errors import UsageError
 from storage_initializer.schemes import SCHEMES
+from storage_initializer.uri import parse_uri
 
 IMAGE_SCHEME: Final = "oci"
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _LOGIN = re.compile(r"^([^/]*://)[^/]*@")
 
 
@@ -49,23 +51,33 @@ class StorageSource:
         """The URI for messages, without what may be a secret: a password, or a signature in the query."""
         return repr(_LOGIN.sub(r"\1…@", self.uri.partition("?")[0]))
 
+    def check(self) -> None:
+        """Raise InvalidSpec for a URI that the storage-initializer would refuse; it supports the scheme."""
+        uri = parse_uri(self.uri)
+        if problem := SCHEMES[self.scheme].problem(uri):
+            raise InvalidSpec(f"storageUri {self.shown} {problem}")
+        source, target = PurePosixPath(uri.path), PurePosixPath(self.destination)
+        if self.scheme == "file" and (source.is_relative_to(target) or target.is_relative_to(source)):
+            raise InvalidSpec(
+                f"storageUri {self.shown} overlaps with {target}, where it is copied to; keep the two apart"
+            )
+
 
 def storage_source(uri: str, destination: str) -> StorageSource:
     """Return the source with this URI; raises InvalidSpec if it is not well-formed."""
     if len(uri) > URI_CHARACTERS:
         raise InvalidSpec(f"storageUri {one_line(uri, 100)!r} has more than {URI_CHARACTERS} characters")
-    match = _SCHEME.match(uri)
-    scheme = match[1].lower() if match else "file"
+    try:
+        parsed = parse_uri(uri)
+    except UsageError as error:
+        raise InvalidSpec(f"storageUri: {error}") from error
+    scheme = parsed.scheme
     remote = scheme not in SCHEMES or SCHEMES[scheme].is_remote  # an unknown one is
     is_image = scheme == IMAGE_SCHEME or scheme.startswith(f"{IMAGE_SCHEME}+")
     if scheme != "pvc":
         return StorageSource(uri, destination, scheme, remote, is_image)
-    claim, _, path = uri.partition("://")[2].partition("/")
-    source = StorageSource(uri, destination, scheme, remote, claim=claim, path=path.strip("/"))
-    if not claim:
-        raise InvalidSpec(f"storageUri {source.shown} names no claim; write pvc://CLAIM or pvc://CLAIM/PATH")
-    if ".." in source.path.split("/"):
-        raise InvalidSpec(f"storageUri {source.shown} has '..' in its path; name the folder of the claim itself")
+    source = StorageSource(uri, destination, scheme, remote, claim=parsed.authority, path=parsed.path.strip("/"))
+    source.check()
     return source
 
 

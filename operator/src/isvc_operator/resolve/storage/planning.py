@@ -32,9 +32,10 @@ from isvc_operator.config import OperatorConfig, StorageInitializerConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.ignored.walker import unknown_fields
 from isvc_operator.resolve.component import Component, Context
-from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, stored_uri
+from isvc_operator.resolve.containers import check_amounts
+from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, model_field, stored_uri
 from isvc_operator.resolve.runtime import server_type_of
-from isvc_operator.resolve.storage.credentials import download_preset, entry_uri
+from isvc_operator.resolve.storage.credentials import STORED, download_preset, entry_uri, unread_parts
 from isvc_operator.resolve.storage.plan import (
     ObjectReference,
     Objects,
@@ -47,7 +48,7 @@ from isvc_operator.resolve.storage.plan import (
     variable,
 )
 from isvc_operator.text import one_line
-from storage_initializer.schemes import SCHEMES, foreign_service
+from storage_initializer.schemes import NETWORK_SETTINGS, SCHEMES, SETTINGS, foreign_service
 
 # The folder layout that a server expects, by its type; other servers have none. ``auto`` checks a folder that looks
 # like TorchServe's, and nothing else, such as a bare model.onnx.
@@ -60,6 +61,7 @@ _FOR_DOWNLOADS = (
     ANNOTATION_STORAGE_RESOURCES,
 )
 _PATTERNS = {ANNOTATION_ALLOW_PATTERNS: "STORAGE_ALLOW_PATTERNS", ANNOTATION_IGNORE_PATTERNS: "STORAGE_IGNORE_PATTERNS"}
+_VARIABLES = {ANNOTATION_SHA256: "STORAGE_SHA256", **_PATTERNS}
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -76,7 +78,50 @@ def model_storage(component: Component, context: Context) -> Component:
         # The server reads the path of the downloaded model where the URI was.
         ours = {"name": STORAGE_URI, "value": MODELS_MOUNT}
         server["env"] = [{**item, **ours} if item["name"] == STORAGE_URI else item for item in server["env"]]
-    return replace(component, server=server, storage=_plan(component.annotations, context))
+    plan = _plan(component.annotations, context)
+    if plan and plan.copied:
+        plan = replace(plan, ignored=(*plan.ignored, *_unread(plan, component, context)))
+    return replace(component, server=server, storage=plan)
+
+
+def _unread(plan: StoragePlan, component: Component, context: Context) -> Iterator[str]:
+    """Yield what a download does not get, as with KServe: of the objects for it, and of the server's variables."""
+    if any(source.remote for source in plan.copied):
+        request = context.storage.requests[component.kind]
+        yield from unread_parts(request, context.config.credentials, context.storage.objects)
+    if "image" in plan.container:  # nobody knows what it reads
+        return
+    env = context.served.model.env or () if context.served else component.server.get("env", ())
+    names = [item["name"] for item in env if item["name"] != STORAGE_URI]
+    own = {item["name"] for item in (*plan.preset.env, *plan.container.get("env", ()))}
+    for pattern in _settings(plan.copied):
+        if not any(re.fullmatch(pattern, name) for name in own):
+            for name in filter(re.compile(pattern).fullmatch, names):
+                yield f"{_place(name, context)} (the download of the model does not get it; {_instead(name)})"
+
+
+def _place(name: str, context: Context) -> str:
+    """Return where the server's variable is."""
+    if context.served:
+        return f"{model_field(context.service.spec.predictor)}.env: {name}"
+    return f"variable {name} of {context.requested.field}"
+
+
+def _settings(sources: Sequence[StorageSource]) -> Iterator[str]:
+    """Yield the expressions for the variables that downloads of the sources read."""
+    yield SETTINGS
+    if any(source.remote for source in sources):
+        yield NETWORK_SETTINGS
+    yield from dict.fromkeys(SCHEMES[source.scheme].settings for source in sources if source.scheme in SCHEMES)
+
+
+def _instead(name: str) -> str:
+    annotation = next((annotation for annotation, variable in _VARIABLES.items() if variable == name), None)
+    if annotation:
+        return f"write the annotation {annotation}"
+    if name in STORED:
+        return "store it in a Secret that the service account lists"
+    return "set it in a ClusterStorageContainer"
 
 
 def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | None:
@@ -121,7 +166,11 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
 def _fields_of(container: ClusterStorageContainer) -> dict[str, Any]:
     """Return the container's fields without unknown ones: the API server would refuse the Deployment."""
     known = field_names(ContainerFields)
-    return {name: value for name, value in container.spec.container.items() if name in known}
+    fields = {name: value for name, value in container.spec.container.items() if name in known}
+    check_amounts(
+        fields.get("resources") or {}, f"{container.kind} {container.metadata.name}: spec.container.resources"
+    )
+    return fields
 
 
 def _unknown_fields(container: ClusterStorageContainer) -> Iterator[str]:
@@ -154,7 +203,7 @@ def _annotated(annotations: Mapping[str, str]) -> PodPreset:
     for path, digest in sums.items():
         if not _SHA256.fullmatch(str(digest)):
             raise InvalidSpec(f"annotation {ANNOTATION_SHA256} has {digest!r} for {path}; write 64 hexadecimal digits")
-    env = [variable("STORAGE_SHA256", json.dumps(sums, sort_keys=True))] if sums else []
+    env = [variable(_VARIABLES[ANNOTATION_SHA256], json.dumps(sums, sort_keys=True))] if sums else []
     env += [variable(_PATTERNS[name], annotations[name]) for name in _PATTERNS if annotations.get(name)]
     return PodPreset(env=tuple(env))
 
@@ -167,6 +216,7 @@ def _resources(annotations: Mapping[str, str]) -> Mapping[str, Any]:
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         raise InvalidSpec(one_line(f"annotation {name}: {path_of(wrong['loc'])}: {wrong['msg']}")) from error
+    check_amounts(resources, f"annotation {name}")
     return resources
 
 
@@ -268,6 +318,7 @@ def _check(
             f"storageUri {source.shown} is {service}, which the storage-initializer does not read; "
             f"install a ClusterStorageContainer for it ({formats}), or copy the model to a bucket or a claim"
         )
+    source.check()
 
 
 def _is_usable(item: ClusterStorageContainer) -> bool:

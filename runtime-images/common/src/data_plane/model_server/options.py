@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from data_plane.batching.limits import DEFAULT_MAX_BATCH_SIZE
-from data_plane.limits import MAX_CONNECTIONS
+from data_plane.limits import MAX_CONNECTIONS, MAX_REQUEST_SIZE
 from data_plane.ports import GRPC_PORT, HTTP_PORT
 
 
@@ -51,7 +51,7 @@ def add_common_flags(flags: FlagParser, work_dir: str) -> None:
     )
     flag(
         "--max-request-size",
-        positive,
+        request_size,
         None,
         "largest request body in bytes; else max_request_size of config.properties",
     )
@@ -92,6 +92,13 @@ def positive(text: str) -> int:
     """Parse a whole number above zero."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
+    return number
+
+
+def request_size(text: str) -> int:
+    """Parse the largest size of a request in bytes, which gRPC bounds as well."""
+    if not 1 <= (number := int(text)) <= MAX_REQUEST_SIZE:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 to {MAX_REQUEST_SIZE}")
     return number
 
 

@@ -7,7 +7,7 @@ from them. A test compares them with the settings in TorchServe's own jar.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -49,13 +49,15 @@ class Outcome:
 class Setting:
     """One key. The first of a runtime's outcomes whose values include the current one applies; the default is SAME.
 
-    `overruled_by`: another key; if it is set, this one has no effect, in TorchServe either.
+    `overruled_by`: another key; if it is set, this one has no effect, in TorchServe either. `least`: the least value of
+    a whole number, None for a setting of another type.
     """
 
     name: str
     torchserve: tuple[Outcome, ...]
     mar: tuple[Outcome, ...]
     overruled_by: str = ""
+    least: int | None = None
 
     def outcome(self, runtime: Runtime, value: Any) -> Outcome:
         """Return what `runtime` does with this value."""
@@ -65,6 +67,18 @@ class Setting:
 
 
 _SAME = Outcome(Effect.SAME)
+MAX_NUMBER = 2**31 - 1
+"""The largest number of a setting in TorchServe, which is Java's int."""
+LEAST: Mapping[str, int] = {
+    "max_request_size": 1, "max_response_size": 1, "job_queue_size": 1, "default_workers_per_model": 0,
+    "default_response_timeout": 1, "default_startup_timeout": 1, "number_of_gpu": 0, "unregister_model_timeout": 0,
+    "number_of_netty_threads": 0, "netty_client_threads": 0, "metric_time_interval": 1,
+    "initial_worker_port": 1, "initial_distribution_port": 1,
+    "minWorkers": 0, "maxWorkers": 0, "batchSize": 1, "maxBatchDelay": 0, "responseTimeout": 1, "startupTimeout": 1,
+    "jobQueueSize": 1, "clientTimeoutInMills": 0, "maxRetryTimeoutInSec": 1, "parallelLevel": 1,
+    "sequenceMaxIdleMSec": 0, "sequenceTimeoutMSec": 0, "maxNumSequence": 1, "maxSequenceJobQueueSize": 1,
+}  # fmt: skip
+"""The settings that are whole numbers, with the least value that makes sense."""
 _ODD_VARIABLES = {"token_expiration_min": "TS_TOKEN_EXPIRATION_TIME_MIN"}
 
 
@@ -92,10 +106,6 @@ def _is_true(value: str) -> bool:
     return value == "true"
 
 
-def _is_set(value: str) -> bool:
-    return value not in ("", "0", "{}", "none", "null", "false")
-
-
 def _same(*names: str) -> tuple[Setting, ...]:
     return tuple(Setting(name, (_SAME,), (_SAME,)) for name in names)
 
@@ -115,7 +125,7 @@ def _adapted(name: str, adapter: str, instead: str, *, unless: str | None = None
 
 
 def _by_name(*settings: Setting) -> Mapping[str, Setting]:
-    return {setting.name: setting for setting in settings}
+    return {setting.name: replace(setting, least=LEAST.get(setting.name)) for setting in settings}
 
 
 _DOOR = "the server's ports are set by --http-port and --grpc-port (HTTP_PORT, GRPC_PORT)"
@@ -130,6 +140,7 @@ _SEVERAL_PROCESSES = (
     "a model in several processes that torchrun starts; serve it with the runtime kserve-torchserve, or remove it from "
     "the archive's YAML"
 )
+_ONE_PROCESS = _without_effect("without parallelType, a model is one process in TorchServe too; remove it")
 _HTTPS = _refused(_PLAIN, "`https://…`", lambda value: value.startswith("https"))
 _FILLED_IN = _otherwise("missing fields are filled in, and a model gets at least one worker")
 
@@ -179,10 +190,19 @@ PROPERTIES = _by_name(
     ),
     *_same(
         "default_response_timeout", "default_startup_timeout", "number_of_gpu", "blacklist_env_vars",
-        "install_py_dep_per_model", "limit_max_image_pixels", "decode_input_request",
+        "limit_max_image_pixels", "decode_input_request",
         "cors_allowed_origin", "cors_allowed_methods", "cors_allowed_headers", "enable_envvars_config",
     ),
-    Setting("metrics_config", (_SAME,), (_otherwise("only the handlers' own metrics"),)),
+    Setting(
+        "install_py_dep_per_model",
+        (_SAME,),
+        (_otherwise("what the image has satisfies a requirement, as with `useVenv`"),),
+    ),
+    Setting(
+        "metrics_config",
+        (_otherwise("relative to the model directory"),),
+        (_otherwise("only the handlers' own metrics; relative to the model directory"),),
+    ),
     _adapted("metrics_mode", "always `prometheus`", "metrics are at /metrics, not in the log", unless="prometheus"),
     _adapted("enable_metrics_api", "always `true`", "/metrics is always served; remove it", unless="true"),
     _of_torchserve(
@@ -250,7 +270,9 @@ PARAMETERS = _by_name(
     *_OF_WORKERS,
     *_same("marName", "defaultVersion"),
     Setting(
-        "parallelLevel", (_SAME,), (_refused(_SEVERAL_PROCESSES, "1 and more", _is_set),)
+        "parallelLevel",
+        (_SAME,),
+        (_refused(_SEVERAL_PROCESSES, "2 and more", lambda value: value.isdecimal() and int(value) > 1), _ONE_PROCESS),
     ),
     Setting(
         "runtimeType", (_SAME,), (_without_effect("handlers are Python's; remove it", unless="python"),)
@@ -263,8 +285,8 @@ ARCHIVE = _by_name(
     *_same("deviceType"),
     Setting("deviceIds", (_SAME,), (_otherwise("a missing GPU ends the server with exit code 3"),)),
     Setting("parallelType", (_SAME,), (_PARALLEL,)),
-    Setting("parallelLevel", (_SAME,), (_refused(_SEVERAL_PROCESSES, "1 and more", _is_set),)),
-    Setting("torchrun", (_SAME,), (_refused(_SEVERAL_PROCESSES, "any", _is_set),)),
+    Setting("parallelLevel", (_SAME,), (_ONE_PROCESS,)),
+    Setting("torchrun", (_SAME,), (_ONE_PROCESS,)),
     _both("jobQueueSize", _otherwise("the limit of the server's own queue: further requests for the model get 429")),
     _both("clientTimeoutInMills", _otherwise("a request gets a 504 after this time, including its time in the queue")),
     _both(
@@ -294,7 +316,7 @@ ARCHIVE = _by_name(
 # Below torchrun of that YAML.
 TORCHRUN = _by_name(
     *(
-        Setting(name, (_SAME,), (_refused(_SEVERAL_PROCESSES, "any", _is_set),))
+        Setting(name, (_SAME,), (_ONE_PROCESS,))
         for name in (
             "nnodes", "nproc-per-node", "rdzv-backend", "rdzv-endpoint", "rdzv-conf", "monitor-interval", "node-rank",
             "OMP_NUMBER_THREADS",

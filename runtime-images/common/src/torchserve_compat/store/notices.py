@@ -10,6 +10,7 @@ from data_plane.limits import MAX_NAMED_SETTINGS, MAX_NOTICES
 from data_plane.model_server.errors import ConfigurationError
 from torchserve_compat.store.known_settings import ARCHIVE, PARAMETERS, PROPERTIES, Effect, Runtime, Setting
 from torchserve_compat.store.models import entries, parse_table, snapshot_models
+from torchserve_compat.store.settings import ignored, number, usable
 
 _MAX_TEXT = 60  # characters of a name or value in a line
 _MIN_SIMILARITY = 0.8  # difflib's ratio
@@ -35,7 +36,11 @@ def of_properties(runtime: Runtime, properties: Mapping[str, str]) -> list[str]:
 
 def of_archive(runtime: Runtime, archive: str, yaml: Mapping[str, Any]) -> list[str]:
     """Return such lines for an archive's YAML. Other keys are the handler's; a line names one that looks misspelt."""
-    lines = list(_lines(runtime, archive, ARCHIVE, yaml))
+    lines = list(_lines(runtime, archive, ARCHIVE, usable(yaml)))
+    lines += (
+        f"{archive}: {name} {_printable(yaml[name])} has no effect, in TorchServe either; {cure}"
+        for name, cure in ignored(yaml).items()
+    )
     others = [_printable(name) for name in yaml if name not in ARCHIVE][:MAX_NAMED_SETTINGS]
     near = [(name, found) for name in others for found in difflib.get_close_matches(name, ARCHIVE, 1, _MIN_SIMILARITY)]
     return [*lines, *(f"{archive}: {name} is left to the handler; did you mean {found}?" for name, found in near)]
@@ -67,6 +72,8 @@ def _lines(runtime: Runtime, where: str, table: Mapping[str, Setting], given: Ma
         outcome = setting.outcome(runtime, value)
         if outcome.effect is Effect.REFUSED:
             raise ConfigurationError(f"{where} asks for {name}: {_printable(value)}, {outcome.why}.")
+        if setting.least is not None and outcome.effect is not Effect.NONE:
+            number(setting.name, value)  # raises here, before anything is started
         if outcome.effect is Effect.NONE:
             shown = "" if name in _SECRET else f" {_printable(value)}"
             yield f"{where}: {name}{shown} has no effect: {outcome.why}"

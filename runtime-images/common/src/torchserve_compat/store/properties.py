@@ -54,9 +54,12 @@ class Draft:
 
 
 def parse(content: bytes, source: str) -> dict[str, str]:
-    """Parse a properties file by Java's rules: continuation lines, escapes, ISO-8859-1, the last duplicate wins."""
+    """Parse a properties file by Java's rules: continuation lines, escapes, ISO-8859-1, the last duplicate wins.
+
+    Blanks after a value are dropped. Java keeps them, so that TorchServe reads `true ` as false.
+    """
     try:
-        return dict(javaproperties.load(io.BytesIO(content)))
+        return {name: value.strip() for name, value in javaproperties.load(io.BytesIO(content)).items()}
     except ValueError as error:
         raise ConfigurationError(f"{source} is not a Java properties file: {error}.") from error
 

@@ -16,6 +16,7 @@ from data_plane.model_server.errors import ConfigurationError
 from model_archive.configuration import STORES
 from torchserve_compat.store.known_settings import PROPERTIES, variable
 from torchserve_compat.store.properties import Draft
+from torchserve_compat.store.settings import whole
 
 # Names that TorchServe reads from the environment in another way.
 _NOT_SETTINGS = ("model_server_home",)
@@ -52,7 +53,7 @@ def environment(draft: Draft, inputs: RuleInputs) -> None:
     for name, value in sorted(inputs.environment.items()):
         setting = variables.get(name)
         if setting and (setting != "allowed_urls" or draft.is_true("use_env_allowed_urls")):
-            draft.set(setting, value, f"from the environment variable {name}")
+            draft.set(setting, value.strip(), f"from the environment variable {name}")
     draft.set("enable_envvars_config", "false", "the TS_ variables are already in here; none may undo a change")
 
 
@@ -76,7 +77,7 @@ def placeholders(draft: Draft, inputs: RuleInputs) -> None:
 
 
 def model_store(draft: Draft, inputs: RuleInputs) -> None:
-    named = Path(draft.get("model_store", STORES[0]))
+    named = Path(draft.get("model_store") or STORES[0])
     candidates = [inputs.model_dir / name for name in (named, *STORES)]
     for store in candidates:
         if inputs.is_directory(store):
@@ -96,8 +97,5 @@ def sizes(draft: Draft, inputs: RuleInputs) -> None:
 
 
 def max_request_size(properties: Mapping[str, str]) -> int:
-    """Return the largest body of a client's request, in bytes; raise ConfigurationError if it is no number."""
-    text = properties.get("max_request_size", str(MAX_REQUEST)).strip()
-    if not text.isdigit():
-        raise ConfigurationError(f"max_request_size in config.properties is not a number of bytes: {text!r}.")
-    return int(text)
+    """Return the largest body of a client's request, in bytes; raises ConfigurationError."""
+    return whole(properties, "max_request_size") or MAX_REQUEST

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,11 @@ from data_plane.batching.limits import DEFAULT_MAX_BATCH_SIZE, DEFAULT_QUEUE_SIZ
 from data_plane.batching.sequences import SequenceHeaders, SequenceLimits
 from data_plane.messages import Headers
 from data_plane.model_server.errors import ConfigurationError
+from torchserve_compat.store.known_settings import LEAST, MAX_NUMBER
 
+_ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
+_WORKERS = ("minWorkers", "maxWorkers")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 # TorchServe's own handlers, which support batches.
 _STOCK_HANDLERS = {"image_classifier", "image_segmenter", "object_detector", "text_classifier"}
 
@@ -34,7 +39,7 @@ def batch_limits(
     `maxBatchDelay` is ignored: no request waits for others.
     """
     batch_size = options.max_batch_size or whole(parameters, "batchSize")
-    timeout_ms = options.timeout_ms or whole(parameters, "clientTimeoutInMills", 0)
+    timeout_ms = options.timeout_ms or whole(parameters, "clientTimeoutInMills")
     continuous = parameters.get("continuousBatching") is True
     if continuous and parameters.get("sequenceBatching") is True:
         raise ConfigurationError(
@@ -66,12 +71,12 @@ def sequence_limits(archive: str, yaml: Mapping[str, Any], batch_size: int, work
         return None
     if asked is not True:
         raise ConfigurationError(f"{archive} has sequenceBatching: {asked!r}; write true or false.")
-    if not (max_idle_ms := whole(yaml, "sequenceMaxIdleMSec", 0)):
+    if not (max_idle_ms := whole(yaml, "sequenceMaxIdleMSec")):
         raise ConfigurationError(
             f"{archive} asks for sequenceBatching and has no sequenceMaxIdleMSec, without which TorchServe answers "
             "none of its requests; write how many milliseconds a sequence may be without one."
         )
-    timeout_ms = whole(yaml, "sequenceTimeoutMSec", 0)
+    timeout_ms = whole(yaml, "sequenceTimeoutMSec")
     return SequenceLimits(
         max_sequences=whole(yaml, "maxNumSequence") or batch_size * workers,
         max_idle_s=max_idle_ms / 1000,
@@ -84,32 +89,65 @@ def sequence_headers(properties: Mapping[str, str]) -> SequenceHeaders:
     """Return the headers in which clients identify sequences."""
 
     def header(what: str) -> bytes:
-        name = properties.get(f"ts_header_key_sequence_{what}", "").strip() or f"ts_request_sequence_{what}"
-        return name.lower().encode("latin-1")
+        setting = f"ts_header_key_sequence_{what}"
+        return (_of_header(properties, setting) or f"ts_request_sequence_{what}".encode()).lower()
 
     return SequenceHeaders(header("id"), header("start"), header("end"))
 
 
 def envelope(properties: Mapping[str, str]) -> str:
-    """Return the service envelope; the default is the one that the v1 protocol needs."""
-    return properties.get("service_envelope", "kserve").strip() or "none"
+    """Return the service envelope, by default the one that the v1 protocol needs; raises ConfigurationError."""
+    name = properties.get("service_envelope", "kserve").strip() or "none"
+    if name not in _ENVELOPES:
+        raise ConfigurationError(f"There is no service envelope {name!r}; use one of {', '.join(_ENVELOPES)}.")
+    return name
 
 
 def cors_headers(properties: Mapping[str, str]) -> Headers:
-    """Return the CORS headers of every response, with the values of the settings, as in TorchServe."""
-    values = ((what, properties.get(f"cors_allowed_{what}", "").strip()) for what in ("origin", "methods", "headers"))
-    return tuple((f"access-control-allow-{what}".encode(), value.encode("latin-1")) for what, value in values if value)
+    """Return the CORS headers of every response, with the values of the settings; raises ConfigurationError."""
+    values = ((what, _of_header(properties, f"cors_allowed_{what}")) for what in ("origin", "methods", "headers"))
+    return tuple((f"access-control-allow-{what}".encode(), value) for what, value in values if value)
 
 
-def whole(settings: Mapping[str, Any], name: str, least: int = 1) -> int | None:
-    """Return a setting that is a whole number of at least `least`, or None; raises ConfigurationError."""
+def _of_header(properties: Mapping[str, str], setting: str) -> bytes:
+    """Return a setting that becomes part of a header."""
+    value = properties.get(setting, "").strip()
+    if not value.isprintable() or any(character > "\xff" for character in value):
+        raise ConfigurationError(f"{setting} is {value!r}, which no header can hold; write printable Latin characters.")
+    return value.encode("latin-1")
+
+
+def whole(settings: Mapping[str, Any], name: str) -> int | None:
+    """Return a setting that is a whole number, or None if it is missing or empty; raises ConfigurationError."""
     value = settings.get(name)
-    if value is None or value == "":
-        return None
-    try:
-        number = int(str(value).strip())
-    except ValueError:
-        number = least - 1
-    if number < least:
+    return None if value is None or value == "" else number(name, value)
+
+
+def number(name: str, value: Any) -> int:
+    """Return the value of a setting that is a whole number; raises ConfigurationError."""
+    text, least = str(value).strip(), LEAST[name]
+    found = int(text) if _WHOLE.fullmatch(text) else least - 1
+    if found < least:
         raise ConfigurationError(f"{name} is {value!r}; write a whole number, {least} or more.")
-    return number
+    if found > MAX_NUMBER:
+        raise ConfigurationError(f"{name} is {value!r}; write a whole number, {MAX_NUMBER} or less.")
+    return found
+
+
+def usable(yaml: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings in an archive's YAML without those that TorchServe ignores."""
+    left_out = ignored(yaml)
+    return {name: value for name, value in yaml.items() if name not in left_out}
+
+
+def ignored(yaml: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the settings in an archive's YAML whose values TorchServe ignores, each with what to write."""
+    found = {
+        name: f"write a whole number from {LEAST[name]} to {MAX_NUMBER}"
+        for name, value in yaml.items()
+        if name in LEAST and not (type(value) is int and LEAST[name] <= value <= MAX_NUMBER)
+    }
+    workers = [yaml[name] for name in _WORKERS if name in yaml and name not in found]
+    if workers != sorted(workers):
+        found |= dict.fromkeys(_WORKERS, "write a maxWorkers that is not below minWorkers")
+    return found

@@ -31,26 +31,43 @@ def requested_versions(
     for model in requested_models(properties, archives, store):
         if "://" in model.archive:  # only TorchServe downloads archives
             raise ConfigurationError(f"Model {model.name}: download {model.archive} and put it into the store {store}.")
-    found = _found(properties, archives)
-    for versions in _by_model(found).values():
-        _check_distinct(versions)
-    return found
+    return _found(properties, archives)
+
+
+def newest(archives: Mapping[str, Archive]) -> Mapping[str, Archive]:
+    """Return the archive that a client loads by the name of its model: of several, the one of the highest version."""
+    usable = (archive for archive in archives.values() if not archive.problem)
+    return {one.model_name: one for one in sorted(usable, key=lambda archive: numbers(archive.model_version))}
+
+
+def of_archive(properties: Mapping[str, str], archive: Archive) -> ModelVersion:
+    """Return the version of an archive that no setting names, with its parameters in `models`."""
+    return _version(archive, archive.model_name, _parameters_of(properties))
 
 
 def default_first(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> str:
-    """Return `load_models` with each model's default version before its others: TorchServe takes the first for it."""
+    """Return `load_models` with each model's default version before its others: TorchServe takes the first for it.
+
+    Raises ConfigurationError for a version that is there twice.
+    """
     found = sorted(_found(properties, archives), key=lambda version: not version.is_default)
     return ",".join(f"{version.name}={version.archive}" for version in found)
 
 
 def _found(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> tuple[ModelVersion, ...]:
-    """Return the versions in their order, each model's default among them: what is declared, else as `_default_of`."""
+    """Return the versions in their order, each model's default among them: what is declared, else as `_default_of`.
+
+    Raises ConfigurationError for a version that is there twice.
+    """
     if "model_snapshot" in properties:
         found, listed = tuple(_from_snapshot(properties, archives)), False
     else:
         found = tuple(_from_names(properties, archives))
         listed = properties.get("load_models", "all").strip().lower() != "all"
-    defaults = {id(_default_of(versions, listed=listed)) for versions in _by_model(found).values()}
+    by_model = _by_model(found).values()
+    for versions in by_model:
+        _check_distinct(versions)
+    defaults = {id(_default_of(versions, listed=listed)) for versions in by_model}
     declared = {version.name for version in found if version.is_default}
     return tuple(
         version if version.name in declared else replace(version, is_default=id(version) in defaults)
@@ -74,13 +91,21 @@ def _from_snapshot(properties: Mapping[str, str], archives: Mapping[str, Archive
 
 
 def _from_names(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
-    table = entries("models", parse_table("models", properties.get("models") or "{}"))
-    parameters_of = {(name, version): parameters for name, version, parameters in table}
+    parameters = _parameters_of(properties)
     for reference in load_models(properties.get("load_models", "all"), archives):
         archive = archives[reference.archive]
-        name = reference.model or archive.model_name
-        parameters = parameters_of.get((name, archive.model_version), {})
-        yield ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
+        yield _version(archive, reference.model or archive.model_name, parameters)
+
+
+def _parameters_of(properties: Mapping[str, str]) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    """Return what `models` says, by model and version."""
+    table = entries("models", parse_table("models", properties.get("models") or "{}"))
+    return {(name, version): parameters for name, version, parameters in table}
+
+
+def _version(archive: Archive, name: str, parameters_of: Mapping[tuple[str, str], Mapping[str, Any]]) -> ModelVersion:
+    parameters = parameters_of.get((name, archive.model_version), {})
+    return ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
 
 
 def _is_default(parameters: Mapping[str, Any]) -> bool:
@@ -90,7 +115,10 @@ def _is_default(parameters: Mapping[str, Any]) -> bool:
 def _check_distinct(versions: list[ModelVersion]) -> None:
     seen: dict[str, str] = {}
     for version in versions:
-        if other := seen.get(version.version):
+        other = seen.get(version.version)
+        if other == version.archive:
+            raise ConfigurationError(f"Model {version.name} is asked for twice from {other}; name it once.")
+        if other:
             raise ConfigurationError(
                 f"Model {version.name}, version {version.version} is in two archives, {other} and {version.archive}; "
                 "give one of them another --model-name or --version."

@@ -18,7 +18,7 @@ from torchserve_compat.store import notices, properties, rules
 from torchserve_compat.store.archives import read_store
 from torchserve_compat.store.known_settings import Runtime
 from torchserve_compat.store.models import LoadSelection, named_in_models, parse_table, select
-from torchserve_compat.store.versions import requested_versions
+from torchserve_compat.store.versions import newest, of_archive, requested_versions
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,12 @@ class ModelDirectory:
     models: Sequence[ModelRequest]
     properties: Mapping[str, str]
     missing: Mapping[str, str] = field(default_factory=dict)  # models that cannot be served, and why
+    others: Sequence[ModelRequest] = ()  # that are served as soon as a client loads them
+
+    @property
+    def loadable(self) -> Sequence[ModelRequest]:
+        """Return all models that a client can load."""
+        return [*self.models, *self.others]
 
     @property
     def max_request_size(self) -> int:
@@ -45,7 +51,7 @@ def read(inputs: rules.RuleInputs, service_name: str | None) -> ModelDirectory:
     if not folder.is_dir():
         raise ConfigurationError(f"{folder} is not a directory; give the folder with the models by --model-dir.")
     settings = _configuration(inputs)
-    models, missing = _archives(settings)
+    models, missing, others = _archives(settings)
     if not models:
         models = bare_files((path for path in folder.iterdir() if path.is_file()), service_name)
     if not models:
@@ -53,7 +59,7 @@ def read(inputs: rules.RuleInputs, service_name: str | None) -> ModelDirectory:
             f"There is no model in {folder}: put config/config.properties and model-store/*.mar there, "
             "or a model.pt, model.pt2 or model.onnx."
         )
-    return ModelDirectory(models, settings, missing)
+    return ModelDirectory(models, settings, missing, others)
 
 
 def _configuration(inputs: rules.RuleInputs) -> Mapping[str, str]:
@@ -74,10 +80,12 @@ def _configuration(inputs: rules.RuleInputs) -> Mapping[str, str]:
     return draft.properties
 
 
-def _archives(settings: Mapping[str, str]) -> tuple[Sequence[ModelRequest], Mapping[str, str]]:
-    """Return the archives to serve, and the reason for each model in `load_models` that is not in the store."""
+def _archives(
+    settings: Mapping[str, str],
+) -> tuple[Sequence[ModelRequest], Mapping[str, str], Sequence[ModelRequest]]:
+    """Return the archives to serve, why each other model in `load_models` is not served, and the rest of the store."""
     if "model_store" not in settings:
-        return [], {}
+        return [], {}, ()
     store = Path(settings["model_store"])
     wanted = {name: value for name, value in settings.items() if name != "model_snapshot" or value.strip()}
     if not wanted.get("load_models", "").strip():
@@ -90,4 +98,8 @@ def _archives(settings: Mapping[str, str]) -> tuple[Sequence[ModelRequest], Mapp
     for model, why in selection.missing.items():
         log.warning("model %s %s", model, why)
     versions = requested_versions(wanted, archives, str(store))
-    return [ArchiveRequest(version, store / version.archive) for version in versions], selection.missing
+    requests = [ArchiveRequest(version, store / version.archive) for version in versions]
+    named = {version.name for version in versions}
+    others = (archive for name, archive in newest(archives).items() if name not in named)
+    on_request = (ArchiveRequest(of_archive(settings, archive), store / archive.file) for archive in others)
+    return requests, selection.missing, tuple(on_request)

@@ -22,11 +22,10 @@ from torchserve_compat.store.settings import (
     envelope,
     sequence_limits,
     stated_batch_size,
+    usable,
     whole,
 )
 from torchserve_compat.store.versions import ModelVersion
-
-ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
 
 WorkerType = Literal["process", "thread"]
 
@@ -90,20 +89,19 @@ def archive_plan(
     ignored, as in TorchServe 0.12.
     """
     own = request.version.parameters
-    parameters = {**yaml_config, **own} if properties.get("model_snapshot", "").strip() else {**own, **yaml_config}
-    if (named := envelope(properties)) not in ENVELOPES:
-        raise ConfigurationError(f"There is no service envelope {named!r}; use one of {', '.join(ENVELOPES)}.")
+    of_yaml = usable(yaml_config)
+    parameters = {**of_yaml, **own} if properties.get("model_snapshot", "").strip() else {**own, **of_yaml}
     limits = batch_limits(options.batching, parameters, properties, manifest.handler)
     batch_size = stated_batch_size(options.batching, parameters)
-    workers = whole(parameters, "minWorkers", 0) or whole(properties, "default_workers_per_model", 0)
-    most_workers = max(workers or 1, whole(parameters, "maxWorkers", 0) or 0)
+    workers = whole(parameters, "minWorkers") or whole(properties, "default_workers_per_model")
+    most_workers = max(workers or 1, whole(parameters, "maxWorkers") or 0)
     sequences = sequence_limits(request.version.archive, yaml_config, batch_size, most_workers)
     worker_type = _worker_type(request, parameters, limits, sequences)
     installs = properties.get("install_py_dep_per_model", "").strip().lower() == "true"
     may_multiply = not workers and worker_type == "process" and not sequences
     return ArchivePlan(
         handler=manifest.handler,
-        envelope=named,
+        envelope=envelope(properties),
         requirements=manifest.requirements_file if installs else None,
         limits=limits,
         stated_batch_size=batch_size,

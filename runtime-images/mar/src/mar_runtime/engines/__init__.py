@@ -8,6 +8,7 @@ engine       the interface of engines
 signature    a model's inputs and outputs, and the checks of a request against them
 torch_engine numpy ⇄ torch around any callable (TorchScript, torch.export, AOTInductor)
 torchscript  `torch.jit` files, run the fastest way that gives the same results
+arguments    what their `forward` takes, from the inputs of a request
 exported     `torch.export` programs
 aotinductor  AOTInductor packages
 onnx         ONNX files, run by onnxruntime

@@ -7,7 +7,7 @@
     batchSize: 32        # most instances in one run
     maxBatchDelay: 5     # accepted and ignored: no request waits for others
 
-All settings are optional; a size of -1 means any. The last two have TorchServe's names.
+All settings are optional; a size of -1 means any, the shape [] one value. The last two have TorchServe's names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Size = Annotated[int, msgspec.Meta(ge=-1)]
 class _Tensor(msgspec.Struct, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(min_length=1)]
     datatype: str
-    shape: Annotated[tuple[_Size, ...], msgspec.Meta(min_length=1)]
+    shape: tuple[_Size, ...]
 
     def __post_init__(self) -> None:
         if self.datatype not in DATATYPES:

@@ -10,7 +10,7 @@ from data_plane.protocol.v2.tensors import Array
 
 
 class Engine(Protocol):
-    """A loaded model. The leading axis of every input and output is the batch."""
+    """A loaded model."""
 
     @property
     def platform(self) -> str:
@@ -19,16 +19,26 @@ class Engine(Protocol):
 
     @property
     def inputs(self) -> tuple[TensorMetadata, ...]:
-        """Return the inputs of `run`; a fixed leading size is the only batch size that the model accepts."""
+        """Return the inputs of `run`; one of shape () takes one value."""
+        ...
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """Return the names of the inputs that may be left out."""
         ...
 
     @property
     def outputs(self) -> tuple[TensorMetadata, ...]:
-        """Return the outputs of `run`; empty if they are unknown until it runs."""
+        """Return the outputs of `run` that tensors can carry; empty if they are unknown until it runs."""
+        ...
+
+    @property
+    def maps(self) -> frozenset[str]:
+        """Return the names of the outputs of which each element is a dictionary."""
         ...
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one batch; raises UnprocessableInput or InferenceFailed.
+        """Run the model once; raises UnprocessableInput or InferenceFailed.
 
         The model may modify writable arrays, so callers must not use them again. Read-only arrays are copied.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,13 @@ from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
 from mar_runtime.engines.config import NAME, ModelConfig
 from mar_runtime.engines.errors import CannotLoad
-from mar_runtime.engines.signature import Signature, batch_size, check_outputs
+from mar_runtime.engines.signature import Signature, check_outputs
 
 DATATYPES = {f"tensor({each.onnx})": each.name for each in datatypes.DATATYPES.values()}
 
+# What scikit-learn's converter writes for the probabilities of a classifier: for each row, a value for each class.
+_MAPS = re.compile(r"seq\(map\((int64|string),tensor\((float|double)\)\)\)")
+_NO_LOCALE = re.compile(r"Failed to construct locale with name:\s?([\w.@-]+?):")
 _ERRORS_ONLY = 3
 _BFLOAT16 = 16  # in onnx.proto's TensorProto.DataType
 
@@ -40,8 +44,11 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> OnnxEngi
         session = onnxruntime.InferenceSession(str(path), options, providers=providers)
     except Exception as error:
         raise CannotLoad(path, f"cannot be loaded by onnxruntime: {_reason(error)}") from error
-    signature = Signature(_metadata(path, session.get_inputs()), _metadata(path, session.get_outputs()))
-    return OnnxEngine(signature, session)
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    maps = frozenset(node.name for node in outputs if _MAPS.fullmatch(node.type))
+    tensors = _metadata(path, [node for node in outputs if node.name not in maps and not _is_sequence(node)])
+    names = {node.shape[0] for node in inputs if node.shape and isinstance(node.shape[0], str)}
+    return OnnxEngine(Signature(_metadata(path, inputs), tensors, is_uneven=len(names) > 1), session, maps)
 
 
 def _providers(path: Path, device: str) -> list[str | tuple[str, dict[str, str]]]:
@@ -68,17 +75,27 @@ def _metadata(path: Path, nodes: list[onnxruntime.NodeArg]) -> tuple[TensorMetad
     )
 
 
+def _is_sequence(node: onnxruntime.NodeArg) -> bool:
+    """Whether an output is several tensors; their number shows when the model runs, as that of a list of torch does."""
+    return node.type.removeprefix("seq(").removesuffix(")") in DATATYPES and node.type not in DATATYPES
+
+
 @dataclass(frozen=True, slots=True)
 class OnnxEngine:
     """An onnxruntime session."""
 
     signature: Signature
     session: onnxruntime.InferenceSession
+    maps: frozenset[str] = frozenset()
     platform: str = "onnx_onnxv1"
 
     @property
     def inputs(self) -> tuple[TensorMetadata, ...]:
         return self.signature.inputs
+
+    @property
+    def optional(self) -> frozenset[str]:
+        return self.signature.optional
 
     @property
     def outputs(self) -> tuple[TensorMetadata, ...]:
@@ -93,8 +110,15 @@ class OnnxEngine:
             raise UnprocessableInput(f"The model does not take these inputs: {_reason(error)}") from error
         except Exception as error:
             raise InferenceFailed(f"The model failed: {_reason(error)}") from error
-        results = {metadata.name: _as_bytes(value) for metadata, value in zip(self.outputs, values, strict=True)}
-        check_outputs(results, batch_size(arrays))
+        results: dict[str, Array] = {}
+        for node, value in zip(self.session.get_outputs(), values, strict=True):
+            if node.name in self.maps:
+                results[node.name] = _of_maps(list(value))
+            elif isinstance(value, list):
+                results |= {f"{node.name}-{index}": _as_output(one) for index, one in enumerate(value)}
+            else:
+                results[node.name] = _as_output(value)
+        check_outputs(results)
         return results
 
     def _run(self, feeds: Mapping[str, Array]) -> Sequence[Array]:
@@ -122,6 +146,12 @@ def _from_value(value: onnxruntime.OrtValue) -> Array:
     return bfloat16.widen(halves).view(bfloat16.Numbers)
 
 
+def _of_maps(rows: Sequence[object]) -> Array:
+    array = np.empty(len(rows), dtype=object)
+    array[:] = rows
+    return array
+
+
 def _as_text(name: str, array: Array) -> Array:
     """ONNX's strings are text, those of the protocol are bytes."""
     if array.dtype != object:
@@ -132,8 +162,9 @@ def _as_text(name: str, array: Array) -> Array:
         raise UnprocessableInput(f'Input "{name}" holds bytes that are not UTF-8; the model takes text.') from error
 
 
-def _as_bytes(array: Array) -> Array:
-    return array if array.dtype != object else _each(str.encode, array)
+def _as_output(array: Array) -> Array:
+    """Text becomes bytes, and C's long long becomes int64: that has the same memory, but is another type of numpy."""
+    return _each(str.encode, array) if array.dtype == object else array.view(np.dtype(array.dtype.str))
 
 
 def _each(function: Callable[..., object], array: Array) -> Array:
@@ -144,4 +175,11 @@ def _each(function: Callable[..., object], array: Array) -> Array:
 def _reason(error: Exception) -> str:
     """onnxruntime begins with its name and a code: ``[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : what it is about``."""
     text = " ".join(str(error).split())
+    if missing := _NO_LOCALE.search(text):
+        locale = missing[1]
+        language, _, charset = locale.partition(".")
+        return (
+            f"this machine has no locale {locale}, which the model's text operators need; install it (on Debian: "
+            f"apt-get install locales, then localedef --inputfile={language} --charmap={charset or 'UTF-8'} {locale})"
+        )
     return text.split(" : ", 3)[-1]

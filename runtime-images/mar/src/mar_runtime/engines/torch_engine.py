@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -14,13 +14,19 @@ from data_plane.protocol.v2 import bfloat16, datatypes
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
 from mar_runtime.engines.errors import CannotLoad
-from mar_runtime.engines.signature import Signature, batch_size, check_outputs
+from mar_runtime.engines.signature import Signature, check_outputs
 
 DATATYPES = {getattr(torch, each.torch): each.name for each in datatypes.DATATYPES.values() if each.torch}
 
-# Takes the inputs in the model's order, None for a missing optional one; returns what `forward` returns.
-Forward = Callable[[Sequence[torch.Tensor | None]], object]
+Scalar = int | float | bool | str
+SCALARS: Mapping[type[Scalar], str] = {int: "INT64", float: "FP64", bool: "BOOL", str: "BYTES"}
+"""The datatype of each kind of value of Python."""
 
+# Takes the inputs in the model's order, None for a missing optional one; returns what `forward` returns.
+Forward = Callable[[Sequence[torch.Tensor | Scalar | None]], object]
+
+# numpy's kinds of arrays that hold such a value.
+_KINDS: Mapping[type[Scalar], str] = {int: "iu", float: "fiu", bool: "b", str: "O"}
 _LAST_ERROR = re.compile(r"^[\w.]*Error: (.+)", re.MULTILINE)
 
 
@@ -32,10 +38,20 @@ class TorchEngine:
     signature: Signature
     forward: Forward
     device: torch.device
+    scalars: Mapping[str, type[Scalar]] = field(default_factory=dict)
+    """The inputs that `forward` takes as a value of Python."""
 
     @property
     def inputs(self) -> tuple[TensorMetadata, ...]:
         return self.signature.inputs
+
+    @property
+    def optional(self) -> frozenset[str]:
+        return self.signature.optional
+
+    @property
+    def maps(self) -> frozenset[str]:
+        return frozenset()
 
     @property
     def outputs(self) -> tuple[TensorMetadata, ...]:
@@ -44,18 +60,24 @@ class TorchEngine:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         arrays = self.signature.accept(inputs)
         with torch.inference_mode():
-            tensors = {name: to_tensor(name, array, self.device) for name, array in arrays.items()}
-            for metadata in self.inputs:
-                if metadata.datatype == "BF16" and metadata.name in tensors:
-                    tensors[metadata.name] = tensors[metadata.name].bfloat16()  # numpy represents it as FP32
-            outputs = self._named(self._forward([tensors.get(metadata.name) for metadata in self.inputs]))
+            values = [
+                self._value(metadata, arrays[metadata.name]) if metadata.name in arrays else None
+                for metadata in self.inputs
+            ]
+            outputs = self._named(self._forward(values))
             results = {name: to_array(name, tensor) for name, tensor in outputs.items()}
-        check_outputs(results, batch_size(arrays))
+        check_outputs(results)
         return results
 
-    def _forward(self, tensors: Sequence[torch.Tensor | None]) -> object:
+    def _value(self, metadata: TensorMetadata, array: Array) -> torch.Tensor | Scalar:
+        if metadata.name in self.scalars:
+            return to_scalar(metadata.name, array, self.scalars[metadata.name])
+        tensor = to_tensor(metadata.name, array, self.device)
+        return tensor.bfloat16() if metadata.datatype == "BF16" else tensor  # numpy represents it as FP32
+
+    def _forward(self, values: Sequence[torch.Tensor | Scalar | None]) -> object:
         try:
-            return self.forward(tensors)
+            return self.forward(values)
         except ServingError:
             raise
         except Exception as error:
@@ -84,6 +106,19 @@ def to_tensor(name: str, array: Array, device: torch.device) -> torch.Tensor:
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
+def to_scalar(name: str, array: Array, kind: type[Scalar]) -> Scalar:
+    """Return the only element of an array as a value of Python; raises UnprocessableInput."""
+    if array.size != 1 or array.dtype.kind not in _KINDS[kind]:
+        raise UnprocessableInput(
+            f'Input "{name}" is {array.dtype} of shape {list(array.shape)}; the model takes one {kind.__name__}.'
+        )
+    value = array.item()
+    try:
+        return value.decode() if isinstance(value, bytes) else kind(value)
+    except UnicodeDecodeError as error:
+        raise UnprocessableInput(f'Input "{name}" holds bytes that are not UTF-8; the model takes text.') from error
+
+
 def to_array(name: str, tensor: torch.Tensor) -> Array:
     """Return the tensor as an array; raises InferenceFailed if the protocol has no datatype for it."""
     if tensor.dtype is torch.bfloat16:
@@ -100,6 +135,9 @@ def named_tensors(result: object, name: str = "output") -> Iterator[tuple[str, t
     """Yield all tensors of a nested result, named by keys and indices; a single tensor is ``output-0``."""
     if isinstance(result, torch.Tensor):
         yield (f"{name}-0" if name == "output" else name), result
+    elif isinstance(result, bool | int | float):
+        dtype = torch.float64 if isinstance(result, float) else None  # a float of Python has 64 bits
+        yield from named_tensors(torch.tensor(result, dtype=dtype), name)
     elif isinstance(result, Mapping):
         for key, value in result.items():
             yield from named_tensors(value, str(key) if name == "output" else f"{name}-{key}")

@@ -13,19 +13,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from data_plane.protocol.v2.requests import TensorMetadata
+from mar_runtime.engines.arguments import Argument, Leaf, arguments
 from mar_runtime.engines.config import ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature
-from mar_runtime.engines.torch_engine import TorchEngine, choose_device, named_tensors, reason
+from mar_runtime.engines.torch_engine import SCALARS, Scalar, TorchEngine, choose_device, named_tensors, reason
 
 TOLERANCE = 1e-5
-
-_TENSOR = "Tensor"
-_OPTIONAL_TENSOR = "Optional[Tensor]"
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +40,13 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> TorchEng
             saved = torch.jit.load(str(path), map_location=chosen).eval()  # type: ignore[no-untyped-call]
         except (RuntimeError, ValueError) as error:
             raise CannotLoad(path, f"cannot be loaded as TorchScript: {reason(error)}") from error
-        signature = _signature(path, saved, config)
+        taken = arguments(saved)
+        signature = _signature(path, taken, config)
         optimized = _optimize(saved) if chosen.type == "cpu" else None
-    return TorchEngine("pytorch_torchscript", signature, Forward(saved, optimized), chosen)
+    names = tuple(metadata.name for metadata in signature.inputs)
+    call = _Call(names, taken, Forward(saved, optimized, tuple(saved.buffers())))
+    scalars = {leaf.name: leaf.scalar for one in taken for leaf in one.leaves if leaf.scalar}
+    return TorchEngine("pytorch_torchscript", signature, call, chosen, scalars)
 
 
 @contextmanager
@@ -54,29 +58,25 @@ def _deprecations_ignored() -> Iterator[None]:
         yield
 
 
-def _signature(path: Path, module: torch.jit.ScriptModule, config: ModelConfig) -> Signature:
-    """forward's tensors; what they hold is known from model-config.yaml only."""
-    _, *arguments = module.forward.schema.arguments  # type: ignore[attr-defined]
-    types = {argument.name: str(argument.type) for argument in arguments}
-    wrong = [
-        f"{argument.name}: {types[argument.name]}"
-        for argument in arguments
-        if types[argument.name] not in (_TENSOR, _OPTIONAL_TENSOR) and not argument.has_default_value()
-    ]
-    if wrong:
-        raise CannotLoad(
-            path, f"forward takes what is no tensor ({', '.join(wrong)}); package it with a handler (.mar)"
-        )
-    names = [name for name, of in types.items() if of in (_TENSOR, _OPTIONAL_TENSOR)]
-    optional = frozenset(argument.name for argument in arguments if types[argument.name] == _OPTIONAL_TENSOR)
+def _signature(path: Path, taken: Sequence[Argument], config: ModelConfig) -> Signature:
+    """What forward's tensors hold is known from model-config.yaml only. Raises CannotLoad."""
+    if wrong := ", ".join(f"{one.name}: {one.type}" for one in taken if not one.leaves and not one.is_optional):
+        raise CannotLoad(path, f"forward takes what no tensor holds ({wrong}); package it with a handler (.mar)")
+    leaves = [leaf for one in taken for leaf in one.leaves]
+    optional = frozenset(leaf.name for one in taken if one.is_optional for leaf in one.leaves)
     if not config.inputs:
-        guessed = tuple(TensorMetadata(name, "FP32", (-1,)) for name in names)
-        return Signature(guessed, config.outputs, optional, is_guess=True)
-    declared = [metadata.name for metadata in config.inputs]
-    if set(declared) != set(names):
+        return Signature(tuple(map(_guess, leaves)), config.outputs, optional, is_guess=True)
+    names, declared = [leaf.name for leaf in leaves], [metadata.name for metadata in config.inputs]
+    needed = [leaf.name for leaf in leaves if not (leaf.scalar and leaf.name in optional)]
+    if not set(needed) <= set(declared) <= set(names):
         raise CannotLoad(path, f"forward takes {', '.join(names)}; model-config.yaml declares {', '.join(declared)}")
     in_order = sorted(config.inputs, key=lambda metadata: names.index(metadata.name))
     return Signature(tuple(in_order), config.outputs, optional)
+
+
+def _guess(leaf: Leaf) -> TensorMetadata:
+    datatype, shape = (SCALARS[leaf.scalar], ()) if leaf.scalar else ("FP32", (-1,))
+    return TensorMetadata(leaf.name, datatype, shape)
 
 
 def _optimize(saved: torch.jit.ScriptModule) -> torch.jit.ScriptModule | None:
@@ -87,29 +87,50 @@ def _optimize(saved: torch.jit.ScriptModule) -> torch.jit.ScriptModule | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Calls forward with all of its arguments, the default for each that no request can give or that was left out."""
+
+    names: tuple[str, ...]
+    arguments: Sequence[Argument]
+    forward: Forward
+
+    def __call__(self, values: Sequence[torch.Tensor | Scalar | None]) -> object:
+        given = {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
+        return self.forward([one.value(given) for one in self.arguments])
+
+
 @dataclass(slots=True)
 class Forward:
     """Runs the model; the first batch decides which of its two forms stays in memory."""
 
     module: torch.jit.ScriptModule
     candidate: torch.jit.ScriptModule | None
+    buffers: Sequence[torch.Tensor] = ()  # both forms share their memory
 
-    def __call__(self, tensors: Sequence[torch.Tensor | None]) -> object:
+    def __call__(self, values: Sequence[Any]) -> object:
         if self.candidate is None:
-            return self.module(*tensors)
-        copies = [None if tensor is None else tensor.clone() for tensor in tensors]
-        result = self.module(*tensors)
-        if _gives(self.candidate, copies, result):
+            return self.module(*values)
+        copies = pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, list(values))
+        before = self._versions()
+        result = self.module(*values)
+        if self._versions() != before:
+            log.info("the model writes into its own buffers; it runs as saved")
+        elif _gives(self.candidate, copies, result):
             self.module = self.candidate
         else:
             log.info("torch's optimized form of the model gives other results; it runs as saved")
         self.candidate = None
         return result
 
+    def _versions(self) -> list[int]:
+        """Return how often each buffer was written to."""
+        return [buffer._version for buffer in self.buffers]
 
-def _gives(candidate: torch.jit.ScriptModule, tensors: Sequence[torch.Tensor | None], expected: object) -> bool:
+
+def _gives(candidate: torch.jit.ScriptModule, values: Sequence[Any], expected: object) -> bool:
     try:
-        found = candidate(*tensors)
+        found = candidate(*values)
     except RuntimeError as error:
         log.info("torch's optimized form of the model fails: %s", reason(error))
         return False

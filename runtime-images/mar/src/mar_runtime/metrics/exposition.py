@@ -15,7 +15,7 @@ from torchserve_compat.frames import HandlerResult, Sample
 log = logging.getLogger(__name__)
 
 _PREDICTION_TIME, _HOST = "PredictionTime", "Hostname"  # TorchServe's names, which dashboards use
-# A Counter would append _total to the name.
+# A Counter would append _total to the name; `exposition` writes the type.
 _KINDS: Mapping[str, type[Gauge] | type[Histogram]] = {"counter": Gauge, "gauge": Gauge, "histogram": Histogram}
 
 
@@ -61,7 +61,10 @@ class HandlerMetrics:
             Sample(_PREDICTION_TIME, "gauge", round(seconds * 1000, 2), {"ModelName": model, "Level": "Model"})
             for model, seconds in self._seconds.items()
         )
-        return generate_latest(self._registry)
+        text = generate_latest(self._registry)
+        for name in (name for name, metric in self._metrics.items() if metric.kind == "counter"):
+            text = text.replace(f"\n# TYPE {name} gauge\n".encode(), f"\n# TYPE {name} counter\n".encode())
+        return text
 
     def _add(self, sample: Sample) -> None:
         """Record a sample; raises ValueError if it does not fit its metric."""

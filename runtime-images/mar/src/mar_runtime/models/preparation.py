@@ -31,7 +31,7 @@ class PreparedArchive:
     folder: Path
     plan: ArchivePlan
     gpus: tuple[int, ...] | None  # that its workers use in turn, () for the CPU; None for any
-    packages: Path | None  # folder with its installed requirements
+    packages: Path | None  # folder with the requirements that the image lacks
 
     @property
     def name(self) -> str:
@@ -66,9 +66,8 @@ async def prepare(request: ArchiveRequest, settings: RuntimeSettings, models: in
     )
     packages = None
     if plan.requirements:
-        packages = folder / "packages"
         file = unpacked.folder / plan.requirements
-        await requirements.install(file, packages, model=request.name, withheld=settings.withheld)
+        packages = await requirements.install(file, folder / "packages", model=request.name, withheld=settings.withheld)
     return PreparedArchive(request, unpacked.folder, plan, gpus, packages)
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
-
-import numpy as np
-import orjson
+from collections.abc import Hashable, Sequence
 
 from data_plane.batching import merge
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.merge import Array, Arrays
 from data_plane.batching.metrics import BatchMetrics
 from data_plane.batching.queue import Batch, BatchQueue
-from data_plane.errors import InferenceFailed, InvalidRequest, ServingError, UnprocessableInput, Unsupported
+from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput, Unsupported
 from data_plane.messages import Response
 from data_plane.model import Call
 from data_plane.off_loop import off_loop
@@ -22,15 +19,20 @@ from data_plane.protocol import json_text
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from data_plane.protocol.v2 import rest
-from data_plane.protocol.v2.document import TensorDocument, body_response, json_length
+from data_plane.protocol.v2.document import body_response, json_length
 from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import Engine
+from mar_runtime.engines.signature import takes_rows
+from mar_runtime.models import instances
+from mar_runtime.models.instances import Instances
+from mar_runtime.models.rows import ShownRows, has_rows, may_merge
 from mar_runtime.pool.work_thread import WorkThread
 
-# Instances that are tried one by one to find the invalid one.
-_MAX_CHECKED = 1000
-_JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY
+_MAPS_LEFT_OUT = (
+    "which has a map for each row, and no tensor holds that. Use the v1 protocol, or convert the model with skl2onnx's "
+    "options={'zipmap': False}, which makes it a tensor"
+)
 
 
 class TensorModel:
@@ -50,10 +52,12 @@ class TensorModel:
         self.version = version
         self._engine = engine
         self._thread = WorkThread(f"engine of {name}")  # torch releases the GIL while it computes
-        # A model whose first dimension is fixed takes that batch size only.
-        merging = all(tensor.shape[:1] in ((), (-1,)) for tensor in engine.inputs)
+        self._instances = Instances(name, engine.inputs, takes_rows(engine.inputs, engine.optional))
+        self._scalars = {tensor.name for tensor in engine.inputs if not tensor.shape}
+        self._shown = ShownRows()
+        merging = self._instances.are_rows and may_merge(engine.inputs, engine.outputs)
         self.queue: BatchQueue[Arrays, dict[str, Array]] = BatchQueue(
-            name, self._run, limits, metrics, merging=merging, ahead=ahead
+            name, self._run, limits, metrics, alone=self._shown, merging=merging, ahead=ahead
         )
 
     async def drained(self) -> None:
@@ -67,22 +71,30 @@ class TensorModel:
         )
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
-        """Return predictions. An instance is a row of the only input, or an object with a row for each input."""
-        arrays = await off_loop(json_text.weight(request.body), self._arrays, request.body)
-        if not arrays:
+        """Return predictions, one for each instance."""
+        runs = await off_loop(json_text.weight(request.body), self._instances.read, request.body)
+        if not runs:
             return Response(b'{"predictions":[]}')
-        outputs = await self._submit(arrays, call)
-        return await off_loop(sum([array.nbytes for array in outputs.values()]), _response, outputs)
+        done = [one for arrays in runs for one in await self._predictions(arrays, call)]
+        size = sum([array.nbytes for outputs, _ in done for array in outputs.values()])
+        return await off_loop(size, instances.response, done)
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:  # noqa: ARG002 - of the protocol
         """Raise Unsupported: a file without a handler has no explanations."""
         raise self._unexplained()
 
     async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
-        """Return the outputs. Inputs are matched by name; a single input may have any name."""
+        """Return the outputs that tensors can carry. Inputs are matched by name; a single input may have any name."""
+        maps = self._engine.maps
+        if any(output.name in maps for output in request.outputs):
+            raise self._left_out_alone()
         outputs = await self._submit(self._inputs(request), call)
-        texts = sum([array.nbytes for array in outputs.values() if array.dtype == object])
-        return TensorResponse(self.name, self.version, await off_loop(texts, _tensors, outputs), request.id)
+        tensors = {name: array for name, array in outputs.items() if name not in maps}
+        if not tensors:
+            raise self._left_out_alone()
+        texts = sum([array.nbytes for array in tensors.values() if array.dtype == object])
+        left_out = {"left_out": self._left_out()} if maps else {}
+        return TensorResponse(self.name, self.version, await off_loop(texts, _tensors, tensors), request.id, left_out)
 
     async def raw(self, request: RawRequest, call: Call) -> Response:
         """Return the response to a v2 request, which may have binary tensors; there is no handler for other bodies."""
@@ -97,10 +109,32 @@ class TensorModel:
         """End the thread after its last batch."""
         self._thread.close()
 
+    async def _predictions(self, arrays: Arrays, call: Call) -> list[tuple[Arrays, bool]]:
+        """Run instances, one by one if the outputs are not a row for each; see `instances.response` for the result."""
+        outputs = await self._submit(arrays, call)
+        rows, key = merge.rows_of(arrays), merge.key_of(arrays)
+        if not self._instances.are_rows or rows == 1:
+            return [(outputs, not self._instances.are_rows or self._are_whole(key, outputs, rows))]
+        alone = [{name: array[row : row + 1] for name, array in arrays.items()} for row in range(rows)]
+        if self.queue.merging and not self._shown.are_proven(key) and key not in self._shown:
+            with contextlib.suppress(UnprocessableInput, InferenceFailed):  # there are models that take no single row
+                await self._submit(alone[0], call)
+        if not self._are_whole(key, outputs, rows):
+            return [(outputs, False)]
+        return [(await self._submit(one, call), True) for one in alone]
+
+    def _are_whole(self, key: Hashable, outputs: Arrays, rows: int) -> bool:
+        return self._shown.are_whole(key) or not has_rows(outputs, rows)
+
     async def _submit(self, arrays: Arrays, call: Call) -> dict[str, Array]:
-        # A request whose inputs have different numbers of rows cannot be merged with others.
-        key = merge.key_of(arrays) if merge.can_merge(arrays) else object()
+        if not self._instances.are_rows:
+            return await self.queue.submit(arrays, 1, object(), call)
+        key = merge.key_of(arrays) if self._can_merge(arrays) else object()
         return await self.queue.submit(arrays, merge.rows_of(arrays), key, call)
+
+    def _can_merge(self, arrays: Arrays) -> bool:
+        """Return whether the inputs have the same number of rows, and none is one value for all of them."""
+        return merge.can_merge(arrays) and not arrays.keys() & self._scalars
 
     async def _run(self, batch: Batch[Arrays]) -> Sequence[dict[str, Array] | ServingError]:
         sizes = [merge.rows_of(arrays) for arrays in batch.payloads]
@@ -111,115 +145,35 @@ class TensorModel:
             if len(sizes) == 1:
                 raise
             raise InferenceFailed(error.message) from error  # each request alone may be valid
+        if self.queue.merging and self._can_merge(inputs):
+            self._shown.observe(batch.key, sum(sizes), results)
+        if len(sizes) > 1 and not self._shown.are_proven(batch.key):
+            raise InferenceFailed(f"The outputs of model {self.name} are not known to be rows.")  # each runs alone
         return merge.split(results, sizes)
 
     def _run_timed(self, inputs: Arrays) -> tuple[dict[str, Array], float]:
         started = time.perf_counter()
         return self._engine.run(inputs), time.perf_counter() - started
 
-    def _arrays(self, body: bytes) -> Arrays:
-        """Return the instances of a body as arrays; empty if there are none."""
-        instances = _instances(body)
-        if not instances:
-            return {}
-        first, *others = self._engine.inputs
-        if not isinstance(instances[0], dict):
-            return {first.name: _array(first.name, first.datatype, instances)}
-        given = instances[0]
-        known = [tensor for tensor in (first, *others) if tensor.name in given]
-        if len(known) < len(given):
-            raise self._unknown(given)
-        return {tensor.name: _array(tensor.name, tensor.datatype, _column(instances, tensor.name)) for tensor in known}
-
     def _inputs(self, request: TensorRequest) -> Arrays:
-        expected = [tensor.name for tensor in self._engine.inputs]
-        if len(expected) == len(request.inputs) == 1:
-            return {expected[0]: request.inputs[0].data}
+        known = [tensor.name for tensor in self._engine.inputs]
         given = {tensor.name: tensor.data for tensor in request.inputs}
-        if not given.keys() <= set(expected):
-            raise self._unknown(given)
-        return {name: given[name] for name in expected if name in given}
+        if given.keys() <= set(known):
+            return {name: given[name] for name in known if name in given}
+        needed = [name for name in known if name not in self._scalars & self._engine.optional]
+        if len(given) == len(needed) == 1:
+            return {needed[0]: request.inputs[0].data}
+        raise instances.unknown_inputs(self.name, self._engine.inputs, given)
+
+    def _left_out_alone(self) -> UnprocessableInput:
+        return UnprocessableInput(f"Model {self.name} cannot give over the v2 protocol: {self._left_out()}.")
+
+    def _left_out(self) -> str:
+        return f"{', '.join(sorted(self._engine.maps))}, {_MAPS_LEFT_OUT}"
 
     def _unexplained(self) -> Unsupported:
         return Unsupported(f"Model {self.name} has no handler that could explain its predictions.")
 
-    def _unknown(self, given: Iterable[str]) -> UnprocessableInput:
-        expected = ", ".join(tensor.name for tensor in self._engine.inputs)
-        return UnprocessableInput(f"Model {self.name} takes the inputs {expected}; the request has {', '.join(given)}.")
-
-
-def _instances(body: bytes) -> list[Any]:
-    """Return the instances of a body; raises InvalidRequest, for example for a number that is too large."""
-    try:
-        document = json_text.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"The request body is not valid JSON: {error.msg}.") from error
-    instances: list[Any] = document.get("instances", document.get("inputs"))
-    return instances
-
-
-def _column(instances: list[Any], name: str) -> list[Any]:
-    try:
-        return [instance[name] for instance in instances]
-    except (TypeError, KeyError):
-        raise UnprocessableInput(f'Every instance must be an object with a "{name}".') from None
-
-
-def _array(name: str, datatype: str, values: list[Any]) -> Array:
-    """Convert values as strictly as the v2 protocol: text, true and null are not numbers. Raises UnprocessableInput."""
-    try:
-        return _tensor(name, datatype, values)
-    except InvalidRequest as error:
-        raise UnprocessableInput(_describe_invalid(name, datatype, values) or error.message) from error
-
-
-def _tensor(name: str, datatype: str, values: list[Any]) -> Array:
-    return rest.from_json(TensorDocument(name=name, datatype=datatype, shape=_shape(values), data=values), {}).data
-
-
-def _shape(values: Any) -> tuple[int, ...]:
-    """Return the shape given by the first element of each level; other elements are checked later."""
-    shape = []
-    while type(values) is list:
-        shape.append(len(values))
-        values = values[0] if values else None
-    return tuple(shape)
-
-
-def _describe_invalid(name: str, datatype: str, instances: list[Any]) -> str:
-    """Describe the first invalid instance; empty if each is valid alone, or too many come before it."""
-    for index, instance in enumerate(instances[:_MAX_CHECKED]):
-        try:
-            _tensor(name, datatype, [instance])
-        except InvalidRequest as error:
-            return f"Instance {index} cannot be read. {error.message}"
-    return ""
-
 
 def _tensors(outputs: Arrays) -> tuple[Tensor, ...]:
     return tuple(Tensor.from_numpy(name, array) for name, array in outputs.items())
-
-
-def _response(outputs: Arrays) -> Response:
-    """Return predictions: the rows of the only output, or an object with the outputs of each row."""
-    columns = {name: _plain(array) for name, array in outputs.items()}
-    if len(columns) == 1:
-        (predictions,) = columns.values()
-    else:
-        predictions = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return Response(orjson.dumps({"predictions": predictions}, option=_JSON_OPTIONS))
-
-
-def _plain(array: Array) -> Any:
-    """Return the array as orjson can write it, directly if it contains numbers."""
-    if array.dtype.kind in "OSU":
-        return [_text(value) for value in array.tolist()]
-    if array.dtype == np.float16:
-        return array.astype(np.float32)
-    return np.ascontiguousarray(array)
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_text(one) for one in value]
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

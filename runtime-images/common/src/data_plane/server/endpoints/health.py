@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 
+from data_plane.limits import METRICS_PER_SECOND
 from data_plane.messages import Request, Response, json_response
 from data_plane.model import Models
 from data_plane.server.metrics import ServerMetrics
@@ -29,11 +31,20 @@ class HealthEndpoints:
     """Serve health and metrics. `more_metrics` returns those of the models' processes, in Prometheus' text format."""
 
     def __init__(
-        self, models: Models, metrics: ServerMetrics, more_metrics: Callable[[], Awaitable[bytes]] = _nothing
+        self,
+        models: Models,
+        metrics: ServerMetrics,
+        more_metrics: Callable[[], Awaitable[bytes]] = _nothing,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._models = models
         self._metrics = metrics
         self._more_metrics = more_metrics
+        self._clock = clock
+        self._readings = float(METRICS_PER_SECOND)  # that are left at the time `_counted`
+        self._counted = clock()
+        self._last = b""
 
     def routes(self) -> tuple[Route, ...]:
         """Return every method and path of health and metrics."""
@@ -58,4 +69,16 @@ class HealthEndpoints:
         return json_response({"ready": False, "models": self._models.reasons}, 503)
 
     async def metrics(self, _: Request) -> Response:
-        return Response(self._metrics.exposition() + await self._more_metrics(), content_type=_METRICS_TYPE)
+        if self._may_read() or not self._last:
+            self._last = self._metrics.exposition() + await self._more_metrics()
+        return Response(self._last, content_type=_METRICS_TYPE)
+
+    def _may_read(self) -> bool:
+        """Count a reading of the metrics, which takes milliseconds in which nothing else is served."""
+        now = self._clock()
+        left = self._readings + (now - self._counted) * METRICS_PER_SECOND
+        self._readings, self._counted = min(left, METRICS_PER_SECOND), now
+        if self._readings < 1:
+            return False
+        self._readings -= 1
+        return True

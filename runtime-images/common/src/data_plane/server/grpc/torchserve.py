@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 from google.protobuf.message import DecodeError
 
-from data_plane.errors import InferenceFailed, InvalidRequest
+from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_FORM_PARTS
 from data_plane.messages import Response, StreamingResponse, close_chunks, gathered, header
 from data_plane.model import Call, Models
@@ -61,7 +61,7 @@ class InferenceAPIsService:
             await close_chunks(answer)
 
     async def _ask(self, request: pb.PredictionsRequest, call: Call) -> Response | StreamingResponse:
-        """Raise InferenceFailed for a response that is an error."""
+        """As in TorchServe, a status that the handler sets does not reach the client."""
         if request.HasField("sequence_id"):
             others = (one for one in call.headers if one[0] != _SEQUENCE_ID)
             call.headers = (*others, (_SEQUENCE_ID, request.sequence_id.encode()))
@@ -69,11 +69,7 @@ class InferenceAPIsService:
         pieces = dict(request.input)
         name = next((one for one in (*_BODIES, *pieces) if one in pieces), "")
         body = pieces.pop(name, b"")
-        answer = await model.raw(RawRequest(body, name=name, fields=tuple(pieces.items())), call)
-        if answer.status >= 400:
-            whole = await gathered(answer) if isinstance(answer, StreamingResponse) else answer
-            raise InferenceFailed(whole.body.decode("utf-8", "replace"), answer.status)
-        return answer
+        return await model.raw(RawRequest(body, name=name, fields=tuple(pieces.items())), call)
 
 
 def stream_error(error: Exception, call: Call) -> bytes:

@@ -1,0 +1,17 @@
+"""Says how it is configured. A request that is a teapot gets the status of one."""
+
+import os
+
+
+def handle(data, context):
+    if data is None:
+        return None
+    return [_answer(index, row, context) for index, row in enumerate(data)]
+
+
+def _answer(index, row, context):
+    if (row.get("data") or row.get("body")) == b"teapot":
+        context.set_response_status(418, "I am a teapot", index)
+        return "short and stout"
+    batch_size = context.system_properties["batch_size"]
+    return {"batch_size": batch_size, "rank": os.environ.get("RANK"), "yaml": context.model_yaml_config}
