@@ -53,6 +53,7 @@ class Extending(BaseHandler):
 """
 FUNCTION = "def answer(data, context):\n    return data\n"
 OF_BASE_HANDLER = "TorchServe's base_handler loads TorchScript from a .pt, and a state_dict with a model file"
+ONE_CLASS = "Leave only the handler's class in its file, or name a function after a colon: handler.py:FUNCTION."
 REPACK = "Correct the handler or the archive and upload it again."
 
 
@@ -152,16 +153,27 @@ ROWS = {
         "its file: handler.py.",
         Tried("own.py", {"own.py": OWN}),
     ),
+    "a model file with two classes": Row(
+        Tried("base_handler", {"network.py": f"{NETWORK}\nclass Block: ..."}, "net.pt", state),
+        "its model file 'network.py' has the classes Network, Block, where TorchServe takes the only one",
+        "Leave only the network's class in the model file",
+        Tried(
+            "base_handler",
+            {"network.py": f"from words import Block\n{NETWORK}", "words.py": "class Block: ..."},
+            "net.pt",
+            state,
+        ),
+    ),
     "no such function": Row(
         Tried("own.py:anwser", {"own.py": FUNCTION}),
         "its handler 'own.py:anwser' has no class, and no function anwser",
-        REPACK,
+        ONE_CLASS,
         Tried("own.py:answer", {"own.py": FUNCTION}),
     ),
     "several classes": Row(
         Tried("own.py", {"own.py": f"{OWN}\nclass Other: ..."}),
         "its handler 'own.py' has the classes Own, Other, and no function handle",
-        REPACK,
+        ONE_CLASS,
         Tried("own.py", {"own.py": f"{OWN}\nclass Other: ...\ndef handle(data, context): ..."}),
     ),
     "a class without a method": Row(

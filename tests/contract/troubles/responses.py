@@ -67,6 +67,7 @@ HERE: tuple[Tried, ...] = (
         f"{TENSORS}::test_instances_that_are_no_rows_are_refused", f"{TENSORS}::test_an_instance_may_name_the_input")),
     Elsewhere(("429 with Retry-After", "… requests wait for model x"), (
         f"{QUEUES}::test_a_full_queue_refuses_more", f"{SEQUENCES}::test_only_so_many_requests_of_a_sequence_wait")),
+    Elsewhere(("507", "Out of memory"), (f"{HANDLERS}::test_what_a_handler_raises_is_told",)),
     Elsewhere(("500", "ValueError : …"), (f"{HANDLERS}::test_what_a_handler_raises_is_told",)),
     Elsewhere(("500", "The handler must return one prediction"), (
         f"{HANDLERS}::test_a_result_that_is_no_answer_is_told",)),

@@ -39,8 +39,14 @@ HERE: tuple[Tried, ...] = (
         f"{ADAPTER}::test_a_model_that_takes_too_long_to_load_ends_the_pod",
         f"{MAR}::test_a_model_that_takes_too_long_to_load_ends_the_server")),
     Elsewhere(("4", "The worker of model … died without"), (f"{WATCH}::test_a_first_load_that_fails_ends_it",)),
+    Elsewhere(("4", "The worker of model … died while it loaded"), (
+        "tests/unit/mar_runtime/test_restarts.py::"
+        "test_a_worker_that_dies_while_it_loads_its_handler_ends_the_start_with_how",)),
     Elsewhere(("3", "… asks for asyncCommunication"), (
         "tests/conformance/test_bad_archives.py::test_an_archive_that_cannot_be_read_or_unpacked_ends_the_server",)),
+    Elsewhere(("4", "… cannot be loaded by onnxruntime"), (
+        "tests/integration/mar_engines/test_onnx.py::test_a_locale_that_the_machine_does_not_have_is_named_with_the_fix",
+        "tests/models/test_models.py::test_a_model_answers_as_it_does_beside_the_server")),
     Elsewhere(("4", "… died 5 times in a row"), (
         f"{ADAPTER}::test_a_loop_of_crashes_ends_the_pod_with_the_last_of_them",
         f"{MAR}::test_a_loop_of_crashes_ends_the_server_with_the_last_of_them",

@@ -14,9 +14,10 @@ from mar_runtime.limits import MAX_DEATHS, MAX_RESTART_PAUSE, MAX_START_TRIES_TI
 from mar_runtime.pool import process_pool
 from mar_runtime.pool.process_pool import NotStarted, ProcessPool
 from mar_runtime.pool.restarts import Restarts
-from mar_runtime.pool.worker_pool import PoolPolicy
+from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout
 from mar_runtime.pool.worker_process import CannotStart, WorkerDied, WorkerProcess, workers_context
 from mar_runtime.worker.spec import HandlerSpec
+from torchserve_compat.frames import HandlerBatch
 
 PAUSES = [RESTART_PAUSE * RESTART_GROWTH**number for number in range(MAX_DEATHS - 1)]
 
@@ -90,7 +91,7 @@ def test_a_start_begins_anew(clock: Clock) -> None:
 
 @dataclass(eq=False)
 class FakeWorker:
-    """Dies when the test says so."""
+    """Dies when the test says so, and answers nothing."""
 
     gpu: int | None = None
     pid: int = 1
@@ -100,6 +101,12 @@ class FakeWorker:
 
     def die(self) -> None:
         self.gone.set_result("it was ended by SIGKILL")
+
+    async def send(self, *_: object) -> bytes:
+        raise TimeoutError
+
+    def kill(self) -> None:
+        self.die()
 
     async def end(self) -> None:
         if not self.gone.done():
@@ -159,6 +166,33 @@ async def test_workers_that_keep_dying_are_given_up(pool: Pool) -> None:
 
     assert pool.pauses == [*map(pytest.approx, PAUSES)]
     assert [type(error) for error in pool.failed] == [ModelFailed]
+    await begun.close()
+
+
+async def test_a_worker_that_dies_while_it_loads_its_handler_ends_the_start_with_how(pool: Pool) -> None:
+    pool.outcomes = [WorkerDied("it exited with code 3; let the handler raise an exception instead")]
+
+    with pytest.raises(ModelFailed) as raised:
+        await pool.begin(1)
+
+    assert str(raised.value) == (
+        "The worker of model m (m.mar) died while it loaded its handler: it exited with code 3; let the handler raise "
+        "an exception instead."
+    )
+
+
+async def test_workers_that_do_not_answer_in_time_are_given_up_with_the_setting(pool: Pool) -> None:
+    begun = await pool.begin(1)
+
+    for _ in range(MAX_DEATHS):
+        with pytest.raises(WorkerTimeout):
+            await begun.send(HandlerBatch("raw", []), lambda: True, lambda _: True)
+        await pool.settle()
+
+    assert [str(error) for error in pool.failed] == [
+        "The worker of model m (m.mar) died 5 times in a row; the last time it did not answer within 120 s "
+        "(responseTimeout); raise it, or let the handler do less."
+    ]
     await begun.close()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
-from model_archive.handlers import entry_problem, leaves_weights
+from model_archive.handlers import entry_problem, leaves_weights, model_file_problem, script_problem, weights_problem
 from model_archive.manifest import Manifest
+from tests.support.model_folder import packed_zip
 
 CLASS = "class A:\n    def initialize(self, context): ...\n    def handle(self, data, context): ...\n"
 
@@ -40,7 +42,7 @@ def test_what_may_be_loaded_is_no_problem(handler: str, text: str) -> None:
     ("text", "leaves"),
     [
         ("class A(BaseHandler): ...", True),
-        ("class A(vision.ImageClassifier):\n    def preprocess(self, data): ...", True),
+        ("class A(ImageClassifier):\n    def preprocess(self, data): ...", True),
         ("class A(BaseHandler):\n    def initialize(self, context): ...", False),
         ("class A(BaseHandler):\n    def inference(self, data): ...", False),
         ("class A(BaseHandler):\n    def _load_torchscript_model(self, path): ...", False),
@@ -50,4 +52,40 @@ def test_what_may_be_loaded_is_no_problem(handler: str, text: str) -> None:
     ],
 )
 def test_only_a_class_without_a_way_of_its_own_leaves_its_weights_to_base_handler(text: str, leaves: bool) -> None:
-    assert leaves_weights(Manifest("m", "1.0", "h.py"), ast.parse(text)) is leaves
+    theirs, ours = (
+        "from ts.torch_handler.base_handler import BaseHandler, ImageClassifier",
+        "from mine import BaseHandler",
+    )
+
+    assert leaves_weights(Manifest("m", "1.0", "h.py"), ast.parse(f"{theirs}\n{text}")) is leaves
+    assert not leaves_weights(Manifest("m", "1.0", "h.py"), ast.parse(f"{ours}\n{text}"))
+
+
+@pytest.mark.parametrize(
+    ("weights", "settings"), [("net.pt", None), ("net.so", "c.yaml"), ("net.pth", None), ("net.onnx", None), ("", None)]
+)
+@pytest.mark.parametrize("model_file", [None, "model.py"])
+def test_weights_that_base_handler_may_load_are_no_problem(
+    tmp_path: Path, weights: str, settings: str | None, model_file: str | None
+) -> None:
+    manifest = Manifest("m", "1.0", "base_handler", None, settings, model_file, weights or None)
+    (tmp_path / (weights or "net")).write_bytes(packed_zip({"net/constants.pkl": b""}))
+
+    problem = weights_problem(manifest) or script_problem(manifest, tmp_path / weights)
+
+    assert bool(problem) == (weights in ("net.pth", "net.onnx") and model_file is None)
+
+
+@pytest.mark.parametrize(
+    ("text", "has_problem"),
+    [
+        ("class Net(Module): ...", False),
+        ("class Block(Module): ...\nclass Net(Module): ...", True),
+        ("from torchvision.models import ResNet", True),
+        ("from mine import *", False),
+        ("Net = make('Net')", False),
+        ("if cuda:\n    class Net(A): ...\nelse:\n    class Other(B): ...", False),
+    ],
+)
+def test_a_model_file_has_one_class(text: str, has_problem: bool) -> None:
+    assert bool(model_file_problem("model.py", ast.parse(text))) == has_problem

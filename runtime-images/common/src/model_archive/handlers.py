@@ -41,10 +41,9 @@ def entry_problem(handler: str, tree: ast.Module) -> str | None:
         )
     certain = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     if len(set(certain)) > 1 or (given and not classes and not _makes_classes(tree)):
-        has = f"the classes {', '.join(certain)}" if certain else "no class"
         return (
-            f"its handler {quoted(handler)} has {has}, and no function {function}; write one class, or a function "
-            f"`def {function}(data, context)`"
+            f"its handler {quoted(handler)} has {_listed(certain)}, and no function {function}; write one class, or a "
+            f"function `def {function}(data, context)`"
         )
     return _method_problem(handler, next(iter(classes.values()))) if len(classes) == 1 else None
 
@@ -54,12 +53,25 @@ def leaves_weights(manifest: Manifest, tree: ast.Module | None) -> bool:
     if handler_file(manifest.handler) is None:
         return STOCK_HANDLERS[manifest.handler]
     names, classes = _bound(tree.body if tree else ())
-    if ":" in manifest.handler or len(classes) != 1 or _FUNCTION in names:
+    if tree is None or ":" in manifest.handler or len(classes) != 1 or _FUNCTION in names:
         return False
     (found,) = classes.values()
     methods, _ = _bound(found.body)
     own = methods & {"initialize", "inference", "handle"} or any(name.startswith("_load") for name in methods)
-    return not own and any(_last_name(base) in _BASES for base in found.bases)
+    bases = {base.id for base in found.bases if isinstance(base, ast.Name)}
+    return not own and bool(bases & _BASES & _of_torchserve(tree))
+
+
+def model_file_problem(file: str, tree: ast.Module) -> str | None:
+    """Return why BaseHandler does not find the network in a model file, whose only class it takes."""
+    _, classes = _bound(tree.body)
+    certain = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    if _is_dynamic(tree) or (len(set(certain)) < 2 and (classes or _makes_classes(tree))):
+        return None
+    return (
+        f"its model file {quoted(file)} has {_listed(certain)}, where TorchServe takes the only one; leave the "
+        "network's there, and import others from files beside it"
+    )
 
 
 def weights_problem(manifest: Manifest) -> str | None:
@@ -74,7 +86,7 @@ def weights_problem(manifest: Manifest) -> str | None:
 
 def script_problem(manifest: Manifest, weights: Path) -> str | None:
     """Return why BaseHandler cannot load a .pt without a model file: it takes only TorchScript from it."""
-    if manifest.model_file or is_script(weights):
+    if manifest.model_file or weights.suffix != _SCRIPT or is_script(weights):
         return None
     return f"{quoted(weights.name)} is not TorchScript, which TorchServe's {_base(manifest)} needs; {_CURE}"
 
@@ -86,6 +98,10 @@ def is_script(model: Path) -> bool:
     contents = Contents(model.name, size=model.stat().st_size, cure="export it again with torch.jit.save")
     with open_zip(model, contents) as members:
         return any(member.path.name == "constants.pkl" for member in members)
+
+
+def _listed(classes: Sequence[str]) -> str:
+    return f"the classes {', '.join(classes)}" if classes else "no class"
 
 
 def _base(manifest: Manifest) -> str:
@@ -143,8 +159,13 @@ def _makes_classes(tree: ast.Module) -> bool:
     return any(isinstance(part, ast.Call) for node in assigned for part in ast.walk(node))
 
 
-def _last_name(base: ast.expr) -> str:
-    match base:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-    return ""
+def _of_torchserve(tree: ast.Module) -> set[str]:
+    """Return the names that are imported from TorchServe's handlers."""
+    imports = (node for node in _statements(tree.body) if isinstance(node, ast.ImportFrom))
+    return {
+        alias.name
+        for node in imports
+        if (node.module or "").startswith("ts.torch_handler")
+        for alias in node.names
+        if alias.asname is None
+    }

@@ -11,7 +11,13 @@ from pathlib import Path, PurePosixPath
 from model_archive.archive import open_archive
 from model_archive.contents import ArchiveFile
 from model_archive.errors import InvalidArchive
-from model_archive.handlers import entry_problem, leaves_weights, script_problem, weights_problem
+from model_archive.handlers import (
+    entry_problem,
+    leaves_weights,
+    model_file_problem,
+    script_problem,
+    weights_problem,
+)
 from model_archive.limits import MAX_CHECKED, MAX_MANIFEST, MAX_REQUIREMENTS
 from model_archive.manifest import (
     MANIFEST,
@@ -84,10 +90,10 @@ def _read(
 
 
 def checked_files(manifest: Manifest) -> Iterator[str]:
-    """Return the files that are looked into: the handler, the settings and the requirements."""
+    """Return the files that are looked into: the handler, the model file, the settings and the requirements."""
     if handler := handler_file(manifest.handler):
         yield PurePosixPath(handler).name
-    yield from filter(None, (manifest.config_file, manifest.requirements_file))
+    yield from filter(None, (manifest.model_file, manifest.config_file, manifest.requirements_file))
 
 
 def problems_in(
@@ -113,28 +119,36 @@ def handler_problem(
     Weights are judged by their name, and by what is in them where they are a file.
     """
     try:
-        tree = _tree(manifest, content_of)
+        tree = _tree("handler", handler_file(manifest.handler), content_of)
         if tree and (why := entry_problem(manifest.handler, tree)):
             return why
         if not leaves_weights(manifest, tree):
             return None
+        network = _tree("model file", manifest.model_file, content_of)
+        if network and (why := model_file_problem(manifest.model_file or "", network)):
+            return why
         return weights_problem(manifest) or (script_problem(manifest, weights) if weights else None)
+    except _NoPython as error:
+        return str(error)
+
+
+class _NoPython(Exception):
+    """A file is no Python; the text says where."""
+
+
+def _tree(what: str, file: str | None, content_of: Callable[[str], bytes | None]) -> ast.Module | None:
+    """Return a module; None for one that is not in the archive or too large. Raises _NoPython."""
+    content = content_of(PurePosixPath(file).name) if file else None
+    if not file or content is None or len(content) > MAX_CHECKED:
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return ast.parse(content)
     except SyntaxError as error:
         why = f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
     except (ValueError, RecursionError, MemoryError):
         why = "it has null bytes, or is nested too deep"
-    file = quoted(handler_file(manifest.handler) or "")
-    return f"its handler {file} is no Python that compiles: {why}; correct it, and pack it again"
-
-
-def _tree(manifest: Manifest, content_of: Callable[[str], bytes | None]) -> ast.Module | None:
-    """Return the handler's module; None for one of TorchServe's own, and for one that is too large."""
-    file = handler_file(manifest.handler)
-    content = content_of(PurePosixPath(file).name) if file else None
-    if content is None or len(content) > MAX_CHECKED:
-        return None
-    with warnings.catch_warnings(action="ignore"):
-        return ast.parse(content)
+    raise _NoPython(f"its {what} {quoted(file)} is no Python that compiles: {why}; correct it, and pack it again")
 
 
 def _is_text(content: bytes) -> bool:

@@ -16,6 +16,18 @@ _CURES = (
         "(isvc pack --model-file); other weights need a handler of your own, or are served without an archive.",
     ),
     (
+        re.compile(r"Expected only one class as model definition"),
+        "Leave only the network's class in the model file, and import others from files beside it.",
+    ),
+    (
+        re.compile(r"Expected only one class in custom service code"),
+        "Leave only the handler's class in its file, or name a function after a colon: handler.py:FUNCTION.",
+    ),
+    (
+        re.compile(r"Error\(s\) in loading state_dict"),
+        "The weights are not those of the class in the model file; pack the two that belong together.",
+    ),
+    (
         re.compile(r"failed reading zip archive"),
         "The weights are truncated, or not saved by this version of torch (a .pt without a model file: by "
         "torch.jit.save); save and pack them again.",
