@@ -38,6 +38,7 @@ class AzureAddress:
 
 
 _AZURE_HOST = re.compile(r"([a-z0-9]+)\.(?:[a-z0-9]+\.)?(?:blob|dfs)\.[a-z.]+(?::443)?")
+_CLAIM = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # As the hub's own library has it.
 _MODEL = re.compile(r"(?!.*(?:--|\.\.))(?:\b[\w.-]{1,96}\b)/(?:\b[\w.-]{1,96}\b)(?<!\.git)", re.ASCII)
@@ -97,7 +98,7 @@ def _of_web(uri: Uri) -> str | None:
 
 
 def _of_claim(uri: Uri) -> str | None:
-    if not uri.authority or uri.authority in (".", ".."):
+    if not _CLAIM.fullmatch(uri.authority):
         return "names no claim; write pvc://CLAIM or pvc://CLAIM/PATH"
     if ".." in PurePosixPath(uri.path).parts:
         return "has '..' in its path; name the folder of the claim itself"

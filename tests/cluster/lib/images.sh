@@ -36,7 +36,7 @@ sources_of() { # name → the files that go into the image
     torchserve | mar ) echo pyproject.toml constraints.txt first-party.txt runtime-images/common/src "runtime-images/$1/src" ;;
     transformer ) echo constraints.txt runtime-images/common/src/data_plane transformer_sdk runtime-images/transformer ;;
     storage-initializer ) echo pyproject.toml constraints.txt runtime-images/common/src/model_archive storage_initializer ;;
-    operator ) echo pyproject.toml constraints.txt operator/src/isvc_operator storage_initializer/__init__.py storage_initializer/schemes.py ;;
+    operator ) echo pyproject.toml constraints.txt operator/src/isvc_operator storage_initializer/{__init__,errors,schemes,uri}.py ;;
     dashboard ) echo operator/src/isvc ;;
     mnist-transformer* ) echo examples/mnist_transformer ;;
     mlserver ) echo tests/e2e/cluster/mlserver/requirements.txt ;;

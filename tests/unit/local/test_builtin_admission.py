@@ -156,3 +156,30 @@ def test_a_downloader_of_ones_own_is_not_asked() -> None:
     }
 
     assert errors(S3, container) == []
+
+
+def test_a_container_of_a_runtime_is_checked_but_for_what_a_service_may_add() -> None:
+    probe = {"httpGet": {"port": 8080, "pth": "/ready"}, "periodSeconds": -1}
+    mine = runtime("mine", readinessProbe=probe, livenessProbe={"httpGet": {"path": "/"}}, image=None, imagePulPolicy=3)
+
+    assert errors(mine) == [
+        'ClusterServingRuntime mine: spec.containers[0].readinessProbe.httpGet: unknown field "pth"',
+        "ClusterServingRuntime mine: spec.containers[0].readinessProbe.periodSeconds: Invalid value: -1: "
+        "spec.containers[0].readinessProbe.periodSeconds in body should be greater than or equal to 0",
+    ]
+
+
+def test_a_container_for_storage_is_checked() -> None:
+    container = {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "ClusterStorageContainer",
+        "metadata": {"name": "mine"},
+        "spec": {
+            "container": {"name": "storage-initializer", "securityContext": {"runAsUsr": 5}},
+            "supportedUriFormats": [{"prefix": "s3://"}],
+        },
+    }
+
+    assert errors(container) == [
+        'ClusterStorageContainer mine: spec.container.securityContext: unknown field "runAsUsr"'
+    ]

@@ -72,6 +72,7 @@ _NO_NAME = (
         ("https://host:99999/model", "it names no host; write https://HOST/FILE"),
         ("http://[::1/model", "it names no host; write http://HOST/FILE"),
         ("pvc://", "it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH"),
+        ("pvc://My_Claim/a", "it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH"),
         ("pvc://../other", "it names no claim; write pvc://CLAIM or pvc://CLAIM/PATH"),
         ("pvc://leeway/../other", "it has '..' in its path; name the folder of the claim itself"),
         ("-models", "it looks like a flag; write file:///PATH"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage_initializer.schemes import INSTEAD, NETWORK_SETTINGS, SCHEMES, SETTINGS, backend_of, foreign_service, forms
+from storage_initializer.uri import parse_uri
 from tests.support.runtimes import ROOT
 
 BACKENDS = ROOT / "storage_initializer/backends"
@@ -31,6 +32,15 @@ def test_a_module_that_opens_sources_has_a_scheme() -> None:
 
 def test_the_form_of_a_uri_begins_with_its_scheme() -> None:
     assert {name for name, scheme in SCHEMES.items() if not scheme.form.startswith(f"{name}://")} == set()
+
+
+def test_what_a_form_offers_is_taken() -> None:
+    """A form is in messages: who follows one must not be refused next."""
+    names = {"CLAIM": "claim", "ACCOUNT": "account", "[": "", "]": ""}
+    for name, scheme in SCHEMES.items():
+        uri = re.sub(r"CLAIM|ACCOUNT|\[|\]", lambda found: names[found[0]], scheme.form)
+
+        assert (name, scheme.problem(parse_uri(uri))) == (name, None)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

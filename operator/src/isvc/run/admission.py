@@ -26,6 +26,7 @@ _RULES_SKIPPED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
     "validation"
 )
+MISSING: Final = "Required value"
 _TYPES: Final = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 _BOUNDS: Final = {
     "minimum": "be greater than or equal to {}",
@@ -89,7 +90,7 @@ def said(error: ValidationError) -> str:
     path = path_of([*error.instance_path, rule] if kind.name == "required" else error.instance_path)
     match kind.name:
         case "required":
-            what = "Required value"
+            what = MISSING
         case "enum":
             what = f"Unsupported value: {_quoted(value)}: supported values: {', '.join(map(_quoted, rule))}"
         case "maxLength":
@@ -101,7 +102,7 @@ def said(error: ValidationError) -> str:
         case "anyOf":
             what = f"Invalid value: {_quoted(value)}"
         case "minItems":
-            what = "Required value"
+            what = MISSING
         case "maxItems":
             what = f"Too many: {len(value)}: must have at most {rule} items"
         case "type":

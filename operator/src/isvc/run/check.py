@@ -9,7 +9,7 @@ from enum import Enum
 from itertools import chain, islice
 from typing import Final
 
-from isvc.run.admission import refusals
+from isvc.run.admission import MISSING, refusals
 from isvc.run.builtin_admission import builtin_refusals
 from isvc.run.children import Rendered, render_services
 from isvc.run.documents import NO_OBJECT, Documents, YamlText, ignored_lines, read_documents
@@ -17,13 +17,17 @@ from isvc.run.downloads import refusals_of_download
 from isvc.run.errors import Unserved
 from isvc.run.objects import configuration_in
 from isvc.run.place import NOWHERE, Located, Place, field_of, located
+from isvc_operator.api.base import field_names
+from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_STOP, CONFIG_MAP
 from isvc_operator.api.serving_runtime import ServingRuntime
+from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError, InvalidCredentials
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.limits import NAMED
+from isvc_operator.manifests import Container
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.requested import is_stopped, references, storage_requests
 from isvc_operator.text import one_line
@@ -95,6 +99,7 @@ def check(
         *_findings(Severity.NOTE, _left_out(given)),
         *_findings(Severity.ERROR, problems),
         *_findings(Severity.ERROR, _refused(given, rendered)),
+        *_findings(Severity.ERROR, _refused_containers(given)),
         *(
             CheckFinding(_severity(error, given, config), one_line(str(error)), _of_service(given, error))
             for error in invalid
@@ -172,6 +177,26 @@ def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located
                 yield Located(f"{service.kind} {service.metadata.name}: {name}: {line}", place)
             for line in refusals_of_download(child, item.objects, item.config.storage_initializer.image):
                 yield Located(f"{service.kind} {service.metadata.name}: the storage-initializer: {line}", place)
+
+
+def _refused_containers(given: Documents) -> Iterator[Located]:
+    """Yield the fields of containers that runtimes and storage containers bring, and that no pod may have."""
+    for runtime in given.runtimes:
+        for index, container in enumerate(runtime.spec.containers):
+            yield from _in_every_pod(runtime, f"spec.containers[{index}]", container, given)
+    for storage in given.storage_containers:
+        yield from _in_every_pod(storage, "spec.container", storage.spec.container, given)
+
+
+def _in_every_pod(
+    item: ServingRuntime | ClusterStorageContainer, field: str, container: Container, given: Documents
+) -> Iterator[Located]:
+    """Yield lines for a container. What it lacks may come from a service; unknown fields of its own are left out."""
+    known = {name: value for name, value in container.items() if name in field_names(ContainerFields)}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [{"name": "any", **known}]}}
+    place = given.place(item.kind, item.metadata.namespace, item.metadata.name)
+    lines = (line.replace("spec.containers[0]", field) for line in builtin_refusals(pod) if not line.endswith(MISSING))
+    yield from located(f"{item.kind} {item.metadata.name}: ", islice(lines, NAMED), place)
 
 
 def _key(service: InferenceService) -> tuple[str | None, str]:

@@ -40,6 +40,7 @@ _LONGEST = 63  # characters; no known name is longer
 _CONTAINERS = frozenset({"container", "containers", "initContainers"})
 _DOMAINS = frozenset(name.partition("/")[0] for name in (*READ_ANNOTATIONS, *ANNOTATIONS))
 _KNATIVES_VISIBILITY, _CLUSTER_LOCAL = "networking.knative.dev/visibility", "cluster-local"
+_EXPOSED = "exposed"  # OpenShift's word for a service that is published
 _EXAMPLE = "_example"  # the key in which KServe documents the others
 _NO_CERTIFICATE = "with enableGatewayApi, the listeners of the Gateway have the certificates"
 _NO_REWRITING = "an Ingress does not rewrite paths by itself: write enableGatewayApi or pathIngress as well"
@@ -158,7 +159,7 @@ def unused_parts(service: InferenceService, config: CredentialsConfig) -> Iterat
     labels = service.metadata.labels
     if labels.get(_KNATIVES_VISIBILITY) == _CLUSTER_LOCAL and LABEL_VISIBILITY not in labels:
         yield f"label {_KNATIVES_VISIBILITY}: {_CLUSTER_LOCAL} (only Knative reads it; write {LABEL_VISIBILITY})"
-    if labels.get(LABEL_VISIBILITY, _CLUSTER_LOCAL) != _CLUSTER_LOCAL:
+    if labels.get(LABEL_VISIBILITY, _CLUSTER_LOCAL) not in (_CLUSTER_LOCAL, _EXPOSED):
         yield f"label {LABEL_VISIBILITY}: {labels[LABEL_VISIBILITY]} (only {_CLUSTER_LOCAL} has an effect)"
 
 

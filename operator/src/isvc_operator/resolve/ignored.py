@@ -12,6 +12,8 @@ from isvc_operator.api.components import LoggerSpec, ModelSpec
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import (
     ANNOTATION_LOGGER_FRACTION,
+    ANNOTATION_PVC_MODE,
+    ANNOTATION_READONLY,
     ANNOTATION_SETTINGS,
     CONTAINER_TRANSFORMER,
     MODELS_MOUNT,
@@ -30,7 +32,10 @@ from isvc_operator.resolve.ports import is_grpc, listed_ports, told_port
 from isvc_operator.resolve.requested import ComponentSpec, model_field, model_of, settings_read, specified_components
 from isvc_operator.resolve.runtime import TRITON, ChosenRuntime, server_type_of
 from isvc_operator.resolve.service import Resolved
+from isvc_operator.resolve.storage.planning import FOR_DOWNLOADS
 from isvc_operator.text import one_line
+
+_OF_STORAGE = frozenset({*FOR_DOWNLOADS, ANNOTATION_PVC_MODE, ANNOTATION_READONLY})
 
 
 def ignored_parts(service: InferenceService, resolved: Resolved | None, config: OperatorConfig) -> Iterator[str]:
@@ -121,6 +126,7 @@ def unserved_parts(resolved: Resolved) -> Iterator[str]:
     """Yield settings of storage and autoscalers, a version that the image lacks, a port without a server, no model."""
     plans = (component.storage for component in resolved.components)
     yield from dict.fromkeys(text for plan in plans if plan for text in plan.ignored)
+    yield from undownloaded_parts(resolved)
     for component in resolved.components:
         yield from component.scaling.ignored
     model, chosen = model_of(resolved.service.spec.predictor), resolved.chosen
@@ -134,6 +140,19 @@ def unserved_parts(resolved: Resolved) -> Iterator[str]:
             f"{field}.storageUri (missing: the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
             "where nothing puts a model; write it, or an image that contains the model)"
         )
+
+
+def undownloaded_parts(resolved: Resolved) -> Iterator[str]:
+    """Yield annotations about a model of components without one, and of the service if no component has one."""
+    idle = {component.kind for component in resolved.components if component.storage is None}
+    for kind, component in specified_components(resolved.service.spec):
+        for name in component.annotations or () if kind in idle else ():
+            if name in _OF_STORAGE:
+                yield f"annotation {name} of spec.{kind} (nothing is downloaded for it)"
+    if len(idle) == len(resolved.components):
+        for name in resolved.service.metadata.annotations:
+            if name in _OF_STORAGE:
+                yield f"annotation {name} (nothing is downloaded)"
 
 
 def _unused_version(model: ModelSpec, chosen: ChosenRuntime, server: Container, field: str) -> Iterator[str]:

@@ -54,7 +54,7 @@ from storage_initializer.schemes import NETWORK_SETTINGS, SCHEMES, SETTINGS, for
 # like TorchServe's, and nothing else, such as a bare model.onnx.
 _LAYOUTS = {"torchserve": "torchserve", "mar": "auto"}
 # They are for the storage-initializer.
-_FOR_DOWNLOADS = (
+FOR_DOWNLOADS = (
     ANNOTATION_SHA256,
     ANNOTATION_ALLOW_PATTERNS,
     ANNOTATION_IGNORE_PATTERNS,
@@ -141,7 +141,9 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
     ignored = [*_unknown_fields(container)] if container else []
     if not copied:
         why = "nothing is downloaded: the server reads the model where it is"
-        ignored += [f"annotation {name} ({why})" for name in _FOR_DOWNLOADS if name in annotations]
+        ignored += [f"annotation {name} ({why})" for name in FOR_DOWNLOADS if name in annotations]
+    if annotations.get(ANNOTATION_PVC_MODE) == "direct" and not mounted:
+        ignored.append(f"annotation {ANNOTATION_PVC_MODE}: direct (no source is a claim)")
     if images and writable:
         ignored.append(f"annotation {ANNOTATION_READONLY}: false (the files of an image cannot be changed)")
     if not copied:
