@@ -60,14 +60,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         own(env=[{"name": "A", "valueFrom": {}}]),
         f"{_SERVER}.env[1].valueFrom: Required value: must specify a source",
     ),
-    "more than the limit": (
-        own(resources={"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"cpu": 1, "memory": "1Gi"}}),
-        f"{_SERVER}.resources.requests: Invalid value: cpu must be less than or equal to its limit of 1",
-    ),
-    "a GPU without a limit": (
-        own(resources={"requests": {"nvidia.com/gpu": 1}}),
-        f"{_SERVER}.resources.limits: nvidia.com/gpu must be equal to its request, because it cannot be shared",
-    ),
     "a label of the pods": (
         service("a", predictor={"labels": {"a": "b c"}, "containers": [server_container()]}),
         'spec.template.metadata.labels.a: Invalid value: "b c"',

@@ -92,7 +92,6 @@ def _without_null(schema: Any) -> Any:
 
 
 _NOTHING: Final = (0, "0%")
-_SHARED: Final = frozenset({"cpu", "memory", "ephemeral-storage"})  # a limit may be higher than the request
 
 
 def _in_service(spec: Mapping[str, Any]) -> Iterator[str]:
@@ -173,13 +172,7 @@ def _twice(names: Iterable[str], path: str) -> Iterator[str]:
 
 
 def _of_resources(resources: Mapping[str, Any], path: str) -> Iterator[str]:
-    limits = resources.get("limits") or {}
-    for name, amount in (resources.get("requests") or {}).items():
-        requested, limit = quantity(amount) or 0, quantity(limits[name]) if name in limits else None
-        if limit is not None and requested > limit:
-            yield f"{path}.requests: Invalid value: {name} must be less than or equal to its limit of {limits[name]}"
-        elif name not in _SHARED and limit != requested:
-            yield f"{path}.limits: {name} must be equal to its request, because it cannot be shared"
+    """A request above its limit is refused by the operator, which names the place (``resolve.defaults``)."""
     for field, amounts in resources.items():
         for name, amount in amounts.items() if isinstance(amounts, Mapping) else ():
             if "/" in name and (quantity(amount) or 0) % 1:
