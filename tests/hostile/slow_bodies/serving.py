@@ -65,6 +65,7 @@ class EchoEngine:
     """Takes and gives numbers of one dimension or two."""
 
     inputs: tuple[TensorMetadata, ...] = (TensorMetadata("x", "FP64", (-1,)),)
+    optional: frozenset[str] = frozenset()
     outputs: tuple[TensorMetadata, ...] = ()
     platform: str = "echo"
 
