@@ -133,6 +133,13 @@ def number(name: str, value: Any) -> int:
     return found
 
 
+def no_settings(archive: str, file: str) -> ConfigurationError:
+    """Return the error for a YAML file of an archive that is a list or a text, or has nothing in it."""
+    return ConfigurationError(
+        f"{archive}: its {file} has no settings; write NAME: VALUE in each line, or pack it again without that file."
+    )
+
+
 def parsed(value: Any) -> int | None:
     """Return the whole number that a value or its text is, None if it is another one."""
     text = str(value).strip()
