@@ -126,6 +126,9 @@ _AROUND = (
      "::test_what_an_archive_brings_is_found_before_what_workers_have_imported"),
     ("`multiprocessing.set_start_method` in a handler, `isvc-mar`", "its choice", "the same",
      "tests/integration/mar_runtime/test_environment.py::test_a_handler_chooses_how_its_processes_are_started"),
+    ("`sys.argv` of a handler, `isvc-mar`", "the arguments of TorchServe's worker", "no arguments",
+     "tests/integration/mar_runtime/test_environment.py"
+     "::test_a_handler_that_parses_arguments_finds_none_of_the_servers"),
     ("`OMP_NUM_THREADS`, and the metrics of `metrics_config`, `isvc-mar`", "the user's", "the same",
      "tests/integration/mar_runtime/test_settings.py::test_a_handler_has_the_users_threads_and_metrics"),
     ("`deviceType`, `deviceIds`, `isvc-mar`", "the configured GPUs", "the same",
