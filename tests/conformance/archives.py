@@ -129,7 +129,7 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
     "kservev2": (PROBE, FIRST),
     "json": (PROBE,),
     "body": (PROBE,),
-    "settings": (PROBE, FIRST),
+    "settings": (PROBE, FIRST, CONFIGURED, replace(CONFIGURED, version="2.0")),
     "values": tuple(
         replace(CONFIGURED, model=model, contents={"c.yaml": yaml.encode()}, fields={"configFile": "c.yaml"})
         for model, yaml in values.YAML.items()
@@ -141,7 +141,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "stages": ("service_envelope=kserve", "load_models=all", "default_workers_per_model=1"),
     "kservev2": ("service_envelope=kservev2", "load_models=all", "default_workers_per_model=1"),
     "settings": (
-        "load_models=gone=gone.mar,probe-1.0.mar,first-1.0.mar",
+        "load_models=gone=gone.mar,probe-1.0.mar,first-1.0.mar,configured=configured-1.0.mar,configured=configured-2.0.mar",
         "default_workers_per_model=1",
         "decode_input_request=false",
     ),

@@ -94,6 +94,10 @@ def _without_idle_time(path: Path) -> None:
     write_mar(path, manifest(configFile="c.yaml"), {**_HANDLER, "c.yaml": b"sequenceBatching: true\n"})
 
 
+def _without_settings(path: Path) -> None:
+    write_mar(path, manifest(configFile="c.yaml"), {**_HANDLER, "c.yaml": b"- batchSize: 8\n"})
+
+
 def _asynchronous(path: Path) -> None:
     write_mar(path, files={"handler.py": b"async def handle(data, context): return data\n"})
 
@@ -131,6 +135,7 @@ BAD = (
     Bad("syntax", "a handler that is not Python", _not_python, MODEL_FAILED, "SyntaxError", found_by="worker"),
     Bad("requirement", "a requirement that does not install", _uninstallable, MODEL_FAILED,
         "a-package-that-nobody-has", found_by="server"),
+    Bad("no-settings", "a list in its YAML", _without_settings, CONFIGURATION_ERROR, "its c.yaml has no settings"),
     Bad("asynchronous", "a handler that is `async def`", _asynchronous, MODEL_FAILED,
         "The handler is `async def`, but handlers are not awaited", found_by="worker"),
     Bad("awaited", "`asyncCommunication` in its YAML: handlers are not awaited", _awaited, CONFIGURATION_ERROR,

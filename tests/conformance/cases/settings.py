@@ -18,4 +18,6 @@ MISSING = Case("missing-archive", "`load_models` names a missing archive: a requ
 HEALTHY = Case("missing-archive-ping", "`load_models` names a missing archive: `/ping`", "gone",
                Request("GET", "/ping"), ours=Answer(200, JSON, b'{"status":"Healthy"}'),
                why="ours is not indented")  # fmt: skip
-CASES = (UNDECODED, UNDECODED_TEXT, UNDECODED_PART, MISSING, HEALTHY)
+FIRST_LISTED = Case("first-listed", "`load_models` names two versions of a model: the first is the default",
+                    "configured", predictions("configured"))  # fmt: skip
+CASES = (UNDECODED, UNDECODED_TEXT, UNDECODED_PART, MISSING, HEALTHY, FIRST_LISTED)

@@ -65,6 +65,17 @@ def test_a_model_that_is_registered_is_served_at_once_in_batches_of_its_size(man
     assert managed.get("/v2/health/ready").status == 200
 
 
+@pytest.mark.parametrize(
+    "by", ["/models?url=second.mar&initial_workers=1&synchronous=true", "/v2/repository/models/second/load"]
+)
+def test_without_a_size_torchserve_is_told_its_own(managed: Adapter, by: str) -> None:
+    loaded = manage(managed, "POST", by) if by.startswith("/models") else managed.request("POST", by)
+    described = manage(managed, "GET", "/models/second").document[0]
+    manage(managed, "DELETE", "/models/second/1.0")
+
+    assert (loaded.status, described["batchSize"]) == (200, 1)
+
+
 def test_a_model_that_cannot_be_loaded_is_given_up_and_says_why_while_others_are_served(managed: Adapter) -> None:
     archive = build_archive(managed.model_dir / "model-store", "failing.mar", FAILING)
 

@@ -13,5 +13,9 @@ def _answer(index, row, context):
     if (row.get("data") or row.get("body")) == b"teapot":
         context.set_response_status(418, "I am a teapot", index)
         return "short and stout"
-    batch_size = context.system_properties["batch_size"]
-    return {"batch_size": batch_size, "rank": os.environ.get("RANK"), "yaml": context.model_yaml_config}
+    return {
+        "batch_size": context.system_properties["batch_size"],
+        "rank": os.environ.get("RANK"),
+        "version": context.manifest["model"]["modelVersion"],
+        "yaml": context.model_yaml_config,
+    }

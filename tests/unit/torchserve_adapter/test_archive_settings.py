@@ -1,4 +1,4 @@
-"""The YAML in an archive, whatever kind of archive it is; what is wrong with it is no reason to end."""
+"""The YAML in an archive, whatever kind of archive it is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from data_plane.model_server.errors import ConfigurationError
 from tests.support.model_folder import manifest, write_mar
 from torchserve_adapter.archive_settings import read_settings
 
@@ -49,14 +50,18 @@ def test_a_folders_settings_are_read(tmp_path: Path) -> None:
     [
         (YAML, None),
         (YAML, "other.yaml"),
-        (b"", "model-config.yaml"),
-        (b"- 1", "model-config.yaml"),
         (b"a: [", "model-config.yaml"),
     ],
-    ids=["names no file", "file is not there", "empty", "a list", "no YAML"],
+    ids=["names no file", "file is not there", "no YAML"],
 )
 def test_where_there_are_none_there_are_none(tmp_path: Path, yaml: bytes, config_file: str | None) -> None:
     assert read_settings(mar(tmp_path, yaml, config_file)) == {}
+
+
+@pytest.mark.parametrize("yaml", [b"", b"- 1", b"words", b"~"])
+def test_a_file_for_which_torchserve_ends_is_named(tmp_path: Path, yaml: bytes) -> None:
+    with pytest.raises(ConfigurationError, match=r"^a.mar: its model-config.yaml has no settings; write NAME"):
+        read_settings(mar(tmp_path, yaml))
 
 
 def test_a_truncated_archive_has_none(tmp_path: Path) -> None:

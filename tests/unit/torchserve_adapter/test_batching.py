@@ -98,6 +98,9 @@ def test_rows_are_merged_where_that_was_asked_for_or_the_handler_is_made_for_it(
     assert requirements.limits("a", "1.0", "a.mar").merges_rows is merges
 
 
+NO_SIZES = (0, "0", "-1", "1.5", "2147483648", "", "abc", "9" * 5000)
+
+
 @pytest.mark.parametrize(
     ("batch_size", "yaml", "handler", "limits", "stated"),
     [
@@ -105,8 +108,9 @@ def test_rows_are_merged_where_that_was_asked_for_or_the_handler_is_made_for_it(
         (None, {}, "text_classifier", BatchLimits(), 1),
         ("8", {}, "handler.py", BatchLimits(max_batch_size=8), 8),
         (None, {"batchSize": 6}, "handler.py", BatchLimits(max_batch_size=6), 6),
-        ("8", {"batchSize": 6}, "handler.py", BatchLimits(max_batch_size=6), 6),
-        ("8", {"batchSize": 0}, "handler.py", BatchLimits(max_batch_size=8), 8),
+        (8, {"batchSize": 6}, "handler.py", BatchLimits(max_batch_size=8), 8),
+        *((size, {"batchSize": 6}, "handler.py", BatchLimits(max_batch_size=6), 6) for size in NO_SIZES),
+        *((size, {"batchSize": 0}, "handler.py", BatchLimits(merges_rows=False), 1) for size in NO_SIZES),
         (
             None, {"jobQueueSize": 7, "clientTimeoutInMills": 1500}, "handler.py",
             BatchLimits(merges_rows=False, queue_size=7, timeout_s=1.5), 1,
@@ -118,7 +122,7 @@ def test_rows_are_merged_where_that_was_asked_for_or_the_handler_is_made_for_it(
     ],
 )  # fmt: skip
 def test_a_model_that_is_registered_has_the_settings_of_one_that_is_there_at_the_start(
-    batch_size: str | None, yaml: dict[str, Any], handler: str, limits: BatchLimits, stated: int
+    batch_size: object, yaml: dict[str, Any], handler: str, limits: BatchLimits, stated: int
 ) -> None:
     requirements = BatchRequirements(BatchOptions(), in_models(batchSize=4), {})
 

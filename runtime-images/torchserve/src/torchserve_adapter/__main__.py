@@ -108,28 +108,25 @@ def _configure(
 ) -> ServedModels:
     said = notices.of_properties(Runtime.TORCHSERVE, written)
     draft = effective(given, inputs)
-    if (metrics := draft.get("metrics_config")) and not Path(metrics).is_file():
-        raise ConfigurationError(
-            f"metrics_config in config.properties names {metrics}, which is not a file; a relative path begins at the "
-            "model directory. Correct it, or remove the line for TorchServe's own metrics."
-        )
+    _check_metrics_file(draft)
     store = Path(draft.properties["model_store"])
     archives = read_store(store)
     missing = _leave_out_missing(draft, archives)
-    settings = {file: read_settings(store / file) for file in archives}
+    models = requested_models(draft.properties, archives, str(store))
+    check_names(model.name for model in models)
+    files = (file for model in models for file in model.archive.split(", ") if file in archives)
+    settings = {file: read_settings(store / file) for file in dict.fromkeys(files)}
     batching = BatchOptions(options.max_batch_size, options.max_latency, options.batch_timeout)
     handlers = {file: archive.handler for file, archive in archives.items()}
     requirements = BatchRequirements(batching, written, settings, handlers)
     requirements.check()
-    models = requested_models(draft.properties, archives, str(store))
-    check_names(model.name for model in models)
     has_versions = any(", " in model.archive for model in models)
     if has_versions and "model_snapshot" not in draft.properties and "://" not in draft.get("load_models"):
         in_order = default_first(draft.properties, archives)
         draft.set("load_models", in_order, "TorchServe takes the version that it loads first for the default")
-    for file in {file for model in models for file in model.archive.split(", ")}:
-        said += notices.of_archive(Runtime.TORCHSERVE, file, settings.get(file, {}))
-        sequence_limits(file, settings.get(file, {}), batch_size=1, workers=1)  # raises for what is not served
+    for file, yaml in settings.items():
+        said += notices.of_archive(Runtime.TORCHSERVE, file, yaml)
+        sequence_limits(file, yaml, batch_size=1, workers=1)  # raises for what is not served
     set_batch_sizes(draft, archives, requirements)
     for change in draft.changes:
         log.info("config.properties: %s", change)
@@ -144,6 +141,16 @@ def _configure(
         missing,
         options.service_name,
     )
+
+
+def _check_metrics_file(draft: Draft) -> None:
+    """Raise ConfigurationError for a missing file, without which workers end in a way that does not say so."""
+    file = draft.get("metrics_config")
+    if file and not Path(file).is_file():
+        raise ConfigurationError(
+            f"metrics_config in config.properties names {file}, which is not a file; a relative path begins at the "
+            "model directory. Correct it, or remove the line for TorchServe's own metrics."
+        )
 
 
 def _leave_out_missing(draft: Draft, archives: Mapping[str, Archive]) -> Mapping[str, str]:

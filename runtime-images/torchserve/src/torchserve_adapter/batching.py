@@ -18,7 +18,15 @@ from model_archive.configuration import Table, file_name
 from torchserve_compat.store.archives import Archive
 from torchserve_compat.store.models import entries, parse_table, snapshot_models
 from torchserve_compat.store.properties import Draft
-from torchserve_compat.store.settings import BatchOptions, batch_limits, envelope, stated_batch_size, usable, whole
+from torchserve_compat.store.settings import (
+    BatchOptions,
+    batch_limits,
+    envelope,
+    parsed,
+    stated_batch_size,
+    usable,
+    whole,
+)
 from torchserve_compat.store.versions import requested_versions
 
 # Requests with more bytes than this together are not merged: Java copies bodies several times.
@@ -70,9 +78,10 @@ class BatchRequirements:
     def of_registration(self, batch_size: Any, yaml: Settings, handler: str) -> tuple[BatchLimits, int]:
         """Return the limits and the stated batch size of a version that is registered at run time.
 
-        `batch_size` is that of the registration, which the archive's own overrides. Raises ConfigurationError.
+        `batch_size` is that of the registration, which overrides the archive's own. As in TorchServe, one that is no
+        whole number of 1 or more counts as missing. Raises ConfigurationError.
         """
-        parameters = {"batchSize": batch_size, **_usable(yaml)}
+        parameters = {**_usable(yaml), **usable({"batchSize": parsed(batch_size)})}
         limits = batch_limits(self.options, parameters, self.properties, handler)
         return limits, stated_batch_size(self.options, parameters)
 

@@ -84,9 +84,9 @@ class ManagementEndpoints:
         """Return the parameters that make TorchServe report the batch size, but not wait for a full batch."""
         url = str(parameters.get("url", ""))
         archive = self._store / file_name(url)
-        settings = await asyncio.to_thread(read_settings, archive)
         handler = (await asyncio.to_thread(read_archive, archive)).handler
         with _as_invalid_request():
+            settings = await asyncio.to_thread(read_settings, archive)
             limits, batch_size = self._requirements.of_registration(parameters.get("batch_size"), settings, handler)
             sequence_limits(archive.name, settings, batch_size=1, workers=1)
         self._served.expect(url, limits)
@@ -117,7 +117,8 @@ class StoreRepository:
         archives = newest(await asyncio.to_thread(read_store, self.store))
         if (archive := archives.get(name)) is None:
             raise UnknownModel(name, archives)
-        settings = await asyncio.to_thread(read_settings, self.store / archive.file)
+        with _as_invalid_request():
+            settings = await asyncio.to_thread(read_settings, self.store / archive.file)
         requirements = replace(
             self.requirements, archives={archive.file: settings}, handlers={archive.file: archive.handler}
         )

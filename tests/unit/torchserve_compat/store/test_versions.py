@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from data_plane.model_server.errors import ConfigurationError
@@ -45,6 +47,18 @@ def test_the_declared_version_is_the_default_or_the_first_listed_or_the_highest(
         f"{one.name}={one.archive}" for one in requested_versions(properties, STORE, "/store") if one.is_default
     ]
     assert set(in_order.split(",")[: len(defaults)]) == set(defaults)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_default"),
+    [(True, True), ("True", True), (False, False), ("false", False), ("yes", False), (1, False)],
+)
+def test_a_version_is_the_default_where_java_reads_true(value: object, is_default: bool) -> None:
+    models = json.dumps({"bert": {"2.0": {"defaultVersion": value}}})
+
+    (first, second) = requested_versions({"load_models": "b.mar,a.mar", "models": models}, STORE, "/store")
+
+    assert (first.is_default, second.is_default) == (not is_default, is_default)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torchserve_compat.store.known_settings import LEAST, MAX_NUMBER
 
 _ENVELOPES = ("kserve", "kservev2", "json", "body", "none")
 _WORKERS = ("minWorkers", "maxWorkers")
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,100}")  # Python reads no more than some thousands of digits
 # TorchServe's own handlers, which support batches.
 _STOCK_HANDLERS = {"image_classifier", "image_segmenter", "object_detector", "text_classifier"}
 
@@ -125,13 +125,25 @@ def whole(settings: Mapping[str, Any], name: str) -> int | None:
 
 def number(name: str, value: Any) -> int:
     """Return the value of a setting that is a whole number; raises ConfigurationError."""
-    text, least = str(value).strip(), LEAST[name]
-    found = int(text) if _WHOLE.fullmatch(text) else least - 1
-    if found < least:
+    found, least = parsed(value), LEAST[name]
+    if found is None or found < least:
         raise ConfigurationError(f"{name} is {value!r}; write a whole number, {least} or more.")
     if found > MAX_NUMBER:
         raise ConfigurationError(f"{name} is {value!r}; write a whole number, {MAX_NUMBER} or less.")
     return found
+
+
+def no_settings(archive: str, file: str) -> ConfigurationError:
+    """Return the error for a YAML file of an archive that is a list or a text, or has nothing in it."""
+    return ConfigurationError(
+        f"{archive}: its {file} has no settings; write NAME: VALUE in each line, or pack it again without that file."
+    )
+
+
+def parsed(value: Any) -> int | None:
+    """Return the whole number that a value or its text is, None if it is another one."""
+    text = str(value).strip()
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def usable(yaml: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from model_archive.configuration import Table
 from torchserve_compat.store.models import entries, snapshot_models
-from torchserve_compat.store.versions import numbers
+from torchserve_compat.store.versions import is_default, numbers
 
 # TorchServe's defaults.
 _DEFAULTS = {"minWorkers": 1, "batchSize": 1, "maxBatchDelay": 100}
@@ -45,7 +45,7 @@ def _choose_defaults(models: Table) -> Iterator[tuple[str, str]]:
     for name, versions in models.items():
         if all("defaultVersion" in parameters for parameters in versions.values()):
             continue
-        named = [version for version, parameters in versions.items() if parameters.get("defaultVersion")]
+        named = [version for version, parameters in versions.items() if is_default(parameters)]
         chosen = max(named or versions, key=numbers)
         for version, parameters in versions.items():
             parameters["defaultVersion"] = version == chosen

@@ -87,7 +87,7 @@ def _from_snapshot(properties: Mapping[str, str], archives: Mapping[str, Archive
     table = snapshot_models(parse_table("model_snapshot", properties["model_snapshot"]))
     for name, _, parameters in entries("model_snapshot", table):
         archive = archives[file_name(parameters["marName"])]
-        yield ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
+        yield ModelVersion(name, archive.model_version, archive.file, is_default(parameters), parameters)
 
 
 def _from_names(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[ModelVersion]:
@@ -105,11 +105,12 @@ def _parameters_of(properties: Mapping[str, str]) -> Mapping[tuple[str, str], Ma
 
 def _version(archive: Archive, name: str, parameters_of: Mapping[tuple[str, str], Mapping[str, Any]]) -> ModelVersion:
     parameters = parameters_of.get((name, archive.model_version), {})
-    return ModelVersion(name, archive.model_version, archive.file, _is_default(parameters), parameters)
+    return ModelVersion(name, archive.model_version, archive.file, is_default(parameters), parameters)
 
 
-def _is_default(parameters: Mapping[str, Any]) -> bool:
-    return bool(parameters.get("defaultVersion", False))
+def is_default(parameters: Mapping[str, Any]) -> bool:
+    """Return whether `defaultVersion` is true, also as a text."""
+    return str(parameters.get("defaultVersion")).lower() == "true"
 
 
 def _check_distinct(versions: list[ModelVersion]) -> None:

@@ -19,6 +19,7 @@ from mar_runtime.configuration.plan import ArchivePlan, ArchiveRequest, archive_
 from mar_runtime.configuration.settings import RuntimeSettings
 from torchserve_compat.store import notices
 from torchserve_compat.store.known_settings import Runtime
+from torchserve_compat.store.settings import no_settings
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ def _folder(work_dir: Path, request: ArchiveRequest) -> Path:
 
 
 def _read_yaml(unpacked: UnpackedArchive, archive: str) -> dict[str, Any]:
-    """Return the archive's own settings; raises ModelFailed."""
+    """Return the archive's own settings; raises ModelFailed, or ConfigurationError for a file of something else."""
     name = unpacked.manifest.config_file
     if not name:
         return {}
@@ -86,4 +87,6 @@ def _read_yaml(unpacked: UnpackedArchive, archive: str) -> dict[str, Any]:
         document = yaml.safe_load((unpacked.folder / name).read_bytes())
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: for example, an invalid date
         raise ModelFailed(f"{archive}: its {name} cannot be read: {error}. Correct it and pack it again.") from error
-    return document if isinstance(document, dict) else {}
+    if not isinstance(document, dict | None):
+        raise no_settings(archive, name)
+    return document or {}
