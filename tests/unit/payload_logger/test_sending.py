@@ -113,14 +113,16 @@ async def test_at_the_end_each_payload_is_sent_once_more_without_a_pause(monkeyp
         assert logger.counts == failed(SinkFailure.STATUS_5XX, request=2 * LOG_SENDERS)
 
 
-async def test_losses_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+async def test_losses_are_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.WARNING)
     async with logging_to(responds(404)) as (logger, sink):
         for number in range(20):
             ask(logger, str(number))
         await logger._queue.waiting.join()
         assert caplog.messages == [
-            f"payloads were not delivered to http://{sink.host}/in?a=b: status_4xx 1; its last problem: it responded "
+            f"payloads were not delivered to http://{sink.host}/in: status_4xx 1; its last problem: it responded "
             "with 404"
         ]
         await logger.close(LONG_S)

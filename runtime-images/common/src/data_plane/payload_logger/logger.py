@@ -50,7 +50,7 @@ class PayloadLogger:
     ) -> None:
         self._settings = settings
         self._writer = EventWriter(settings, source)
-        self._queue = PayloadQueue(registry, settings.url, max_bytes)
+        self._queue = PayloadQueue(registry, settings.shown_url, max_bytes)
         self._is_busy = is_busy
         self._now = now
         self._logs_requests = settings.mode is not Mode.RESPONSE
@@ -69,7 +69,7 @@ class PayloadLogger:
         limits = Limits(connections=LOG_SENDERS, response_bytes=MAX_SINK_RESPONSE)
         http = HttpClient(tls=lambda: tls, limits=limits) if tls else HttpClient(limits=limits)
         self._sender = Sender(self._queue, http, url=url, writer=self._writer, is_busy=self._is_busy)
-        log.info("payloads (%s) are sent to %s", self._settings.mode.value, one_line(url))
+        log.info("payloads (%s) are sent to %s", self._settings.mode.value, one_line(self._settings.shown_url))
 
     async def close(self, timeout_s: float) -> None:
         """Send what waits, at most for `timeout_s`, and drop the rest."""

@@ -41,6 +41,11 @@ class LoggerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     ca_file: str | None = None  # certificates that the sink's is checked with; without it, the system's
     tls_skip_verify: bool = False
 
+    @property
+    def shown_url(self) -> str:
+        """The address for messages: what comes after a ``?`` may be a token."""
+        return self.url.partition("?")[0]
+
 
 def settings_of(environment: Mapping[str, str]) -> LoggerSettings | None:
     """Return the settings in the environment, or None where nothing is logged; raises BadSettings."""
@@ -64,5 +69,5 @@ def _check(url: str) -> None:
     if parts.username is not None:
         raise BadAddress("its url contains a user name, which would not be sent")
     if parts.scheme not in ("http", "https"):
-        raise BadAddress(f"its url {url!r} does not begin with http:// or https://")
+        raise BadAddress(f"its url {url.partition('?')[0]!r} does not begin with http:// or https://")
     Address.parse(split(url)[0])
