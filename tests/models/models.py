@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.models import case
 from tests.models.case import Case
 from tests.models.packages import REQUIREMENTS, Packages, installed
 from tests.support.build_cache import ROOT, kept
+from tests.support.ports import free_port
 from tests.support.runtimes import Runtime
 
 TITLES = {
@@ -30,6 +35,8 @@ TITLES = {
     "minilm": "all-MiniLM-L6-v2, archive with requirements",
 }
 RUNTIMES = {"mar": "isvc-mar", "adapter": "kserve-torchserve"}
+_LOOPBACK = "http://127.0.0.1"
+_ADDRESSES = ("inference_address", "management_address", "metrics_address")
 # An archive is served by both runtimes, a bare model by one.
 SERVED = tuple((name, kind) for name in TITLES for kind in (RUNTIMES if name == "minilm" else ("mar",)))
 _SOURCES = [REQUIREMENTS, *(Path(__file__).with_name(f"{name}.py") for name in ("build", "case", "embedding_handler"))]
@@ -41,13 +48,23 @@ def read(name: str) -> Case:
     return case.read(kept("models", lambda folder: _build(packages, folder), *_SOURCES) / name)
 
 
-def served(one: Case, kind: str) -> Runtime:
+@contextmanager
+def served(one: Case, kind: str) -> Iterator[Runtime]:
     """A server of the case's model."""
     packages = installed()
-    return Runtime(
-        kind, one.model_dir, "--service-name", one.name,
-        LOCPATH=str(packages.locales), PIP_NO_INDEX="", PIP_CACHE_DIR=str(packages.folder / "pip"),
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        model_dir = Path(folder) / "model"
+        shutil.copytree(one.model_dir, model_dir)
+        if kind == "adapter":  # behind it, TorchServe has ports of its own, which others may have on this machine
+            config = model_dir / "config/config.properties"
+            config.write_text(
+                config.read_text() + "".join(f"{name}={_LOOPBACK}:{free_port()}\n" for name in _ADDRESSES)
+            )
+        with Runtime(
+            kind, model_dir, "--service-name", one.name,
+            LOCPATH=str(packages.locales), PIP_NO_INDEX="", PIP_CACHE_DIR=str(packages.folder / "pip"),
+        ) as runtime:  # fmt: skip
+            yield runtime
 
 
 def _build(packages: Packages, folder: Path) -> None:
