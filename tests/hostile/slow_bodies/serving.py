@@ -66,6 +66,7 @@ class EchoEngine:
 
     inputs: tuple[TensorMetadata, ...] = (TensorMetadata("x", "FP64", (-1,)),)
     optional: frozenset[str] = frozenset()
+    maps: frozenset[str] = frozenset()
     outputs: tuple[TensorMetadata, ...] = ()
     platform: str = "echo"
 
