@@ -9,6 +9,7 @@ from data_plane.limits import (
     GRPC_PING_TIMEOUT,
     HEAD_TIMEOUT,
     KEEP_ALIVE,
+    LINGER,
     MAX_GRPC_CONNECTIONS,
     MAX_GRPC_METADATA,
     MAX_GRPC_STREAMS,
@@ -107,6 +108,7 @@ class GrpcServer:
 
     async def stop(self, grace_s: float) -> None:
         """Accept no new calls; those in progress have `grace_s` to finish, and clients to close their connections."""
+        await self._unread.left(min(grace_s, LINGER))
         await self._server.stop(grace_s)
 
 

@@ -7,12 +7,15 @@ such a call: cancelling its task leaves the response where it is. Its connection
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import functools
 import ipaddress
 import logging
 import os
 import socket
 import stat
+import struct
+import termios
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     _Context = grpc.aio.ServicerContext[bytes, bytes]
 
 log = logging.getLogger(__name__)
+
+_LOOKED = 0.02  # seconds between two looks at what the kernel holds
 
 
 class UnreadResponses:
@@ -65,6 +70,12 @@ class UnreadResponses:
             timer.cancel()
             held.give_back(size)
 
+    async def left(self, seconds: float) -> None:
+        """Wait until the kernel holds no response any more: gRPC takes one for sent, and closes its connection."""
+        ends = asyncio.get_running_loop().time() + seconds
+        while _is_sending(self.port) and asyncio.get_running_loop().time() < ends:  # noqa: ASYNC110 - the kernel does not tell
+            await asyncio.sleep(_LOOKED)
+
     def _timer(self, response: bytes, context: _Context) -> asyncio.TimerHandle:
         allowed_s = TRANSFER_TIMEOUT + len(response) / MIN_RATE
         return asyncio.get_running_loop().call_later(allowed_s, self._give_up, len(response), context.peer())
@@ -97,6 +108,12 @@ def _connections(port: int) -> Iterator[socket.socket]:
         with socket.socket(fileno=file) as connection:
             if (ends := _ends(connection)) and ends[0] == port:
                 yield connection
+
+
+def _is_sending(port: int) -> bool:
+    """Whether the kernel holds bytes that a client has not received."""
+    size = bytes(struct.calcsize("i"))
+    return any(any(fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, size)) for connection in _connections(port))
 
 
 def _ends(connection: socket.socket) -> Any:
