@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import grpc
 
 from data_plane.limits import (
@@ -108,8 +110,10 @@ class GrpcServer:
 
     async def stop(self, grace_s: float) -> None:
         """Accept no new calls; those in progress have `grace_s` to finish, and clients to close their connections."""
+        clock = asyncio.get_running_loop().time
+        ends = clock() + grace_s
         await self._unread.left(min(grace_s, LINGER))
-        await self._server.stop(grace_s)
+        await self._server.stop(max(0.0, ends - clock()))
 
 
 def _credentials(certificate: Certificate) -> grpc.ServerCredentials:
