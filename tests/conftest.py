@@ -16,6 +16,10 @@ from tests.support.scheduling import ByServer
 settings.register_profile(
     "repeatable", max_examples=50, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+# Others in each run, for as long as a campaign takes (tests/hostile/README.md).
+settings.register_profile(
+    "campaign", max_examples=100_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 

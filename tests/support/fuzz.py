@@ -11,7 +11,7 @@ _TOKENS = (
 )  # fmt: skip
 
 
-def damaged(good: list[bytes], count: int, seed: int = 0) -> Iterator[bytes]:
+def damaged(good: list[bytes], count: int, seed: int = 0, tokens: tuple[bytes, ...] = _TOKENS) -> Iterator[bytes]:
     """`count` bodies, the same for each seed: one in eight is noise, the others are good ones with 1 to 4 changes."""
     chance = random.Random(seed)
     for _ in range(count):
@@ -20,20 +20,20 @@ def damaged(good: list[bytes], count: int, seed: int = 0) -> Iterator[bytes]:
             continue
         body = bytearray(chance.choice(good))
         for _ in range(chance.randrange(1, 5)):
-            _damage(body, chance)
+            _damage(body, chance, tokens)
         yield bytes(body)
 
 
-def _damage(body: bytearray, chance: random.Random) -> None:
+def _damage(body: bytearray, chance: random.Random, tokens: tuple[bytes, ...]) -> None:
     start = chance.randrange(len(body) + 1)
     end = min(len(body), start + chance.choice((1, 1, 2, 8, 64)))
     match chance.randrange(5):
         case 0:
             del body[start:end]
         case 1:
-            body[start:end] = chance.choice(_TOKENS)
+            body[start:end] = chance.choice(tokens)
         case 2:
-            body[start:start] = chance.choice(_TOKENS)
+            body[start:start] = chance.choice(tokens)
         case 3:
             body[start:start] = body[start:end]
         case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from data_plane.errors import NotReady, UpstreamError
 from data_plane.messages import Headers, Request, Response, json_response
-from data_plane.server.app import App
+from data_plane.server.app import IS_GONE, App
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Route, Router
 
@@ -158,3 +159,15 @@ async def test_a_client_that_asks_first_is_refused_before_it_sends() -> None:
     )
 
     assert (answer(wire)[0], wire.unread) == (413, [b"123456789"])
+
+
+async def test_a_client_that_leaves_while_its_response_is_written_is_no_error() -> None:
+    """uvloop refuses to write once a write has failed; uvicorn knows of it in the loop's next turn."""
+
+    async def send(_: dict[str, Any]) -> None:
+        raise RuntimeError("unable to perform operation; the handler is closed")
+
+    for is_gone in (True, False):
+        scope = {"method": "GET", "path": "/counted", "headers": [], IS_GONE: lambda gone=is_gone: gone}
+        outcome = await asyncio.gather(APP(scope, Wire([b""]).receive, send), return_exceptions=True)  # type: ignore[arg-type]
+        assert outcome == [None] if is_gone else isinstance(outcome[0], RuntimeError)

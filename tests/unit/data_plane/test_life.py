@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,25 @@ from data_plane.model_server.errors import StartError
 from data_plane.model_server.life import open_port
 from data_plane.model_server.serving import serve
 from data_plane.server.certificate import Tls
+from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from tests.support.fake_models import FakeModel, serving
 from tests.support.listeners import listening_on
 from tests.support.object_stores import tls
+from tests.support.ports import free_port
 
 
 async def run(
-    listener: socket.socket, certified: Tls | None = None, must_not_end: Sequence[Awaitable[Any]] = ()
+    listener: socket.socket,
+    certified: Tls | None = None,
+    must_not_end: Sequence[Awaitable[Any]] = (),
+    *,
+    grpc_port: int = 0,
 ) -> None:
     """Serve until it ends; nothing here ends it but one of ``must_not_end``."""
     endless = [asyncio.Event().wait(), *must_not_end]
-    serving_ = serve(listening_on(listener, certified), serving(FakeModel()), ServerMetrics(), must_not_end=endless)
+    listeners = replace(listening_on(listener, certified), grpc_port=grpc_port)
+    serving_ = serve(listeners, serving(FakeModel()), ServerMetrics(), must_not_end=endless)
     await asyncio.wait_for(serving_, 20)
 
 
@@ -52,6 +60,17 @@ async def test_a_port_that_cannot_be_listened_on_ends_it() -> None:
 
         with pytest.raises(OSError, match="Bad file descriptor"):
             await run(listener)
+
+
+async def test_the_end_of_the_grpc_server_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients would be refused for good, while probes over HTTP are answered."""
+
+    async def ends(_: GrpcServer) -> None:
+        raise UnicodeDecodeError("utf-8", b"\xfa", 0, 1, "invalid start byte")
+
+    monkeypatch.setattr(GrpcServer, "run_until_stopped", ends)
+    with open_port("127.0.0.1", 0) as listener, pytest.raises(UnicodeDecodeError):
+        await run(listener, grpc_port=free_port())
 
 
 async def test_it_ends_with_what_loses_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:

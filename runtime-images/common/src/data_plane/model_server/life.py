@@ -141,10 +141,12 @@ async def _serve_while(
         app.payloads.start()
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
+    serving_grpc = [asyncio.create_task(grpc_server.run_until_stopped())] if grpc_server else []
     trimming = asyncio.create_task(memory.trim_heap_after_bursts(listeners.budget))
     try:
         with watched_loop(advice=if_held):
-            done, _ = await asyncio.wait([stopped, serving, *watched], return_when=asyncio.FIRST_COMPLETED)
+            ends = [stopped, serving, *serving_grpc, *watched]
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
         log.info("draining: requests under way have %d s to finish", listeners.grace_period_s)
@@ -157,7 +159,7 @@ async def _serve_while(
         await serving
         if app.payloads:
             await app.payloads.close(max(deadline - time.monotonic(), MIN_LOG_FLUSH))
-        await cancel(stopped, trimming)
+        await cancel(stopped, trimming, *serving_grpc)
 
 
 def exit_code_of(run: Callable[[], None], termination_log: Path) -> int:

@@ -118,6 +118,10 @@ class App:
         self._in_flight.requests += counts
         try:
             await self._serve(scope, receive, send, held)
+        except RuntimeError:
+            if not scope.get(IS_GONE, never)():
+                raise
+            await asyncio.sleep(0)  # in the loop's next turn uvicorn knows that the client has gone, and logs no error
         finally:
             self._in_flight.requests -= counts
             held.release()

@@ -108,6 +108,10 @@ class GrpcServer:
         self._unread.port = port
         return port
 
+    async def run_until_stopped(self) -> None:
+        """Serve until `stop`; raises what ended gRPC's own loop, which none of its calls reports."""
+        await self._server.wait_for_termination()
+
     async def stop(self, grace_s: float) -> None:
         """Accept no new calls; those in progress have `grace_s` to finish, and clients to close their connections."""
         clock = asyncio.get_running_loop().time
