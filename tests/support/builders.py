@@ -232,7 +232,11 @@ def ended(exit_code: int, message: str | None = None, *, reason: str | None = No
 
 
 def a_container(
-    name: str = "kserve-container", state: Fields | None = None, *, before: Fields | None = None
+    name: str = "kserve-container",
+    state: Fields | None = None,
+    *,
+    before: Fields | None = None,
+    is_ready: bool = False,
 ) -> Manifest:
     """The status of a container that is in `state`; `before` is how its previous run ended."""
     restarts = 0 if before is None else 1
@@ -241,7 +245,7 @@ def a_container(
         "state": dict(state or running()),
         "lastState": dict(before or {}),
         "restartCount": restarts,
-        "ready": False,
+        "ready": is_ready,
     }
 
 
@@ -260,13 +264,18 @@ def a_pod(
     phase: str = "Pending",
     node: str | None = "node-1",
     ready: bool = False,
+    since: str | None = None,
     initializer: Fields | None = None,
     containers: Sequence[Fields] = (),
     conditions: Sequence[Fields] = (),
     deleted: str | None = None,
     **status: Any,
 ) -> Manifest:
-    """A pod, of the predictor by default; `template` tells the revisions of the Deployment apart, `app` Deployments."""
+    """A pod, of the predictor by default; `template` tells the revisions of the Deployment apart, `app` Deployments.
+
+    `since` is when it became ready, or not ready.
+    """
+    changed = {} if since is None else {"lastTransitionTime": since}
     metadata: Manifest = {
         "name": name,
         "namespace": NAMESPACE,
@@ -289,7 +298,7 @@ def a_pod(
         "spec": {} if node is None else {"nodeName": node},
         "status": {
             "phase": phase,
-            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}, *conditions],
+            "conditions": [{"type": "Ready", "status": "True" if ready else "False", **changed}, *conditions],
             "initContainerStatuses": [] if initializer is None else [dict(initializer)],
             "containerStatuses": [dict(item) for item in containers],
             **status,

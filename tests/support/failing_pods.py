@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from isvc_operator.observe.pods import PodFailure
-from tests.support.builders import a_container, a_crashed_pod, a_pod, an_initializer, ended, running, waiting
+from tests.support.builders import NOW, a_container, a_crashed_pod, a_pod, an_initializer, ended, running, waiting
 from tests.support.related_objects import an_event
 
 POD = "torchserve-predictor-1-a"
@@ -16,7 +17,37 @@ def unschedulable(message: str) -> dict[str, str]:
     return {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
 
 
+LOST = PodFailure(
+    reason="ReadinessLost",
+    pod=POD,
+    cause=f"it was ready until {NOW}, and its readiness probe has failed since",
+    fix="see in its last log lines why it does not respond; delete the pod to have it replaced",
+    container="kserve-container",
+    has_log=True,
+    attempt=NOW,
+)
+
+
+def a_pod_that_was_ready(*, is_ready: bool = False) -> dict[str, Any]:
+    """A pod that became ready, and later not ready; its container may be ready as far as its node has said."""
+    server = a_container(is_ready=is_ready)
+    return a_pod(phase="Running", since=NOW, initializer=an_initializer(), containers=[server])
+
+
 FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
+    "a server that does not respond any more": (a_pod_that_was_ready(), LOST),
+    "a node that does not report any more": (
+        a_pod_that_was_ready(is_ready=True),
+        PodFailure(
+            reason="NodeNotReady",
+            pod=POD,
+            cause=f"the pod counts as not ready since {NOW}, because its node node-1 does not report to the API server",
+            fix=(
+                "see kubectl describe node node-1; if it does not come back, Kubernetes replaces its pods after five "
+                "minutes"
+            ),
+        ),
+    ),
     "a claim that does not exist": (
         a_pod(
             node=None,
@@ -334,6 +365,11 @@ PODS_OF_EVENTS: dict[str, tuple[dict[str, Any], list[dict[str, Any]], PodFailure
         by_a_probe(
             143, "it was killed after its liveness probe failed: HTTP probe failed with statuscode: 503", RESPOND
         ),
+    ),
+    "a server that does not respond to its readiness probe any more": (
+        a_pod_that_was_ready(),
+        [of_the_kubelet("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503")],
+        replace(LOST, cause=f"{LOST.cause}: HTTP probe failed with statuscode: 503"),
     ),
     "a server that a startup probe has ended": (
         a_killed_pod(137),

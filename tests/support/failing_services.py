@@ -161,6 +161,13 @@ FAILING_SERVICES: dict[str, Row] = {
         ),
         QUOTA,
     ),
+    "a pod that is replaced after it served": (
+        "MinimumReplicasUnavailable",
+        a_related(
+            a_pod(phase="Running", containers=[a_container()]), service=a_service(status=a_related().service["status"])
+        ),
+        "fewer pods serve requests than before",
+    ),
     "a start that goes on for ever": (
         "ProgressDeadlineExceeded",
         a_related(

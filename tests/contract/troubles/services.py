@@ -196,6 +196,13 @@ HERE: tuple[Tried, ...] = (
         "tests/unit/operator_core/observe/test_volumes.py::test_volumes_that_came_after_all_are_no_failure",)),
     Observed(("`Unschedulable`", "no node has enough"), ("no node with enough cpu",), (CANNOT_START,)),
     Observed(("`ImagePullFailed`", "the image or its registry"), ("an image that cannot be pulled",), (CANNOT_START,)),
+    Observed(("`ReadinessLost`", "pod x, container y"), (
+        "a server that does not respond any more", "a server that does not respond to its readiness probe any more"), (
+        "tests/e2e/cluster/test_outages.py::test_a_server_that_hangs_has_lost_its_readiness_until_it_responds_again",)),
+    Observed(("`NodeNotReady`", "the pod counts as"), ("a node that does not report any more",), (CANNOT_START,)),
+    Observed(("`MinimumReplicasUnavailable`", "fewer pods serve"), ("a pod that is replaced after it served",), (
+        "tests/unit/operator_core/observe/test_component.py::"
+        "test_a_component_stays_ready_while_its_pods_are_replaced_and_enough_of_them_serve",)),
     Elsewhere(("`ContainerConfigInvalid`", "the image runs as root"), (CANNOT_START,)),
     Elsewhere(("`ContainerConfigInvalid`", "`env`, `envFrom`"), (CANNOT_START,)),
     Observed(("`ChangedByOthers`", "another client changes"), ("another client",), (

@@ -9,6 +9,7 @@ from isvc.view.pods import pods_seen, seen_failure, with_logs
 from isvc.view.request_path import shares_of
 from isvc.view.source import Related
 from isvc.view.values import ComponentView, Failure, HealthStatus
+from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest, condition_of, find, labels_of, name_of
@@ -45,7 +46,8 @@ def _component(
     deployment = find(related.children, "Deployment", name)
     observed = _observed(related, kind, name, deployment)
     stored = condition_of(related.service, CONDITIONS[kind])
-    ready = component_ready(observed, was_ready=_is_current(related.service) and stored.get("status") == "True")
+    is_before = _is_current(related.service) and "status" in stored
+    ready = component_ready(observed, Condition.model_validate(stored) if is_before else None)
     # What the spec lacks is only known to who resolves it. Of the pods, what is seen now is newer than what is stored.
     is_told = stored.get("status") == "False" and (ready.status != "False" or observed.failure is None)
     status, reason, message = (

@@ -25,6 +25,7 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "InvalidCertificate": "create or correct the secret; the operator checks it again by itself",
     "InvalidCredentials": "create or correct the secret; the operator checks it again by itself",
     "InvalidPredictorSpec": SEE_MESSAGE,
+    "MinimumReplicasUnavailable": "wait for the new pods; isvc status -w shows how far they are",
     "NoSupportingRuntime": "correct modelFormat.name or protocolVersion, or install a runtime that serves them",
     "NotProcessed": "wait a moment; if it stays, see whether the operator runs, and its log",
     "OperatorUpgraded": "nothing has to be done; kubectl rollout restart gives the pods the newer template now",

@@ -118,8 +118,11 @@ class PodDetails:
         return memory.log[1]
 
     async def explained(self, memory: PodMemory, failure: PodFailure | None, pods: Sequence[Pod]) -> PodFailure | None:
-        """Return the failure, its cause the probe that ended the container; Events are read once for each instance."""
-        if failure is None or failure.lifetime is None:
+        """Return the failure with the probe that ended the container, or that it does not answer any more.
+
+        Events are read once for each instance.
+        """
+        if failure is None or not failure.is_of_probe:
             memory.end = None
             return failure
         known = memory.end

@@ -18,7 +18,15 @@ from isvc_operator.api.names import (
 from isvc_operator.limits import LOG_BYTES, PROGRESS_BYTES
 from isvc_operator.manifests import Manifest, Pod, find
 from isvc_operator.observe.conditions import condition
-from isvc_operator.observe.pods import PodFailure, Stage, first_failure, newest_revision, pods_of, stage
+from isvc_operator.observe.pods import (
+    MINIMUM_UNAVAILABLE,
+    PodFailure,
+    Stage,
+    first_failure,
+    newest_revision,
+    pods_of,
+    stage,
+)
 from isvc_operator.resolve.component import Component
 from isvc_operator.text import one_line, quoted
 
@@ -30,7 +38,8 @@ class Rollout:
     """``refusal`` is why the Deployment cannot create pods at all (a quota, a policy).
 
     ``stuck``: there was no progress within the Deployment's deadline. ``finished``: its newest template was rolled out
-    once, even if pods have failed since. ``sufficient``: as many pods are available as are desired, old ones included.
+    once, even if pods have failed since. ``sufficient``: as many pods are available as are needed, or no fewer than its
+    strategy allows, old ones included.
     """
 
     complete: bool
@@ -55,12 +64,12 @@ def rollout_of(deployment: Mapping[str, Any] | None, enough: int | None = None) 
     updated, total = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
     observed = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
-    needed = wanted if enough is None else min(wanted, max(1, enough))
+    needed = wanted if enough is None else max(1, enough)  # which the autoscaler may not have asked for yet
     settled = observed and updated >= needed and total <= updated
     finished = _condition_of(status, "Progressing").get("reason") == "NewReplicaSetAvailable"
     # With no more pods unavailable than its strategy allows it is still serving.
-    tolerated = finished and _condition_of(status, "Available").get("status") == "True"
-    serving = available > 0 and (available >= needed or tolerated)
+    tolerated = _condition_of(status, "Available").get("status") == "True"
+    serving = available > 0 and (available >= needed or (finished and tolerated))
     return Rollout(
         complete=wanted == 0 or (settled and serving),
         serving=available,
@@ -68,7 +77,7 @@ def rollout_of(deployment: Mapping[str, Any] | None, enough: int | None = None) 
         refusal=_refusal(status),
         stuck=observed and _condition_of(status, "Progressing").get("reason") == "ProgressDeadlineExceeded",
         finished=finished,
-        sufficient=available >= wanted > 0,
+        sufficient=available > 0 and (available >= needed or tolerated),
     )
 
 
@@ -123,11 +132,11 @@ def observe_component(
     )
 
 
-def component_ready(observed: ComponentObservation, *, was_ready: bool = False) -> Condition:
+def component_ready(observed: ComponentObservation, before: Condition | None = None) -> Condition:
     """Return the component's condition, for a service that is resolved and not stopped.
 
-    ``was_ready``: pods of this generation of the service were ready before. The owner has asked for nothing new then,
-    so the component stays ready while its pods are replaced, as long as enough of them are available.
+    ``before`` is the condition for the same generation of the service. The owner has asked for nothing new then: a
+    component that was ready stays so while its pods are replaced, as long as enough of them are available.
     """
     type_, rollout = CONDITIONS[observed.kind], observed.rollout
     if rollout.complete:
@@ -142,8 +151,19 @@ def component_ready(observed: ComponentObservation, *, was_ready: bool = False) 
     if rollout.stuck:
         message += ", and nothing has changed within the Deployment's progressDeadlineSeconds"
         return condition(type_, False, "ProgressDeadlineExceeded", _with_log(message, observed.log))
+    was_ready = before is not None and _was_ready(before)
+    if was_ready and rollout.finished and not rollout.sufficient:
+        message = f"fewer pods serve requests than before: {message}"
+        return condition(type_, False, MINIMUM_UNAVAILABLE, _with_log(message, observed.log))
     status = True if was_ready and rollout.sufficient else None
     return condition(type_, status, observed.stage.reason, _with_log(message, observed.log))
+
+
+def _was_ready(before: Condition) -> bool:
+    """Whether pods served requests; those that are scaled to zero are ready as well."""
+    if before.status == "True":
+        return before.message != SCALED_TO_ZERO
+    return before.reason == MINIMUM_UNAVAILABLE
 
 
 def explain(failure: PodFailure, log: str) -> str:

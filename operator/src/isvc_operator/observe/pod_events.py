@@ -15,7 +15,7 @@ from isvc_operator.text import one_line
 
 # An Unhealthy Event is of one failed check, a Killing Event of the end that enough of them lead to.
 _SAID: Final = {
-    "Unhealthy": re.compile(r"(Liveness|Startup) probe (?:failed|errored)[^:]*: (?P<detail>.*)", re.DOTALL),
+    "Unhealthy": re.compile(r"(Liveness|Readiness|Startup) probe (?:failed|errored)[^:]*: (?P<detail>.*)", re.DOTALL),
     "Killing": re.compile(r"Container \S+ failed (liveness|startup) probe"),
 }
 _CONTAINER: Final = re.compile(r"spec\.\w+\{(.+)\}")
@@ -42,17 +42,19 @@ class _Check:
 
 
 def with_probe(failure: PodFailure, events: Iterable[Event]) -> PodFailure:
-    """Return the failure with the probe that ended its container as the cause; as it is if the Events name none.
+    """Return the failure with the probe that ended its container, or fails, as the cause; as it is if no Event has one.
 
     ``events`` are those of the failure's pod.
     """
-    started, ended = (_time(text) for text in failure.lifetime or ("", ""))
+    if failure.lifetime is None:
+        return _with_response(failure, events)
+    started, ended = (_time(text) for text in failure.lifetime)
     if started is None or ended is None:
         return failure
     # An Event that is repeated has the time of its last repetition, which may concern the next instance.
     checks = [item for event in events for item in _checks(event, failure.container) if item.first <= ended]
     # The kubelet reports no more of a pod with many Events: what it killed before, it has killed again.
-    ends = [item for item in checks if item.detail is None or item.last > started]
+    ends = [item for item in checks if item.detail is None or (item.last > started and item.probe in _CURES)]
     if not ends:
         return failure
     probe = max(ends, key=lambda item: (item.last, item.detail is None)).probe
@@ -60,6 +62,14 @@ def with_probe(failure: PodFailure, events: Iterable[Event]) -> PodFailure:
     detail = max(details, key=lambda item: item.last).detail if details else ""
     cause = f"it was killed after its {probe} probe failed" + (f": {detail}" if detail else "")
     return replace(failure, cause=cause, fix=_CURES[probe])
+
+
+def _with_response(failure: PodFailure, events: Iterable[Event]) -> PodFailure:
+    """Return the failure of a pod that has lost its readiness, with the probe's last response if the Events have it."""
+    checks = [item for event in events for item in _checks(event, failure.container) if item.probe == "readiness"]
+    if not checks:
+        return failure
+    return replace(failure, cause=f"{failure.cause}: {max(checks, key=lambda item: item.last).detail}")
 
 
 def _checks(event: Event, container: str | None) -> Iterable[_Check]:

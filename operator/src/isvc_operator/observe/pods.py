@@ -26,6 +26,11 @@ PREPARING = "PreparingPod"
 LOADING = "LoadingModel"
 STARTING = "StartingServer"
 _STAGES = (SCHEDULING, PREPARING, LOADING, STARTING)
+# The reasons of a component that was ready and is not any more. It may become ready again without a change.
+READINESS_LOST = "ReadinessLost"
+NODE_NOT_READY = "NodeNotReady"
+MINIMUM_UNAVAILABLE = "MinimumReplicasUnavailable"  # a Deployment's own reason: its pods are being replaced
+OUTAGES = (READINESS_LOST, NODE_NOT_READY, MINIMUM_UNAVAILABLE)
 
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
 _TEMPLATE_HASH = "pod-template-hash"
@@ -59,6 +64,16 @@ class PodFailure:
     def location(self) -> str:
         """The pod and the container, for messages."""
         return f"pod {self.pod}" + (f", container {self.container}" if self.container else "")
+
+    @property
+    def is_of_probe(self) -> bool:
+        """Whether the pod's Events may say more: which probe failed, and what it got."""
+        return self.lifetime is not None or self.reason == READINESS_LOST
+
+    @property
+    def keeps_model(self) -> bool:
+        """Whether the model has been loaded: the pod was ready before."""
+        return self.reason in OUTAGES
 
 
 @dataclass(frozen=True)
@@ -179,6 +194,40 @@ def _failures(pod: Pod) -> Iterator[PodFailure]:
     for item in _status(pod, "conditions"):
         if item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable":
             yield _unschedulable(name, item.get("message", ""))
+    if outage := _outage(pod):
+        yield outage
+
+
+def _outage(pod: Pod) -> PodFailure | None:
+    """Return why a pod is not ready any more, from what Kubernetes keeps: its condition changed after its start."""
+    found = next((item for item in _status(pod, "conditions") if item["type"] == "Ready"), None)
+    since = found.get("lastTransitionTime") if found and found["status"] == "False" else None
+    statuses = _status(pod, "containerStatuses")
+    started = [
+        item["state"]["running"].get("startedAt") or "" for item in statuses if "running" in item.get("state", {})
+    ]
+    # Of a pod that was never ready, the time is that of its creation. Times of one format compare as texts.
+    if not since or len(started) < len(statuses) or since <= max(started, default=since):
+        return None
+    if unready := waiting_container(pod):
+        return PodFailure(
+            READINESS_LOST,
+            name_of(pod),
+            f"it was ready until {since}, and its readiness probe has failed since",
+            "see in its last log lines why it does not respond; delete the pod to have it replaced",
+            unready,
+            has_log=True,
+            attempt=since,
+        )
+    if pod.get("spec", {}).get("readinessGates"):
+        return None
+    node = pod.get("spec", {}).get("nodeName")
+    return PodFailure(
+        NODE_NOT_READY,
+        name_of(pod),
+        f"the pod counts as not ready since {since}, because its node {node} does not report to the API server",
+        f"see kubectl describe node {node}; if it does not come back, Kubernetes replaces its pods after five minutes",
+    )
 
 
 def _container_failures(pod: str, status: Mapping[str, Any], *, may_end: bool) -> Iterator[PodFailure]:

@@ -41,7 +41,7 @@ from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
 from isvc_operator.observe.conditions import Contested, certificate_valid, spec_applied
-from isvc_operator.observe.pods import LOADING, is_ready, storage_warning
+from isvc_operator.observe.pods import LOADING, OUTAGES, is_ready, storage_warning
 from isvc_operator.observe.routes import RouteProblem
 from isvc_operator.resolve.hosts import Hosts
 from isvc_operator.resolve.service import Resolved
@@ -127,14 +127,15 @@ def _components_ready(observed: Observation) -> Iterator[Condition]:
         elif observed.problem:
             yield conds.condition(type_, False, observed.problem.reason, observed.problem.message)
         else:
-            yield component_ready(component, was_ready=_was_ready(observed, type_))
+            yield component_ready(component, _before(observed, type_))
 
 
-def _was_ready(observed: Observation, type_: str) -> bool:
-    """Whether the component was ready before, for the current generation of the service."""
+def _before(observed: Observation, type_: str) -> Condition | None:
+    """Return the last condition of this type, if it was for the current generation of the service."""
     before = observed.service.status
-    same = before.observed_generation == observed.service.metadata.generation
-    return same and any(item.type == type_ and item.status == "True" for item in before.conditions)
+    if before.observed_generation != observed.service.metadata.generation:
+        return None
+    return next((item for item in before.conditions if item.type == type_), None)
 
 
 def _progressing(observed: Observation, components: Sequence[Condition]) -> Condition:
@@ -142,7 +143,8 @@ def _progressing(observed: Observation, components: Sequence[Condition]) -> Cond
     for status, value in (("False", False), ("Unknown", True)):
         for item in components:
             if item.status == status:
-                return conds.condition(PROGRESSING, value, item.reason, f"the condition {item.type} says more")
+                goes_on = value or item.reason in OUTAGES
+                return conds.condition(PROGRESSING, goes_on, item.reason, f"the condition {item.type} says more")
     if observed.paused:
         reason, message = CANARY_NOT_SUPPORTED, f"the condition {SPEC_ROLLED_OUT} says more"
         return conds.condition(PROGRESSING, False, reason, message)
@@ -276,6 +278,8 @@ def _transition(observed: Observation) -> tuple[str, str]:
     predictor = observed.predictor
     if predictor.rollout.complete:
         return "UpToDate", "Loaded" if predictor.rollout.serving else "Standby"
+    if predictor.failure and predictor.failure.keeps_model:
+        return "InProgress", "Loaded"
     if predictor.failure and predictor.failure.has_log:
         return "BlockedByFailedLoad", "FailedToLoad"
     if predictor.stage.reason == LOADING:
@@ -294,7 +298,7 @@ def _failure_info(observed: Observation, before: FailureInfo | None, now: str) -
     elif (failure := observed.predictor.failure) and not observed.predictor.rollout.complete:
         info = FailureInfo(
             location=failure.location,
-            reason="ModelLoadFailed" if failure.has_log else "RuntimeUnhealthy",
+            reason="ModelLoadFailed" if failure.has_log and not failure.keeps_model else "RuntimeUnhealthy",
             message=shortened(visible(explain(failure, observed.predictor.log)), MESSAGE_BYTES),
             exit_code=failure.exit_code,
         )

@@ -53,8 +53,13 @@ REPLACING = Rollout(complete=False, serving=1, message="0 of 1 pods updated, 1 a
 
 @pytest.mark.parametrize(
     ("generation", "rollout", "status"),
-    [(1, REPLACING, "True"), (2, REPLACING, "Unknown"), (1, replace(REPLACING, sufficient=False), "Unknown")],
-    ids=["enough pods of this generation", "pods of an older generation", "too few pods"],
+    [
+        (1, REPLACING, "True"),
+        (2, REPLACING, "Unknown"),
+        (1, replace(REPLACING, sufficient=False), "Unknown"),
+        (1, replace(REPLACING, sufficient=False, finished=True), "False"),
+    ],
+    ids=["enough pods of this generation", "pods of an older generation", "too few of a rollout", "too few after one"],
 )
 def test_a_component_stays_ready_while_its_pods_are_replaced_and_enough_of_them_serve(
     generation: int, rollout: Rollout, status: str

@@ -65,7 +65,7 @@ ROLLOUTS: dict[str, tuple[dict[str, Any] | None, Rollout]] = {
     ),
     "under way": (
         a_deployment(replicas=3, updated=2, total=4, available=1, progressing="ReplicaSetUpdated"),
-        Rollout(complete=False, serving=1, message="2 of 3 pods updated, 1 available"),
+        Rollout(complete=False, serving=1, message="2 of 3 pods updated, 1 available", sufficient=True),
     ),
     "finished, and its pods lost": (
         a_deployment(available=0),
