@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hack.release.version import current_version
 from tests.support.diagnose_output import assert_diagnosed
 from tests.support.namespace import Namespace
 from tests.support.waiting import eventually
@@ -10,7 +11,7 @@ NAME = "hangs"
 # Ready as long as a file is there.
 SERVER = {
     "name": "kserve-container",
-    "image": "localhost/isvc-operator/transformer:0.2.0",
+    "image": f"localhost/isvc-operator/transformer:{current_version()}",
     "command": ["python", "-c", "import time; open('/state/ready', 'w'); time.sleep(3600)"],
     "readinessProbe": {"exec": {"command": ["cat", "/state/ready"]}, "periodSeconds": 1, "failureThreshold": 1},
     "volumeMounts": [{"name": "state", "mountPath": "/state"}],
