@@ -57,7 +57,7 @@ class Condition(ApiModel):
     severity: str | None = Field(default=None, description="Warning or Info if Ready does not depend on the condition.")
     reason: str | None = Field(default=None, description="The reason in one word.")
     message: str | None = Field(default=None, description="What happened and what to do about it.")
-    last_transition_time: str | None = Field(default=None, description="When the condition last changed.")
+    last_transition_time: str | None = Field(default=None, description="When the status of the condition last changed.")
 
 
 class Addressable(ApiModel):

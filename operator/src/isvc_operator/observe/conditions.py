@@ -90,13 +90,13 @@ def _ending_with(note: str, message: str) -> str:
 
 
 def merge(previous: Iterable[Condition], current: Iterable[Condition], now: str) -> list[Condition]:
-    """Return ``current`` sorted by type; an unchanged condition keeps its transition time."""
+    """Return ``current`` sorted by type; a condition whose status is unchanged keeps its transition time."""
     known = {item.type: item for item in previous}
     return sorted((_with_time(item, known.get(item.type), now) for item in current), key=lambda item: item.type)
 
 
 def _with_time(current: Condition, previous: Condition | None, now: str) -> Condition:
-    if previous is not None and _content(previous) == _content(current):
+    if previous is not None and previous.status == current.status:
         return current.model_copy(update={"last_transition_time": previous.last_transition_time or now})
     return current.model_copy(update={"last_transition_time": now})
 
@@ -108,10 +108,6 @@ def is_another_stage(before: Sequence[Condition], after: Sequence[Condition]) ->
         return False
     same = {type_: item.status for type_, item in old.items()} == {type_: item.status for type_, item in new.items()}
     return same and old[READY].reason != new[READY].reason
-
-
-def _content(item: Condition) -> tuple[str | None, ...]:
-    return item.status, item.severity, item.reason, item.message
 
 
 _RENEW = "renew it: the pods read the new one without a restart"

@@ -104,12 +104,12 @@ def since(item: Condition, time: str | None) -> Condition:
 
 
 BEFORE = condition("Ready", False, "R", "m")
-CHANGED = {
-    "status": condition("Ready", None, "R", "m"),
+OTHER_WORDS = {
     "reason": condition("Ready", False, "Other", "m"),
     "message": condition("Ready", False, "R", "other"),
     "severity": BEFORE.model_copy(update={"severity": "Info"}),
 }
+ANOTHER_STATUS = condition("Ready", None, "R", "m")
 MERGED: dict[str, tuple[list[Condition], list[Condition], list[Condition]]] = {
     "new ones get the time, sorted by type": ([], GOOD, [since(GOOD[1], NOW), since(GOOD[0], NOW)]),
     "those that say the same keep theirs": (
@@ -122,9 +122,14 @@ MERGED: dict[str, tuple[list[Condition], list[Condition], list[Condition]]] = {
         [CRASHED, NO_INGRESS, condition("Stopped", False)],
         [since(NO_INGRESS, NOW), since(CRASHED, NOW), since(condition("Stopped", False), EARLIER)],
     ),
+    "a change of the status gets it": ([since(BEFORE, EARLIER)], [ANOTHER_STATUS], [since(ANOTHER_STATUS, NOW)]),
     **{
-        f"a change of the {field} gets it": ([since(BEFORE, EARLIER)], [changed], [since(changed, NOW)])
-        for field, changed in CHANGED.items()
+        f"another {field} for the same status keeps it": (
+            [since(BEFORE, EARLIER)],
+            [changed],
+            [since(changed, EARLIER)],
+        )
+        for field, changed in OTHER_WORDS.items()
     },
     "one that no longer applies is removed": ([since(IGNORED, EARLIER)], [GOOD[1]], [since(GOOD[1], NOW)]),
     "one that had no time gets it": ([GOOD[1]], [GOOD[1]], [since(GOOD[1], NOW)]),
