@@ -36,10 +36,11 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
     # The server reads the copy as another user.
     os.umask(0o022)
-    termination_log, hide = termination_log_of(environment), hiding(environment)
+    given = sys.argv[1:] if arguments is None else arguments
+    termination_log, hide = termination_log_of(environment), hiding(environment, *given)
     with _console(hide):
         try:
-            plan = make_plan(sys.argv[1:] if arguments is None else arguments, environment)
+            plan = make_plan(given, environment)
             termination_log = plan.termination_log
             with termination_raises():
                 _succeed(run(plan), termination_log)

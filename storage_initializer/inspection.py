@@ -56,9 +56,10 @@ Document = dict[str, Any]
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
     """Print the document; return an exit code of the storage-initializer."""
-    shown, hide = None, hiding(environment)
+    given = sys.argv[1:] if arguments is None else arguments
+    shown, hide = None, hiding(environment, *given)
     try:
-        plan = make_plan([*(sys.argv[1:] if arguments is None else arguments), _NOWHERE], environment)
+        plan = make_plan([*given, _NOWHERE], environment)
         transfer = plan.transfers[0]
         shown = transfer.source.shown
         retry = Retry(plan.policy.attempts, random.random, time.sleep)

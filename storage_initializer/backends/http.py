@@ -33,6 +33,7 @@ from storage_initializer.uri import Uri
 
 # Enough to distinguish a web page, such as one to sign in, from a file.
 _START_BYTES = 512
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _PAGE = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.DOTALL | re.IGNORECASE)
 _PAGES = (".html", ".htm", ".xhtml")
 _ZIPPED = (".gz", ".tgz", ".taz", ".tar")
@@ -48,8 +49,7 @@ class HttpAccess:
     trust: Trust
 
     def __str__(self) -> str:
-        names = ", ".join(sorted(self.headers))
-        return f"with the headers {names} for {self.origin}" if names else "without credentials"
+        return f"with credentials for {self.origin}" if self.headers else "without credentials"
 
 
 def http_access(uri: Uri, environment: Mapping[str, str]) -> HttpAccess:
@@ -171,6 +171,8 @@ def _headers(name: str, text: str) -> dict[str, str]:
         raise UsageError(f"{name} is not valid JSON ({error}); correct the secret") from None
     if not isinstance(document, dict):
         raise UsageError(f"{name} is not a JSON object of headers; correct the secret")
+    if not all(_HEADER_NAME.fullmatch(key) for key in document):
+        raise UsageError(f"{name} has a name that no header may have; correct the secret")
     return {str(key): str(value).strip() for key, value in document.items()}
 
 

@@ -198,7 +198,7 @@ def test_the_log_names_headers_and_not_what_is_in_them(
 ) -> None:
     outcome = initialize(f"{web.url}/bearer/{path}", models, **{"127.0.0.1-headers": json.dumps(BEARER)})
 
-    assert outcome.log[1] == f"with the headers Authorization for {web.url}"
+    assert outcome.log[1] == f"with credentials for {web.url}"
     assert nginx.TOKEN not in "\n".join(outcome.log)
 
 

@@ -27,7 +27,7 @@ def test_the_headers_of_a_host_are_for_this_host() -> None:
         headers={"Authorization": "Bearer t0ken", "X-Team": "ml"},
         trust=Trust(ca_file="/ca.crt", own=True),
     )
-    assert str(access) == "with the headers Authorization, X-Team for https://files.example.com:8443"
+    assert str(access) == "with credentials for https://files.example.com:8443"
     assert "t0ken" not in repr(access)
 
 

@@ -15,6 +15,7 @@ from tests.support.ports import free_port
 
 SECRET = "Geheim42"
 _S3 = {"AWS_ACCESS_KEY_ID": "me"}
+_AGENT = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://HOST/x"}
 _AZURE = {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c"}
 # A source, what it needs besides, and the variable with the secret; a "%" stands for it where it is a part.
 _INPUTS = [
@@ -27,6 +28,34 @@ _INPUTS = [
     ("https://HOST/m.mar", {}, "HOST-headers", '["%"]'),
     ("https://account.blob.core.windows.net/c/m", {}, "AZURE_STORAGE_ACCESS_KEY", "%"),
     ("https://account.blob.core.windows.net/c/m", _AZURE, "AZURE_CLIENT_SECRET", "%"),
+    ("https://u:%@HOST/m.mar", {}, "", ""),
+    ("https://u:pa/%@HOST/m.mar", {}, "", ""),
+    ("ftp://u:%@HOST/m.mar", {}, "", ""),
+    ("s3://u:%@bucket/m", {}, "", ""),
+    ("https://HOST/m.mar", {}, "HOST-headers", '{"%": "x"}'),
+    ("https://HOST/m.mar", {}, "HOST-headers", '{"Authorization: Bearer %": ""}'),
+    ("s3://bucket/m", {**_S3, "AWS_SECRET_ACCESS_KEY": "mine"}, "AWS_ENDPOINT_URL", "http://u:%@HOST"),
+    ("s3://bucket/m", {**_S3, "AWS_SECRET_ACCESS_KEY": "mine"}, "AWS_ENDPOINT_URL", "http://u:pa/%@HOST"),
+    ("s3://bucket/m", {**_S3, "AWS_SECRET_ACCESS_KEY": "mine"}, "S3_ENDPOINT", "u:%@HOST"),
+    ("s3://bucket/m", {}, "STORAGE_CONFIG", '{"endpoint_url": "http://u:%@HOST"}'),
+    ("hf://owner/model", {}, "HF_ENDPOINT", "http://u:%@HOST"),
+    ("gs://bucket/m", {}, "STORAGE_EMULATOR_HOST", "http://u:%@HOST"),
+    (
+        "https://account.blob.core.windows.net/c/m",
+        {"AZURE_STORAGE_ACCESS_KEY": "bWluZQ=="},
+        "AZURE_STORAGE_ENDPOINT",
+        "http://u:%@HOST",
+    ),
+    ("https://models.example/m.mar", {}, "HTTPS_PROXY", "http://u:%@HOST"),
+    ("https://models.example/m.mar", {}, "HTTPS_PROXY", "http://u:pa/%@HOST"),
+    ("s3://bucket/m", {}, "AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://u:%@HOST/x"),
+    (
+        "s3://bucket/m",
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://HOST/x"},
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+        "%",
+    ),
+    ("gs://bucket/m", {}, "GOOGLE_APPLICATION_CREDENTIALS_JSON", "%"),
 ]
 _STORED = [
     SECRET, f"{SECRET}\n", f"\t{SECRET}\r\n", f"{SECRET}\n{SECRET}", f"a\0{SECRET}", f"{SECRET}ü", f"{SECRET} {SECRET}",
@@ -50,11 +79,13 @@ def test_nothing_that_is_said_has_a_secret(
     environment = {
         "AWS_ENDPOINT_URL": f"http://{host}", "HF_ENDPOINT": f"http://{host}", "AZURE_STORAGE_ENDPOINT": f"http://{host}",
         "AZURE_AUTHORITY_HOST": f"http://{host}", "S3_MAX_ATTEMPTS": "1", "TERMINATION_LOG": str(tmp_path / "reason"),
-        **beside, name.replace("HOST", host): text,
+        **{key: one.replace("HOST", host) for key, one in beside.items()},
+        name.replace("HOST", host): text.replace("HOST", host),
     }  # fmt: skip
 
-    code = main([uri.replace("HOST", host), str(tmp_path / "models")], environment)
-    inspection.main([uri.replace("HOST", host)], environment)
+    source = uri.replace("HOST", host).replace("%", value)
+    code = main([source, str(tmp_path / "models")], environment)
+    inspection.main([source], environment)
 
     said = "".join(capfd.readouterr()) + (tmp_path / "reason").read_text()
     assert code > 0
@@ -66,7 +97,7 @@ def test_nothing_that_is_said_has_a_secret(
     [
         ({"AWS_SECRET_ACCESS_KEY": "a\nb"}, "AWS_SECRET_ACCESS_KEY has a line end or another character"),
         ({"AWS_SESSION_TOKEN": "a\0b"}, "AWS_SESSION_TOKEN has a line end or another character"),
-        ({"h-headers": '{"X-Key": "a\\nb"}'}, "X-Key in h-headers has a line end or another character"),
+        ({"h-headers": '{"X-Key": "a\\nb"}'}, "h-headers has a line end or another character"),
         (
             {"STORAGE_CONFIG": '{"secret_access_key": "a\\nb"}'},
             "secret_access_key in STORAGE_CONFIG has a line end or another character",
