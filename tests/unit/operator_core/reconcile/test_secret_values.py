@@ -82,3 +82,19 @@ async def test_a_bug_that_quotes_a_value_is_reported_without_it(
 
     assert MARKER not in await said_of(holding(S3_KEYS, {"storageUri": "s3://b/m"}, b"x", "S3_ENDPOINT")) + caplog.text
     assert "ValueError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://u:%@host:x/m", "https://u:pa/%@host/m", "https://u:%@[::1/m", "http://u:%@/m", "ftp://u:%@host/m",
+        "s3://u:%@b!/m", "hf://u:%@owner/m", "pvc://u:%@claim/m", "abfs://u:%@account/m",
+    ],
+)  # fmt: skip
+async def test_no_reason_has_the_password_of_a_uri(uri: str) -> None:
+    cluster = cluster_with(a_service_body(model={"storageUri": uri.replace("%", MARKER)}), a_runtime_body())
+
+    await cluster.reconcile()
+
+    assert cluster.condition("Ready")["status"] == "False"
+    assert MARKER not in json.dumps([cluster.service["status"], cluster.api.events])

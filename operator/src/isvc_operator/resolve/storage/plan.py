@@ -26,7 +26,7 @@ from storage_initializer.schemes import SCHEMES
 from storage_initializer.uri import parse_uri
 
 IMAGE_SCHEME: Final = "oci"
-_LOGIN = re.compile(r"^([^/]*://)[^/]*@")
+_LOGIN = re.compile(r"^([^/]*://)(?:[^/]*|[^/:@]*:[^@]*)@")  # a password may have a slash, though it must not
 
 
 @dataclass(frozen=True)
