@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # ``retry`` tries again, and says so in the log.
 ONCE: RetryConfig = {"max_retries": 0}
-_ERRORS = (BaseError, FileNotFoundError)
+_ERRORS = (BaseError, FileNotFoundError, ValueError)  # the last one for a time that Python has no date for
 # Bytes of an object that come at a time, and may be requested again where a connection breaks.
 _PIECE_BYTES = 1 << 20
 _BATCH = 1000
@@ -102,10 +102,11 @@ class StoreSource:
         client = self._client
         try:
             found = _wait_for(lambda: client.store.get_async(key, options=options))
+            meta = found.meta
         except _ERRORS as error:
             raise self._explained(error, key) from None
-        etag = found.meta["e_tag"]
-        if found.meta["size"] != file.size or (etag and etag.strip('"') != file.version.strip('"')):
+        etag = meta["e_tag"]
+        if meta["size"] != file.size or (etag and etag.strip('"') != file.version.strip('"')):
             raise CopyError(f"the object {key} was replaced while it was copied; start again when it is complete")
         pieces = found.stream(_PIECE_BYTES)
         yield _Arriving(lambda: _wait_for(lambda: anext(pieces, b"")), lambda error: self._explained(error, key))
@@ -140,7 +141,7 @@ class StoreSource:
             return self._listed(_wait_for(lambda: self._client.store.head_async(key)))
         except FileNotFoundError:
             return None
-        except BaseError as error:
+        except _ERRORS as error:
             raise self._explained(error, key) from None
 
     def _names(self, folder: str) -> Iterator[str]:

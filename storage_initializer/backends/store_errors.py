@@ -99,7 +99,8 @@ def explained(error: Exception, place: StorePlace, *, identity: str, key: str = 
     if "HttpError" in source:
         return _disconnected(source, urlsplit(asked).netloc or place.host, place.proxy, why=why)
     # A listing that is none, or another part than the requested one.
-    why = why or ("" if url else _short(text.partition(" error: ")[2]))
+    said = text if isinstance(error, ValueError) else text.partition(" error: ")[2]
+    why = why or ("" if url else _short(said))
     return UnexpectedResponseError(
         f"{place.service} does not respond like {place.kind} ({why}); correct {place.setting}"
     )
