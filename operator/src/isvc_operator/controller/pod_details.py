@@ -12,6 +12,7 @@ Each result includes the number of seconds until the next request; until then it
 from __future__ import annotations
 
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ MOUNT_LATE = 5.0  # seconds
 READY_LATE = 10.0  # seconds
 EVENTS_EVERY = 30.0  # seconds
 LOG_EVERY = 30.0  # seconds
+# What the kubelet sends in place of the log of a container that is gone; its number differs at each restart.
+_NO_LOG = re.compile(r"unable to retrieve container logs for \w+://\w+")
 _LOG_LINES = 10
 _WAITING_LINES = 5
 
@@ -182,7 +185,8 @@ async def end_of_log(api: KubeApi, namespace: str, pod: str, container: str, *, 
         text = await read(lines)
         if lines > 1 and len(text.encode()) >= LOG_READ_BYTES:  # cut at the end: an earlier line is too long
             text = await read(1)
-        return last_of(text.strip(), LOG_BYTES)
+        text = text.strip()
+        return "" if _NO_LOG.fullmatch(text) else last_of(text, LOG_BYTES)
     except KubeError as error:
         log.info("%s: the log of pod %s, container %s cannot be read: %s", namespace, pod, container, error)
         return ""
