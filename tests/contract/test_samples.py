@@ -28,8 +28,8 @@ documentation use, with the runtimes that KServe installs beside ours. Then it r
 results.
 
 - **honoured**: the children change, or the value is what the operator does anyway.
-- **honoured otherwise**: the children change, and `SpecSupported` says how they differ from KServe's.
-- **named as not honoured**: `SpecSupported` names the field; for the ConfigMap, an Event and the operator's log do.
+- **honoured otherwise**: the children change, and `FieldsIgnored` says how they differ from KServe's.
+- **named as not honoured**: `FieldsIgnored` names the field; for the ConfigMap, an Event and the operator's log do.
 
 No field is ignored silently. `tests/contract/test_every_field.py` shows the same for all fields of the API.
 """

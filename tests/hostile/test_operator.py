@@ -25,6 +25,7 @@ from tests.support.waiting import eventually
 __all__ = ["apiserver", "assets"]  # fixtures
 
 MOST_BYTES_OF_A_STATUS = 64 * 1024
+TOLD = (("Ready", "False"), ("FieldsIgnored", "True"))
 REASONS = ("InvalidPredictorSpec", "NoSupportingRuntime", "ReconcileFailed", "FieldsIgnored")
 A_RECORD = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (DEBUG|INFO|WARNING|ERROR|CRITICAL) ")
 FORGED = "\n2026-01-01 00:00:00,000 ERROR   isvc_operator: all is lost\r\x1b[2J\u202e"
@@ -108,7 +109,7 @@ def reason_of(namespace: Namespace, name: str) -> str:
 
     def said() -> str | None:
         conditions = json.loads(status_of(namespace, name) or "{}").get("conditions", [])
-        told = [item for item in conditions if item["type"] in ("Ready", "SpecSupported") and item["status"] == "False"]
+        told = [item for item in conditions if (item["type"], item["status"]) in TOLD]
         return next((item["reason"] for item in told), None)
 
     return eventually(said, f"{name} has a reason")

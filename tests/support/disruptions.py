@@ -86,7 +86,7 @@ class Services:
     def wait_for_newer_template(self) -> None:
         """Wait until both say that a newer version of the operator has another template, which waits."""
         for name in PROTOCOLS:
-            self.namespace.wait_for_condition("PodsUpToDate", "False", service=name, within=_WITHIN)
+            self.namespace.wait_for_condition("PodsOutdated", "True", service=name, within=_WITHIN)
 
     def pods(self) -> list[str]:
         """The names of all pods."""

@@ -188,7 +188,7 @@ def test_an_operator_without_cluster_roles_serves_its_namespace_and_a_secret_mak
 
     status = (alone.namespace.find("inferenceservice", "sealed") or {})["status"]
     assert status["address"]["url"] == f"https://sealed-predictor.{ALONE}.svc.cluster.local"
-    assert "CertificateValid" not in {item["type"] for item in status["conditions"]}
+    assert "CertificateProblem" not in {item["type"] for item in status["conditions"]}
 
 
 def test_it_is_refused_nothing(cluster: RealCluster, alone: Alone) -> None:

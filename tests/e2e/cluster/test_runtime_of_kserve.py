@@ -96,4 +96,4 @@ def test_the_status_names_the_runtime_and_nothing_without_effect(served: Namespa
     status = (served.find("inferenceservice", SERVICE) or {})["status"]
 
     assert status["clusterServingRuntimeName"] == RUNTIME
-    assert [item for item in status["conditions"] if item["type"] == "SpecSupported"] == []
+    assert [item for item in status["conditions"] if item["type"] == "FieldsIgnored"] == []

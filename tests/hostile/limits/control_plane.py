@@ -176,7 +176,7 @@ BOUNDS: tuple[Bound, ...] = (
         constant="isvc_operator.limits:RESTORE_SECONDS",
         unit=Unit.SECONDS,
         beyond="the third restore in a row is followed by 2 s, each one after it by twice as long, up to this; "
-        "`SpecApplied` is `False`",
+        "`SpecNotApplied` is `True`",
         test="tests/unit/operator_core/reconcile/test_contested.py::"
         "test_a_child_that_another_client_changes_each_time_is_restored_ever_more_seldom",
     ),
@@ -184,7 +184,7 @@ BOUNDS: tuple[Bound, ...] = (
         what="time until what the API server, or a webhook, does not keep of a child is applied again",
         constant="isvc_operator.limits:NOT_KEPT_SECONDS",
         unit=Unit.SECONDS,
-        beyond="it is applied again; until then `SpecApplied` is `False` with the fields",
+        beyond="it is applied again; until then `SpecNotApplied` is `True` with the fields",
         test="tests/unit/operator_core/reconcile/test_contested.py::"
         "test_what_the_api_server_does_not_keep_is_applied_once_an_hour",
     ),

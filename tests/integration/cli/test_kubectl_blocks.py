@@ -69,7 +69,7 @@ def test_what_is_beside_the_operator_is_found_and_applied(shell: DocShell, apise
 @pytest.mark.parametrize(
     ("program", "fields", "said"),
     [
-        ("-r", {"type": "PodsUpToDate"}, "{}/torchserve"),
+        ("-r", {"type": "PodsOutdated"}, "{}/torchserve"),
         ("'[", {"reason": "RolloutQueued"}, "1"),
     ],
 )  # fmt: skip

@@ -65,7 +65,7 @@ def test_pods_of_kserves_stay_while_the_service_requests_a_canary(running_operat
     namespace.apply_story(canaryTrafficPercent=20)
 
     assert adopted(namespace, "deployment", PREDICTOR)["spec"]["template"] == before
-    namespace.wait_for_condition("SpecRolledOut", "False", "CanaryNotSupported")
+    namespace.wait_for_condition("ChangeHeldBack", "True", "CanaryNotSupported")
 
 
 def test_pods_that_an_autoscaler_has_added_stay_where_no_number_is_rendered(

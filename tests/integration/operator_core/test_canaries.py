@@ -28,7 +28,7 @@ def test_the_pods_change_only_when_no_canary_is_requested_any_more(
     before = template(namespace)
 
     apply(namespace, {"env": [{"name": "NEW", "value": "1"}]}, canaryTrafficPercent=20, minReplicas=2)
-    namespace.wait_for_condition("SpecRolledOut", "False", "CanaryNotSupported")
+    namespace.wait_for_condition("ChangeHeldBack", "True", "CanaryNotSupported")
     held = namespace.wait_for("deployment", PREDICTOR)
     apply(namespace, {}, canaryTrafficPercent=100, minReplicas=2)
 
@@ -38,4 +38,4 @@ def test_the_pods_change_only_when_no_canary_is_requested_any_more(
     eventually(lambda: template(namespace)["spec"]["containers"][0]["env"] == after, "the change is rolled out")
     server = before["spec"]["containers"][0]
     assert template(namespace)["spec"] == {**before["spec"], "containers": [{**server, "env": after}]}
-    eventually(lambda: not namespace.condition("SpecRolledOut"), "nothing is held back")
+    eventually(lambda: not namespace.condition("ChangeHeldBack"), "nothing is held back")

@@ -122,7 +122,7 @@ def test_a_child_that_ends_slowly_is_deleted_once_and_made_again_when_it_is_want
     eventually(lambda: namespace.find("deployment", PREDICTOR) is None, "the Deployment is deleted")
     calls = [call for call in apiserver.calls(OPERATOR, since) if call.namespace == namespace.name]
     assert sum((call.verb, call.resource) == ("delete", "ingresses") for call in calls) == 1
-    assert not namespace.condition("SpecApplied")
+    assert not namespace.condition("SpecNotApplied")
 
     namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop-")
     namespace.wait_for("deployment", PREDICTOR)
@@ -248,5 +248,5 @@ def test_a_service_waits_for_the_secret_that_it_serves_tls_with(
     namespace.kubectl("create", "secret", "tls", "certs", f"--cert={issued.chain}", f"--key={issued.key}")
     pod = namespace.wait_for("deployment", PREDICTOR)["spec"]["template"]["spec"]
     assert "serving-tls" in [volume["name"] for volume in pod["volumes"]]
-    missing = namespace.wait_for_condition("CertificateValid", "False", "HostsMissing")["message"]
+    missing = namespace.wait_for_condition("CertificateProblem", "True", "HostsMissing")["message"]
     assert f"is not for {PREDICTOR}.{namespace.name}.svc.cluster.local" in missing

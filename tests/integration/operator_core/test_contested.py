@@ -141,7 +141,7 @@ def test_a_fight_for_a_field_ends_in_a_condition_and_is_over_when_the_other_clie
             uri = uri_of(fought_over, fight.kind, fight.child)
             fighting.enter_context(rival(apiserver, uri, fight.change, manager="rival"))
         for fight in FIGHTS:
-            condition = fought_over.wait_for_condition("SpecApplied", "False", "ChangedByOthers", fight.name)
+            condition = fought_over.wait_for_condition("SpecNotApplied", "True", "ChangedByOthers", fight.name)
             assert condition["message"].startswith(fight.says)
         counted = metrics(port)
     assert {fight.name for fight in FIGHTS if writes_to(apiserver, fought_over, fight.child) > MOST_WRITES} == set()
@@ -150,7 +150,9 @@ def test_a_fight_for_a_field_ends_in_a_condition_and_is_over_when_the_other_clie
     assert min(restored.values()) >= 3
 
     for fight in FIGHTS:
-        eventually(lambda name=fight.name: not fought_over.condition("SpecApplied", name), f"{fight.name} is at peace")
+        eventually(
+            lambda name=fight.name: not fought_over.condition("SpecNotApplied", name), f"{fight.name} is at peace"
+        )
         child = fought_over.wait_for(fight.kind, fight.child)
         assert fight.change(child) is not None  # it is as rendered again
 
@@ -160,12 +162,12 @@ def test_what_a_webhook_changes_in_each_write_is_reported_and_not_written_again(
 ) -> None:
     with webhook(apiserver, fought_over.name, tmp_path, WEBHOOK):
         fought_over.apply(a_service("mutated"))
-        condition = fought_over.wait_for_condition("SpecApplied", "False", "FieldsNotKept", "mutated")
+        condition = fought_over.wait_for_condition("SpecNotApplied", "True", "FieldsNotKept", "mutated")
         since = apiserver.position()
         for number in range(3):
             fought_over.kubectl("annotate", "deployment", "mutated-predictor", f"number={number}", "--overwrite")
         fought_over.apply(a_service("after"))
-        fought_over.wait_for_condition("SpecApplied", "False", "FieldsNotKept", "after")
+        fought_over.wait_for_condition("SpecNotApplied", "True", "FieldsNotKept", "after")
     assert condition["message"].startswith(
         "Deployment mutated-predictor: the API server does not keep "
         "spec.template.spec.containers[kserve-container].image as applied."
@@ -177,7 +179,7 @@ def test_a_field_whose_feature_is_off_is_reported_and_not_written_again(
     apiserver: ApiServer, fought_over: Namespace, port: int
 ) -> None:
     fought_over.apply(a_service("gated", hostnameOverride="gated"))  # an alpha feature of this API server
-    condition = fought_over.wait_for_condition("SpecApplied", "False", "FieldsNotKept", "gated")
+    condition = fought_over.wait_for_condition("SpecNotApplied", "True", "FieldsNotKept", "gated")
     assert "spec.template.spec.hostnameOverride" in condition["message"]
 
 
@@ -200,4 +202,4 @@ def test_a_policy_that_adds_fields_is_no_fight(apiserver: ApiServer, fought_over
         fought_over.play_finished_rollout("added-to-predictor")
         fought_over.wait_for_condition("Ready", "True", service="added-to")
     assert writes_to(apiserver, fought_over, "added-to-predictor", since) == 0
-    assert fought_over.condition("SpecApplied", "added-to") == {}
+    assert fought_over.condition("SpecNotApplied", "added-to") == {}

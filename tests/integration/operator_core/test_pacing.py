@@ -61,7 +61,7 @@ class Team:
         return self.that_say("Ready", "True") == {*NAMES}
 
     def queued(self) -> set[str]:
-        return self.that_say("PodsUpToDate", "False", "RolloutQueued")
+        return self.that_say("PodsOutdated", "True", "RolloutQueued")
 
     def that_say(self, type_: str, status: str, reason: str | None = None) -> set[str]:
         """The services with this condition for their newest generation."""

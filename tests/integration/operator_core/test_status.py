@@ -108,7 +108,7 @@ def test_an_unknown_field_is_accepted_and_named(running_operator: None, namespac
     model = {"modelFormat": {"name": "pytorch"}, "storageUri": "pvc://leeway", "storageURI": "pvc://other"}
     beside = [{"name": "logs", "image": "localhost/logs:1", "resource": {"limits": {"cpu": "1"}}}]
     namespace.apply_story(model=model, batcher={"maxBatchSize": 0}, containers=beside)
-    condition = namespace.wait_for_condition("SpecSupported", "False", "FieldsIgnored")
+    condition = namespace.wait_for_condition("FieldsIgnored", "True", "FieldsIgnored")
     assert "spec.predictor.model.storageURI" in condition["message"]
     assert "spec.predictor.batcher.maxBatchSize: 0" in condition["message"]
     assert "spec.predictor.containers[0].resource (did you mean resources?)" in condition["message"]

@@ -51,7 +51,7 @@ class Served:
         return [item["spec"]["template"] for item in self.deployments()]
 
     def waits(self) -> bool:
-        return any(item["type"] == "PodsUpToDate" for item in self.service["status"]["conditions"])
+        return any(item["type"] == "PodsOutdated" for item in self.service["status"]["conditions"])
 
     def is_reconciled(self) -> bool:
         """Whether this version has noted on each Deployment that it renders its template, or one that waits."""

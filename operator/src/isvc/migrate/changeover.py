@@ -23,10 +23,10 @@ from isvc.migrate.objects import path, service_path
 from isvc.migrate.read import MigrationScope, children_of, services_in
 from isvc.migrate.session import Session, Step, StepTaken
 from isvc_operator.api.kinds import Role, with_role
-from isvc_operator.api.names import PROGRESSING, SPEC_SUPPORTED, STORAGE_COMPLETE
+from isvc_operator.api.names import FIELDS_IGNORED, PROGRESSING, STORAGE_INCOMPLETE
 from isvc_operator.manifests import Manifest, name_of
 
-_OWN_CONDITIONS: Final = (PROGRESSING, SPEC_SUPPORTED, STORAGE_COMPLETE)
+_OWN_CONDITIONS: Final = (PROGRESSING, FIELDS_IGNORED, STORAGE_INCOMPLETE)
 _OWN_CHILDREN: Final = tuple(
     (kind.api_version, kind.plural) for kind in with_role(Role.CHILD) if not kind.made_by_kserve
 )

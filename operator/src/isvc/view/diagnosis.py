@@ -103,7 +103,7 @@ def _warnings(service: ServiceView, found: Sequence[Failure]) -> Iterator[Findin
         yield from (_without_pods(item) for item in service.components if item.wanted == 0)
     for item in service.conditions:
         finding = _of_condition(item)
-        if item.severity == _WARNING and item.status == "False" and not _is_among(finding, found):
+        if item.severity == _WARNING and item.status == "True" and not _is_among(finding, found):
             yield finding
     if service.health is HealthStatus.READY:
         yield from (

@@ -10,7 +10,7 @@ from isvc.view.source import Related
 from isvc.view.times import parse_time
 from isvc.view.values import HistorySource, Moment
 from isvc_operator.api.inference_service import KIND
-from isvc_operator.api.names import FIELD_MANAGER, PROGRESSING, READY, STOPPED
+from isvc_operator.api.names import FIELD_MANAGER, PROGRESSING, READY, STALLED, STOPPED
 from isvc_operator.manifests import Event, Manifest, Pod, name_of
 
 # In this order where several occur in the same second, which is as exact as most of these times are.
@@ -69,15 +69,20 @@ def _of_conditions(service: Manifest) -> Iterator[Moment]:
         type_, status, at = item["type"], item["status"], item.get("lastTransitionTime", "")
         if type_ == READY and status == "True":
             yield Moment(at=at, source=HistorySource.SERVICE, about=f"{KIND}/{name_of(service)}", reason=READY)
-        elif type_ not in (READY, PROGRESSING) and not (type_ == STOPPED and status == "False"):
+        elif type_ not in (READY, PROGRESSING, STALLED) and not (type_ == STOPPED and status == "False"):
             yield Moment(
                 at=at,
                 source=HistorySource.CONDITION,
                 about=type_,
                 reason=item.get("reason") or status,
                 message=item.get("message", ""),
-                warning=status == "False" and item.get("severity") != "Info",
+                warning=_is_bad(status, item.get("severity")),
             )
+
+
+def _is_bad(status: str, severity: str | None) -> bool:
+    """Whether a condition tells of something wrong: a part of Ready that is False, or a warning that is True."""
+    return severity == "Warning" if status == "True" else status == "False" and severity is None
 
 
 def _of_pod(pod: Pod) -> Iterator[Moment]:

@@ -13,19 +13,19 @@ from isvc_operator.api.names import (
     ANNOTATION_AUTOSCALER,
     CERTIFICATE_EXPIRED,
     CERTIFICATE_EXPIRES,
-    CERTIFICATE_VALID,
+    CERTIFICATE_PROBLEM,
+    CHANGE_HELD_BACK,
     CHANGED_BY_OTHERS,
     EXPLAINER_READY,
+    FIELDS_IGNORED,
     FIELDS_NOT_KEPT,
     HOSTS_MISSING,
     INGRESS_READY,
     PREDICTOR_READY,
     READY,
-    SPEC_APPLIED,
-    SPEC_ROLLED_OUT,
-    SPEC_SUPPORTED,
+    SPEC_NOT_APPLIED,
     STOPPED,
-    STORAGE_COMPLETE,
+    STORAGE_INCOMPLETE,
     TRANSFORMER_READY,
 )
 from isvc_operator.limits import LINE_BYTES, MESSAGE_BYTES, NAMED
@@ -38,13 +38,13 @@ from isvc_operator.text import one_line, shortened, visible
 # created only when they are ready (docs/kserve.md).
 _DEPENDENTS = (PREDICTOR_READY, TRANSFORMER_READY, EXPLAINER_READY, INGRESS_READY)
 # A service that has these conditions serves, but not all that its owner has asked for. All others have severity Info.
-_WARNINGS = (CERTIFICATE_VALID, SPEC_SUPPORTED, SPEC_APPLIED, SPEC_ROLLED_OUT, STORAGE_COMPLETE)
+_WARNINGS = (CERTIFICATE_PROBLEM, FIELDS_IGNORED, SPEC_NOT_APPLIED, CHANGE_HELD_BACK, STORAGE_INCOMPLETE)
 # The last words of the message of ``Ready``, which dashboards and ``kubectl get`` show, unlike other conditions.
 _NOTES = {
-    CERTIFICATE_VALID: "The certificate of the pods needs attention; the condition CertificateValid says why",
-    SPEC_APPLIED: "Objects of the service do not stay as they are applied; the condition SpecApplied says why",
-    SPEC_ROLLED_OUT: "The last change is held back; the condition SpecRolledOut says why",
-    SPEC_SUPPORTED: "Some settings have no effect; the condition SpecSupported lists them",
+    CERTIFICATE_PROBLEM: "The certificate of the pods needs attention; the condition CertificateProblem says why",
+    SPEC_NOT_APPLIED: "Objects of the service do not stay as they are applied; the condition SpecNotApplied says why",
+    CHANGE_HELD_BACK: "The last change is held back; the condition ChangeHeldBack says why",
+    FIELDS_IGNORED: "Some settings have no effect; the condition FieldsIgnored lists them",
 }
 
 
@@ -113,24 +113,24 @@ def is_another_stage(before: Sequence[Condition], after: Sequence[Condition]) ->
 _RENEW = "renew it: the pods read the new one without a restart"
 
 
-def certificate_valid(tls: ServingTls | None, now: str) -> list[Condition]:
+def certificate_problem(tls: ServingTls | None, now: str) -> list[Condition]:
     """Return the condition at ``now`` (RFC 3339); none for a certificate that needs no attention."""
     if tls is None or tls.certificate is None:
         return []
     at, ends = datetime.fromisoformat(now), tls.certificate.ends.strftime("%Y-%m-%dT%H:%M:%SZ")
     which = f"the certificate of secret {tls.secret}"
     if at >= tls.certificate.ends:
-        return [_certificate_invalid(CERTIFICATE_EXPIRED, f"clients refuse {which} since {ends}; {_RENEW}")]
+        return [_certificate_problem(CERTIFICATE_EXPIRED, f"clients refuse {which} since {ends}; {_RENEW}")]
     if tls.certificate.expires_soon(at):
-        return [_certificate_invalid(CERTIFICATE_EXPIRES, f"clients will refuse {which} from {ends} on; {_RENEW}")]
+        return [_certificate_problem(CERTIFICATE_EXPIRES, f"clients will refuse {which} from {ends} on; {_RENEW}")]
     if tls.missing:
         names = ", ".join(tls.missing)
-        return [_certificate_invalid(HOSTS_MISSING, f"{which} is not for {names}; add these names to it")]
+        return [_certificate_problem(HOSTS_MISSING, f"{which} is not for {names}; add these names to it")]
     return []
 
 
-def _certificate_invalid(reason: str, message: str) -> Condition:
-    return condition(CERTIFICATE_VALID, False, reason, message)
+def _certificate_problem(reason: str, message: str) -> Condition:
+    return condition(CERTIFICATE_PROBLEM, True, reason, message)
 
 
 _BY_READY = {"True": Phase.READY, "False": Phase.FAILED, "Unknown": Phase.PROGRESSING}
@@ -205,10 +205,10 @@ class Contested:
         return " and ".join(one_line(manager, LINE_BYTES) for manager in self.managers) or _UNKNOWN
 
 
-def spec_applied(contested: Sequence[Contested]) -> list[Condition]:
+def spec_not_applied(contested: Sequence[Contested]) -> list[Condition]:
     """Return the condition, if a child is contested."""
     if not contested:
         return []
     changed = any(item.cause is not Cause.NOT_KEPT for item in contested)
     message = "\n".join(item.message for item in islice(contested, NAMED))
-    return [condition(SPEC_APPLIED, False, CHANGED_BY_OTHERS if changed else FIELDS_NOT_KEPT, message)]
+    return [condition(SPEC_NOT_APPLIED, True, CHANGED_BY_OTHERS if changed else FIELDS_NOT_KEPT, message)]

@@ -7,25 +7,25 @@ from typing import Any
 
 from isvc_operator.api.inference_service import API_VERSION, KIND, Condition, InferenceService, InferenceServiceStatus
 from isvc_operator.api.names import (
+    CHANGE_HELD_BACK,
     FIELD_MANAGER,
+    FIELDS_IGNORED,
     HOST_TAKEN,
     INGRESS_READY,
-    PODS_UP_TO_DATE,
+    PODS_OUTDATED,
     READY,
     ROLLOUT_QUEUED,
-    SPEC_APPLIED,
-    SPEC_ROLLED_OUT,
-    SPEC_SUPPORTED,
+    SPEC_NOT_APPLIED,
 )
 from isvc_operator.limits import EVENT_BYTES
 from isvc_operator.text import shortened
 
 # The conditions of which each new message is an Event of their reason, with its type.
 _REPORTED = {
-    SPEC_SUPPORTED: "Warning",
-    SPEC_APPLIED: "Warning",
-    SPEC_ROLLED_OUT: "Warning",
-    PODS_UP_TO_DATE: "Normal",
+    FIELDS_IGNORED: "Warning",
+    SPEC_NOT_APPLIED: "Warning",
+    CHANGE_HELD_BACK: "Warning",
+    PODS_OUTDATED: "Normal",
 }
 
 

@@ -31,6 +31,8 @@ READINESS_LOST = "ReadinessLost"
 NODE_NOT_READY = "NodeNotReady"
 MINIMUM_UNAVAILABLE = "MinimumReplicasUnavailable"  # a Deployment's own reason: its pods are being replaced
 OUTAGES = (READINESS_LOST, NODE_NOT_READY, MINIMUM_UNAVAILABLE)
+# And those of a pod that may start without a change: a node is added, a volume is bound or let go, a pod is replaced.
+HEALING = (*OUTAGES, "Unschedulable", "ClaimNotBound", "ClaimInUse", "VolumeNotMounted", "PodFailed", "Evicted")
 
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
 _TEMPLATE_HASH = "pod-template-hash"

@@ -22,26 +22,26 @@ from isvc_operator.api.inference_service import (
 from isvc_operator.api.names import (
     ANNOTATION_UPGRADE_POLICY,
     CANARY_NOT_SUPPORTED,
+    CHANGE_HELD_BACK,
     FIELDS_IGNORED,
     HOST_TAKEN,
     INGRESS_READY,
     OPERATOR_UPGRADED,
-    PODS_UP_TO_DATE,
+    PODS_OUTDATED,
     PREDICTOR,
     PROGRESSING,
     ROLLOUT_QUEUED,
-    SPEC_ROLLED_OUT,
-    SPEC_SUPPORTED,
+    STALLED,
     STOPPED,
-    STORAGE_COMPLETE,
+    STORAGE_INCOMPLETE,
 )
 from isvc_operator.config import UpgradePolicy
 from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
-from isvc_operator.observe.conditions import Contested, certificate_valid, spec_applied
-from isvc_operator.observe.pods import LOADING, OUTAGES, is_ready, storage_warning
+from isvc_operator.observe.conditions import Contested, certificate_problem, spec_not_applied
+from isvc_operator.observe.pods import HEALING, LOADING, OUTAGES, is_ready, storage_warning
 from isvc_operator.observe.routes import RouteProblem
 from isvc_operator.resolve.hosts import Hosts
 from isvc_operator.resolve.service import Resolved
@@ -103,10 +103,11 @@ def derive_status(observed: Observation, now: str) -> InferenceServiceStatus:
     previous = observed.service.status
     components = [*_components_ready(observed)]
     current = [
-        *components, _progressing(observed, components), _ingress_ready(observed), _stopped(observed),
-        *_storage_complete(observed), *_spec_supported(observed), *_spec_rolled_out(observed),
-        *_pods_up_to_date(observed), *spec_applied(observed.contested),
-        *certificate_valid(observed.resolved.tls if observed.resolved else None, now),
+        *components, _progressing(observed, components), *_stalled(observed, components), _ingress_ready(observed),
+        _stopped(observed),
+        *_storage_incomplete(observed), *_fields_ignored(observed), *_change_held_back(observed),
+        *_pods_outdated(observed), *spec_not_applied(observed.contested),
+        *certificate_problem(observed.resolved.tls if observed.resolved else None, now),
     ]  # fmt: skip
     current.append(conds.ready(current))
     return InferenceServiceStatus(
@@ -139,19 +140,30 @@ def _before(observed: Observation, type_: str) -> Condition | None:
 
 
 def _progressing(observed: Observation, components: Sequence[Condition]) -> Condition:
-    """Return ``Progressing`` as a Deployment has it: False if nothing goes on without a change from outside."""
+    """Return ``Progressing`` as a Deployment has it: False if nothing goes on without a change from outside.
+
+    A change that is held back leaves it True: the service serves, and no condition of one that does is False.
+    """
     for status, value in (("False", False), ("Unknown", True)):
         for item in components:
             if item.status == status:
                 goes_on = value or item.reason in OUTAGES
                 return conds.condition(PROGRESSING, goes_on, item.reason, f"the condition {item.type} says more")
     if observed.paused:
-        reason, message = CANARY_NOT_SUPPORTED, f"the condition {SPEC_ROLLED_OUT} says more"
-        return conds.condition(PROGRESSING, False, reason, message)
+        reason, message = CANARY_NOT_SUPPORTED, f"the condition {CHANGE_HELD_BACK} says more"
+        return conds.condition(PROGRESSING, True, reason, message)
     if observed.held:
         message = "requests go to the pods of the previous spec until the new ones can take over"
         return conds.condition(PROGRESSING, True, "TrafficHeld", message)
     return conds.condition(PROGRESSING, True, "NewReplicaSetAvailable")
+
+
+def _stalled(observed: Observation, components: Sequence[Condition]) -> list[Condition]:
+    """Return the condition if only a change from outside can make the service ready."""
+    if observed.stopped:
+        return []
+    failed = (item for item in components if item.status == "False" and item.reason not in HEALING)
+    return [conds.condition(STALLED, True, item.reason, f"the condition {item.type} says more") for item in failed][:1]
 
 
 def _ingress_ready(observed: Observation) -> Condition:
@@ -190,21 +202,21 @@ def _stopped(observed: Observation) -> Condition:
     return conds.condition(STOPPED, observed.stopped)
 
 
-def _storage_complete(observed: Observation) -> list[Condition]:
+def _storage_incomplete(observed: Observation) -> list[Condition]:
     warning = storage_warning(observed.predictor.pods)
     if observed.stopped or not warning:
         return []
-    return [conds.condition(STORAGE_COMPLETE, False, "StorageWarning", one_line(warning, MESSAGE_BYTES))]
+    return [conds.condition(STORAGE_INCOMPLETE, True, "StorageWarning", one_line(warning, MESSAGE_BYTES))]
 
 
-def _spec_supported(observed: Observation) -> list[Condition]:
+def _fields_ignored(observed: Observation) -> list[Condition]:
     if not observed.ignored:
         return []
     message = "Ignored: " + "; ".join(observed.ignored)
-    return [conds.condition(SPEC_SUPPORTED, False, FIELDS_IGNORED, message)]
+    return [conds.condition(FIELDS_IGNORED, True, FIELDS_IGNORED, message)]
 
 
-def _spec_rolled_out(observed: Observation) -> list[Condition]:
+def _change_held_back(observed: Observation) -> list[Condition]:
     if not observed.paused:
         return []
     fields = " and ".join(f"spec.{kind}" for kind in observed.paused)
@@ -213,10 +225,10 @@ def _spec_rolled_out(observed: Observation) -> list[Condition]:
         f"The pods of {fields} keep their previous template: {requested} requests a canary, which is not supported, "
         f"and without one all callers would get the change. {ROLL_OUT}"
     )
-    return [conds.condition(SPEC_ROLLED_OUT, False, CANARY_NOT_SUPPORTED, message)]
+    return [conds.condition(CHANGE_HELD_BACK, True, CANARY_NOT_SUPPORTED, message)]
 
 
-def _pods_up_to_date(observed: Observation) -> list[Condition]:
+def _pods_outdated(observed: Observation) -> list[Condition]:
     if not observed.waiting:
         return []
     if any(template.queued for template in observed.waiting.values()):
@@ -225,14 +237,14 @@ def _pods_up_to_date(observed: Observation) -> list[Condition]:
             "Something that services share has changed (a runtime, the configuration, the operator's version), and "
             f"they get new pods in turn, so many a minute (rolloutsPerMinute). The pods differ: of {differing}"
         )
-        return [conds.condition(PODS_UP_TO_DATE, False, ROLLOUT_QUEUED, message)]
+        return [conds.condition(PODS_OUTDATED, True, ROLLOUT_QUEUED, message)]
     which = "; ".join(_waiting(kind, template) for kind, template in observed.waiting.items())
     message = (
         f"A newer version of the operator has another pod template, and replaces no pods by itself: {which}. They get "
         "the newer one when the service, its runtime or the configuration of its pods changes, or with the annotation "
         f"{ANNOTATION_UPGRADE_POLICY}: {UpgradePolicy.AUTO}"
     )
-    return [conds.condition(PODS_UP_TO_DATE, False, OPERATOR_UPGRADED, message)]
+    return [conds.condition(PODS_OUTDATED, True, OPERATOR_UPGRADED, message)]
 
 
 def _waiting(kind: str, template: WaitingTemplate) -> str:
@@ -280,7 +292,9 @@ def _transition(observed: Observation) -> tuple[str, str]:
         return "UpToDate", "Loaded" if predictor.rollout.serving else "Standby"
     if predictor.failure and predictor.failure.keeps_model:
         return "InProgress", "Loaded"
-    if predictor.failure and predictor.failure.has_log:
+    if predictor.failure and (predictor.failure.has_log or predictor.failure.reason not in HEALING):
+        return "BlockedByFailedLoad", "FailedToLoad"
+    if predictor.rollout.refusal:
         return "BlockedByFailedLoad", "FailedToLoad"
     if predictor.stage.reason == LOADING:
         return "InProgress", "Loading"

@@ -1,4 +1,4 @@
-"""Everything of a service that has no effect, for the condition ``SpecSupported`` and for ``isvc validate``. Pure.
+"""Everything of a service that has no effect, for the condition ``FieldsIgnored`` and for ``isvc validate``. Pure.
 
 To what has none in any service (``ignored.table``), this adds what has none beside its runtime and the configuration.
 """

@@ -21,9 +21,9 @@ def test_a_condition_says_true_false_or_unknown() -> None:
         ("PredictorReady", None),
         ("IngressReady", None),
         ("Stopped", "Info"),
-        ("SpecSupported", "Warning"),
-        ("SpecRolledOut", "Warning"),
-        ("StorageComplete", "Warning"),
+        ("FieldsIgnored", "Warning"),
+        ("ChangeHeldBack", "Warning"),
+        ("StorageIncomplete", "Warning"),
     ],
 )
 def test_what_ready_does_not_depend_on_is_a_warning_or_information(type_: str, severity: str | None) -> None:
@@ -41,7 +41,7 @@ STARTING = condition("PredictorReady", None, "LoadingModel", "copying")
 CRASHED = condition("PredictorReady", False, "ServerFailed", "it crashed")
 NO_INGRESS = condition("IngressReady", False, "IngressNotCreated", "not there")
 INGRESS_UNKNOWN = condition("IngressReady", None, "PredictorNotResolved")
-IGNORED = condition("SpecSupported", False, "FieldsIgnored", "Ignored: spec.predictr")
+IGNORED = condition("FieldsIgnored", True, "FieldsIgnored", "Ignored: spec.predictr")
 
 SUMS = {
     "all good": (GOOD, condition("Ready", True)),
@@ -60,15 +60,15 @@ SUMS = {
     "what is for information does not count": ([*GOOD, condition("Stopped", False)], condition("Ready", True)),
     "ignored settings are referred to": (
         [*GOOD, IGNORED],
-        condition("Ready", True, message="Some settings have no effect; the condition SpecSupported lists them"),
+        condition("Ready", True, message="Some settings have no effect; the condition FieldsIgnored lists them"),
     ),
     "a change that is held back is referred to first": (
-        [*GOOD, IGNORED, condition("SpecRolledOut", False, "CanaryNotSupported", "held back")],
+        [*GOOD, IGNORED, condition("ChangeHeldBack", True, "CanaryNotSupported", "held back")],
         condition(
             "Ready",
             True,
-            message="The last change is held back; the condition SpecRolledOut says why\n"
-            "Some settings have no effect; the condition SpecSupported lists them",
+            message="The last change is held back; the condition ChangeHeldBack says why\n"
+            "Some settings have no effect; the condition FieldsIgnored lists them",
         ),
     ),
     "ignored settings are referred to after a failure": (
@@ -77,7 +77,7 @@ SUMS = {
             "Ready",
             False,
             "ServerFailed",
-            "it crashed\nSome settings have no effect; the condition SpecSupported lists them",
+            "it crashed\nSome settings have no effect; the condition FieldsIgnored lists them",
         ),
     ),
 }
@@ -92,7 +92,7 @@ def test_a_long_failure_leaves_room_for_the_reference_to_ignored_settings() -> N
     message = ready([condition("PredictorReady", False, "ServerFailed", "x" * 2 * MESSAGE_BYTES), IGNORED]).message
 
     assert message is not None
-    assert message.endswith("x…\nSome settings have no effect; the condition SpecSupported lists them")
+    assert message.endswith("x…\nSome settings have no effect; the condition FieldsIgnored lists them")
     assert len(message.encode()) == MESSAGE_BYTES
 
 

@@ -14,7 +14,7 @@ from tests.support.builders import NAMESPACE, NOW, SERVICE_UID, a_service
 STARTING = condition("Ready", None, "LoadingModel", "copying")
 CRASHED = condition("Ready", False, "ServerFailed", "it crashed")
 GOOD = condition("Ready", True)
-IGNORED = condition("SpecSupported", False, "FieldsIgnored", "Ignored: spec.predictr")
+IGNORED = condition("FieldsIgnored", True, "FieldsIgnored", "Ignored: spec.predictr")
 
 
 def event_of_change(before: Any, after: Any) -> dict[str, Any] | None:
@@ -71,7 +71,7 @@ CHANGES = {
     ),
     "other ignored settings": (
         IGNORED,
-        condition("SpecSupported", False, "FieldsIgnored", "Ignored: spec.transformr"),
+        condition("FieldsIgnored", True, "FieldsIgnored", "Ignored: spec.transformr"),
         ("Warning", "FieldsIgnored", "Ignored: spec.transformr"),
     ),
     "a loss": (GOOD, CRASHED, ("Warning", "ServerFailed", "it crashed")),

@@ -63,7 +63,8 @@ def status_of(**seen: Any) -> dict[str, Any]:
 
 def condition(type_: str, status: str, reason: str | None = None, message: str | None = None) -> dict[str, str]:
     words = {"reason": reason, "message": message}
-    severities = {"Progressing": "Info", "Stopped": "Info", "SpecSupported": "Warning", "StorageComplete": "Warning"}
+    severities = dict.fromkeys(("Progressing", "Stalled", "Stopped"), "Info")
+    severities |= dict.fromkeys(("FieldsIgnored", "StorageIncomplete"), "Warning")
     severity = {"severity": severities[type_]} if type_ in severities else {}
     given = {name: text for name, text in words.items() if text}
     return {"type": type_, "status": status, **severity, **given, "lastTransitionTime": NOW}
@@ -126,6 +127,7 @@ def test_a_failed_service_reports_pod_container_exit_code_cause_and_log() -> Non
             condition("PredictorReady", "False", "ServerFailed", message),
             condition("Progressing", "False", "ServerFailed", PREDICTOR_SAYS_MORE),
             condition("Ready", "False", "ServerFailed", message),
+            condition("Stalled", "True", "ServerFailed", PREDICTOR_SAYS_MORE),
             NOT_STOPPED,
         ],
         "modelStatus": {
@@ -231,18 +233,25 @@ def test_a_route_keeps_the_service_from_being_ready_that_is(problem: RouteProble
     assert conditions[3] == condition("Ready", status, problem.reason, problem.message)
 
 
+def by_type(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {item["type"]: item for item in status["conditions"]}
+
+
 def test_a_service_whose_traffic_is_held_back_is_still_progressing() -> None:
     progressing = status_of(held=True)["conditions"][2]
 
     assert (progressing["type"], progressing["status"], progressing["reason"]) == ("Progressing", "True", "TrafficHeld")
 
 
-def test_a_service_whose_change_is_held_back_is_not_progressing() -> None:
-    progressing = status_of(paused={"predictor": "canaryTrafficPercent: 10"})["conditions"][2]
+def test_a_service_whose_change_is_held_back_says_so_and_serves() -> None:
+    conditions = {
+        item["type"]: item for item in status_of(paused={"predictor": "canaryTrafficPercent: 10"})["conditions"]
+    }
 
-    assert progressing == condition(
-        "Progressing", "False", "CanaryNotSupported", "the condition SpecRolledOut says more"
+    assert conditions["Progressing"] == condition(
+        "Progressing", "True", "CanaryNotSupported", "the condition ChangeHeldBack says more"
     )
+    assert [type_ for type_, item in conditions.items() if item["status"] != "True"] == ["Stopped"]
 
 
 # --- stopped, and refused -------------------------------------------------------------------------------
@@ -281,6 +290,7 @@ def test_a_service_that_cannot_be_served_as_written_says_why(reason: str) -> Non
             condition("PredictorReady", "False", problem.reason, problem.message),
             condition("Progressing", "False", problem.reason, PREDICTOR_SAYS_MORE),
             condition("Ready", "False", problem.reason, problem.message),
+            condition("Stalled", "True", problem.reason, PREDICTOR_SAYS_MORE),
             NOT_STOPPED,
         ],
         "modelStatus": {
@@ -308,16 +318,19 @@ def test_a_failed_write_is_not_reported_as_an_invalid_spec() -> None:
 
 
 def test_unsupported_fields_are_named_without_making_the_service_unready() -> None:
-    conditions = status_of(ignored=["spec.predictr (did you mean predictor?)", "spec.predictor.scaleMetric"])[
-        "conditions"
-    ]
+    conditions = {
+        item["type"]: item
+        for item in status_of(ignored=["spec.predictr (did you mean predictor?)", "spec.predictor.scaleMetric"])[
+            "conditions"
+        ]
+    }
 
-    assert conditions[3] == condition(
-        "Ready", "True", message="Some settings have no effect; the condition SpecSupported lists them"
+    assert conditions["Ready"] == condition(
+        "Ready", "True", message="Some settings have no effect; the condition FieldsIgnored lists them"
     )
-    assert conditions[4] == condition(
-        "SpecSupported",
-        "False",
+    assert conditions["FieldsIgnored"] == condition(
+        "FieldsIgnored",
+        "True",
         "FieldsIgnored",
         "Ignored: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric",
     )
@@ -332,7 +345,7 @@ def test_what_the_server_does_without_is_named_without_making_the_service_unread
     assert conditions[3:] == [
         condition("Ready", "True"),
         condition("Stopped", "False"),
-        condition("StorageComplete", "False", "StorageWarning", warning),
+        condition("StorageIncomplete", "True", "StorageWarning", warning),
     ]
 
 

@@ -53,7 +53,7 @@ async def test_a_scaled_object_is_made_once_keda_is_installed() -> None:
     cluster = cluster_with(a_service_body(predictor={"maxReplicas": 4}, annotations=KEDA), a_runtime_body())
     await cluster.settle()
 
-    said = cluster.condition("SpecSupported")["message"]
+    said = cluster.condition("FieldsIgnored")["message"]
     assert "the cluster has no KEDA, so no ScaledObject is made" in said
     assert cluster.again == 300.0
 
@@ -62,7 +62,7 @@ async def test_a_scaled_object_is_made_once_keda_is_installed() -> None:
     await cluster.settle()
 
     assert cluster.child("ScaledObject")["spec"]["maxReplicaCount"] == 4
-    assert all(item["type"] != "SpecSupported" for item in cluster.service["status"]["conditions"])
+    assert all(item["type"] != "FieldsIgnored" for item in cluster.service["status"]["conditions"])
 
 
 @pytest.mark.parametrize("annotations", [{}, NONE])

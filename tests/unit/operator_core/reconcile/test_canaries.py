@@ -23,10 +23,10 @@ async def test_a_change_of_the_pods_is_held_back_and_reported(serving: Cluster) 
 
     calls = await serving.reconcile()
 
-    held = serving.condition("SpecRolledOut")
+    held = serving.condition("ChangeHeldBack")
     assert calls == [*first_update("deployments/torchserve-predictor"), STATUS, "POST events", "POST events"]
     assert image_and_args(serving) == before
-    assert (held["status"], held["severity"], held["reason"]) == ("False", "Warning", "CanaryNotSupported")
+    assert (held["status"], held["severity"], held["reason"]) == ("True", "Warning", "CanaryNotSupported")
     assert held["message"] == (
         "The pods of spec.predictor keep their previous template: spec.predictor.canaryTrafficPercent: 20 requests a "
         "canary, which is not supported, and without one all callers would get the change. To roll a change out to all "
@@ -52,7 +52,7 @@ async def test_without_the_canary_it_is_rolled_out(serving: Cluster, predictor: 
     await serving.settle()
 
     assert image_and_args(serving)[1] == ["--debug"]
-    assert "SpecRolledOut" not in [item["type"] for item in serving.service["status"]["conditions"]]
+    assert "ChangeHeldBack" not in [item["type"] for item in serving.service["status"]["conditions"]]
 
 
 async def test_a_new_service_is_served_as_a_whole(cluster: Cluster) -> None:

@@ -62,14 +62,14 @@ async def test_the_condition_names_the_field_and_the_manager_and_what_to_do(serv
     rewrite(serving)
     await serving.reconcile()
 
-    condition = serving.condition("SpecApplied")
-    assert (condition["status"], condition["severity"], condition["reason"]) == ("False", "Warning", "ChangedByOthers")
+    condition = serving.condition("SpecNotApplied")
+    assert (condition["status"], condition["severity"], condition["reason"]) == ("True", "Warning", "ChangedByOthers")
     assert condition["message"] == (
         "Service torchserve-predictor: rewriter changes spec.selector.app, which is restored at growing intervals. "
         "Stop it from doing so, or write its value in the InferenceService or its runtime"
     )
     assert serving.condition("Ready")["status"] == "True"
-    assert "SpecApplied" in serving.condition("Ready")["message"]
+    assert "SpecNotApplied" in serving.condition("Ready")["message"]
     assert serving.reconciler.contested() == 1
 
 
@@ -88,7 +88,7 @@ async def test_the_child_is_restored_and_the_condition_goes_when_the_other_clien
     assert serving.child("Service")["spec"]["selector"] != SELECTOR
     serving.seconds.passed += serving.again or 0
     assert await serving.reconcile() == [STATUS]
-    assert [item["type"] for item in serving.service["status"]["conditions"] if item["type"] == "SpecApplied"] == []
+    assert [item["type"] for item in serving.service["status"]["conditions"] if item["type"] == "SpecNotApplied"] == []
     assert serving.again is None
 
 
@@ -122,7 +122,7 @@ async def test_a_child_that_is_deleted_each_time_is_created_ever_more_seldom(ser
         serving.seconds.passed += 1.0
 
     assert creations == 7  # after 0, 1, 2 (then 2, 4, 8, 16 seconds later)
-    condition = serving.condition("SpecApplied")
+    condition = serving.condition("SpecNotApplied")
     assert condition["reason"] == "ChangedByOthers"
     assert condition["message"].startswith("Service torchserve-predictor is deleted again and again")
 
@@ -141,7 +141,7 @@ class Rewriting(FakeKubeApi):
 async def test_what_the_api_server_does_not_keep_is_applied_once_an_hour(cluster: Cluster) -> None:
     cluster.api.__class__ = Rewriting
     await cluster.reconcile()
-    condition = cluster.condition("SpecApplied")
+    condition = cluster.condition("SpecNotApplied")
     assert condition["reason"] == "FieldsNotKept"
     assert condition["message"].startswith(
         "Service torchserve-predictor: the API server does not keep spec.selector.app as applied. "

@@ -110,7 +110,7 @@ async def test_an_annotation_that_is_left_out_of_the_ingress_is_reported() -> No
     await cluster.settle()
 
     assert name not in json.dumps(cluster.child("Ingress")["metadata"]["annotations"])
-    assert cluster.condition("SpecSupported")["message"] == (
+    assert cluster.condition("FieldsIgnored")["message"] == (
         f"Ignored: annotation {name} (left out: the administrator has not allowed it in allowedServiceAnnotations)"
     )
 

@@ -74,7 +74,7 @@ async def test_fields_that_are_not_known_are_named_in_a_condition() -> None:
 
     await cluster.reconcile()
 
-    assert cluster.condition("SpecSupported")["message"] == (
+    assert cluster.condition("FieldsIgnored")["message"] == (
         "Ignored: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric "
         "(no autoscaler is made, as maxReplicas is not above minReplicas)"
     )
@@ -85,7 +85,7 @@ async def test_what_the_runtime_does_not_know_or_may_not_read_is_named_in_the_sa
 
     await cluster.reconcile()
 
-    assert cluster.condition("SpecSupported")["message"] == (
+    assert cluster.condition("FieldsIgnored")["message"] == (
         "Ignored: spec.predictor.timeout (the server of runtime kserve-torchserve gets REQUEST_TIMEOUT, which its "
         "annotation isvc-operator.io/settings does not list); ClusterServingRuntime kserve-torchserve: spec.containrs "
         "(did you mean containers?)"
@@ -98,7 +98,7 @@ async def test_an_unsupported_annotation_of_kserve_is_named_in_the_same_conditio
 
     await cluster.reconcile()
 
-    assert cluster.condition("SpecSupported")["message"] == (
+    assert cluster.condition("FieldsIgnored")["message"] == (
         "Ignored: annotation serving.kserve.io/deploymentMode: Serverless (the service is served as by Standard)"
     )
 

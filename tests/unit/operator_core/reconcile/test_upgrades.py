@@ -45,9 +45,9 @@ async def test_the_pods_stay_and_the_service_says_what_waits(serving: Cluster, n
 
     assert await cluster.reconcile() == [*first_update(DEPLOYMENT), STATUS, "POST events"]
 
-    waits = cluster.condition("PodsUpToDate")
+    waits = cluster.condition("PodsOutdated")
     assert cluster.child("Deployment")["spec"]["template"] == template
-    assert (waits["status"], waits["severity"], waits["reason"]) == ("False", "Info", "OperatorUpgraded")
+    assert (waits["status"], waits["severity"], waits["reason"]) == ("True", "Info", "OperatorUpgraded")
     assert waits["message"] == (
         "A newer version of the operator has another pod template, and replaces no pods by itself: the pods of "
         f"spec.predictor have the template of version {__version__}, which 9.9.9 changes in "
@@ -73,7 +73,7 @@ async def test_a_change_of_the_pods_brings_the_newer_template(serving: Cluster, 
     await cluster.settle()
 
     assert policy_of_termination(cluster) == "File"
-    assert "PodsUpToDate" not in types(cluster)
+    assert "PodsOutdated" not in types(cluster)
 
 
 async def test_a_change_before_the_newer_version_has_started_is_not_overlooked(
@@ -118,7 +118,7 @@ async def test_with_the_services_auto_it_is_rolled_out(serving: Cluster, newer_v
     await cluster.settle()
 
     assert policy_of_termination(cluster) == "File"
-    assert "PodsUpToDate" not in types(cluster)
+    assert "PodsOutdated" not in types(cluster)
 
 
 # --- many services with Auto --------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ async def several() -> Cluster:
 def reason_of_waiting(cluster: Cluster, key: ServiceKey) -> str | None:
     service = cluster.api.get("InferenceService", *key) or {}
     conditions = service["status"]["conditions"]
-    return next((item["reason"] for item in conditions if item["type"] == "PodsUpToDate"), None)
+    return next((item["reason"] for item in conditions if item["type"] == "PodsOutdated"), None)
 
 
 def a_rate(**fields: object) -> OperatorConfig:
@@ -188,8 +188,8 @@ async def test_so_they_do_after_a_change_of_their_runtime_and_say_what_waits(sev
         f"{NAMESPACE}/deployments/service-0-predictor"
     )
     service = after.api.get("InferenceService", *KEYS[1]) or {}
-    (waiting,) = [item for item in service["status"]["conditions"] if item["type"] == "PodsUpToDate"]
-    assert (waiting["status"], waiting["severity"], waiting["reason"]) == ("False", "Info", "RolloutQueued")
+    (waiting,) = [item for item in service["status"]["conditions"] if item["type"] == "PodsOutdated"]
+    assert (waiting["status"], waiting["severity"], waiting["reason"]) == ("True", "Info", "RolloutQueued")
     assert waiting["message"] == (
         "Something that services share has changed (a runtime, the configuration, the operator's version), and they "
         "get new pods in turn, so many a minute (rolloutsPerMinute). The pods differ: of spec.predictor in "

@@ -13,7 +13,7 @@ from cryptography import x509
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import InvalidCertificate
-from isvc_operator.observe.conditions import certificate_valid
+from isvc_operator.observe.conditions import certificate_problem
 from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.plan import ObjectReference
@@ -128,14 +128,14 @@ def test_the_status_says_when_a_certificate_has_to_be_renewed(tmp_path: Path, da
     lifetime = found.certificate.ends - found.certificate.begins
     now = (found.certificate.begins + lifetime * days).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    assert [item.reason for item in certificate_valid(found, now)] == ([reason] if reason else [])
+    assert [item.reason for item in certificate_problem(found, now)] == ([reason] if reason else [])
 
 
 def test_the_status_names_the_hosts_that_a_certificate_lacks(tmp_path: Path) -> None:
     found = resolved(READING, a_secret(tmp_path, "other.example")).tls
     assert found
     assert found.certificate
-    (condition,) = certificate_valid(found, found.certificate.begins.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    (condition,) = certificate_problem(found, found.certificate.begins.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
-    assert (condition.reason, condition.status, condition.severity) == ("HostsMissing", "False", "Warning")
+    assert (condition.reason, condition.status, condition.severity) == ("HostsMissing", "True", "Warning")
     assert f"torchserve-predictor.{NAMESPACE}, torchserve-transformer.{NAMESPACE}.svc" in (condition.message or "")
