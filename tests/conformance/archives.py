@@ -42,12 +42,17 @@ probe:
   names: [one, two]
   enabled: yes
 """
+# By what stands for them until an archive is packed: names of files that are UTF-8 without the flag that says so.
+UNFLAGGED = {"w__rter.txt": "wörter.txt"}
 PACKAGE = ("conformance_words", "installed from the requirements")
 
 
 @dataclass(frozen=True)
 class Archive:
-    """What goes into one `.mar`: files of tests/support/handlers, weights by name, and fields of its manifest."""
+    """What goes into one `.mar`: files of tests/support/handlers, weights by name, and fields of its manifest.
+
+    One that is `later` is registered while the server runs.
+    """
 
     model: str
     handler: str
@@ -57,6 +62,7 @@ class Archive:
     fields: Mapping[str, str] = field(default_factory=dict)
     version: str = "1.0"
     batch_size: int = 1
+    later: bool = False
 
     @property
     def file(self) -> str:
@@ -102,6 +108,7 @@ ONNX = Archive(
 CONFIGURED = _alone("configured.py", "configured")
 # Nothing is said of its batches: it gets one row at a time.
 FIRST = _alone("first_row.py", "first")
+LISTED = Archive("listed", "listed.py", files=("listed.py",), contents={"w__rter.txt": b"as zip -r on Linux writes it"})
 DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
     "": (
         PROBE,
@@ -130,6 +137,7 @@ DIRECTORIES: Mapping[str, tuple[Archive, ...]] = {
     "json": (PROBE,),
     "body": (PROBE,),
     "settings": (PROBE, FIRST, CONFIGURED, replace(CONFIGURED, version="2.0")),
+    "store": (LISTED, replace(CONFIGURED, model="later", later=True)),
     "values": tuple(
         replace(CONFIGURED, model=model, contents={"c.yaml": yaml.encode()}, fields={"configFile": "c.yaml"})
         for model, yaml in values.YAML.items()
@@ -144,6 +152,12 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "load_models=gone=gone.mar,probe-1.0.mar,first-1.0.mar,configured=configured-1.0.mar,configured=configured-2.0.mar",
         "default_workers_per_model=1",
         "decode_input_request=false",
+    ),
+    "store": (
+        "load_models=listed-1.0.mar",
+        "default_workers_per_model=1",
+        "enable_model_api=true",
+        "enable_envvars_config=true",
     ),
     "values": ("load_models=all", "default_workers_per_model=1"),
 }
@@ -221,7 +235,10 @@ def _write(path: Path, archive: Archive, weights: Path, wheel: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         write_files(Path(work), files)
-        pack(sources_of(archive, Path(work)), ArchiveTarget(Path(work), time=MADE)).path.rename(path)
+        content = pack(sources_of(archive, Path(work)), ArchiveTarget(Path(work), time=MADE)).path.read_bytes()
+    for placeholder, name in UNFLAGGED.items():
+        content = content.replace(placeholder.encode(), name.encode())
+    path.write_bytes(content)
 
 
 def sources_of(archive: Archive, folder: Path) -> Sources:

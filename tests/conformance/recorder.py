@@ -11,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.conformance import resnet50, torchserve_grpc
-from tests.conformance.archives import DIRECTORIES, has_torch
+from tests.conformance.archives import DIRECTORIES, Archive, has_torch
 from tests.conformance.batches import BATCHES
 from tests.conformance.case import predictions
 from tests.conformance.cases import CASES
 from tests.conformance.endpoints import ENDPOINTS, METHODS, call
 from tests.conformance.recording import Recording
+from tests.support.ports import free_port
 from tests.support.runtimes import OURS, TORCHSERVE, Answer, Request, Runtime
 
 # Never the same twice, so no case.
@@ -28,8 +29,12 @@ _MEASURED = re.compile(r"^((?:Probe\w+|PredictionTime)\{.*\}) (\S+)$", re.MULTIL
 
 def record(kind: str, directory: str, folder: Path) -> Recording:
     """What one kind of server, started over the folder of a model directory, says."""
-    with Runtime(kind, folder, has_torch=has_torch(directory)) as runtime:
-        runtime.wait_ready({archive.model for archive in DIRECTORIES[directory]})
+    later = [archive for archive in DIRECTORIES[directory] if archive.later]
+    managed = {"TS_MANAGEMENT_ADDRESS": f"http://127.0.0.1:{free_port()}"} if later and kind in OURS else {}
+    with Runtime(kind, folder, has_torch=has_torch(directory), **managed) as runtime:
+        runtime.wait_ready({archive.model for archive in DIRECTORIES[directory] if not archive.later})
+        for archive in later:
+            _register(runtime, archive)
         recording = Recording(
             cases={case.name: _ask(runtime, case.request) for case in CASES[directory]},
             request_id=_ask(runtime, REQUEST_ID),
@@ -67,6 +72,15 @@ def record_pictures(volume: Path) -> Mapping[str, Answer]:
     with Runtime(TORCHSERVE, volume) as runtime:
         runtime.wait_ready(resnet50.MODELS)
         return {model: runtime.send(resnet50.uploaded(model)) for model in resnet50.MODELS}
+
+
+def _register(runtime: Runtime, archive: Archive) -> None:
+    if runtime.kind == TORCHSERVE:
+        path, port = f"/models?url={archive.file}&initial_workers=1&synchronous=true", runtime.management_port
+    else:
+        path, port = f"/v2/repository/models/{archive.model}/load", None
+    answer = runtime.send(Request("POST", path), port)
+    assert answer.status == 200, answer.body
 
 
 def _with_endpoints(recording: Recording, runtime: Runtime) -> Recording:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tests.conformance.batches import BATCHES
 from tests.conformance.case import Case, Refusal
-from tests.conformance.cases import envelopes, loading, requests, results, settings, stock, values
+from tests.conformance.cases import envelopes, loading, requests, results, settings, stock, store, values
 from tests.conformance.endpoints import METHODS, TORCHSERVES, V1, V2, Endpoint
 from tests.conformance.test_bad_archives import BAD
 from tests.conformance.test_bad_handlers import DEATHS
@@ -38,7 +38,7 @@ Each row names its test: `make test ARGS="tests/conformance -k NAME"`. This page
 `python -m tests.conformance`; a test checks that it is up to date.
 """
 _SECTIONS = (
-    ("How archives are loaded", (*loading.CASES, *loading.STAGES)),
+    ("How archives are loaded", (*loading.CASES, *loading.STAGES, *store.CASES)),
     ("What a handler receives of a request", requests.CASES),
     ("What a client receives of a handler's results, settings and errors", (*results.CASES, *results.TENSORS)),
     (

@@ -139,6 +139,10 @@ def test_an_answer_that_fails_after_a_piece_breaks_off(runtime: Runtime) -> None
         with pytest.raises(BROKEN):
             stream.rest()
 
+    if runtime.kind in OURS:
+        request_id = stream.answer.headers["x-request-id"]
+        (line,) = [line for line in runtime.log.splitlines() if "broke off with" in line and request_id in line]
+        assert "no more words" in line
     assert ask(runtime, "streaming", words=1) == "word 0 end of it"
 
 

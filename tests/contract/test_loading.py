@@ -69,6 +69,14 @@ def state(path: Path) -> None:
     torch.save(torch.nn.Linear(2, 1).state_dict(), path)
 
 
+def pickled(path: Path) -> None:
+    torch.save(torch.nn.Linear(2, 1).state_dict(), path, _use_new_zipfile_serialization=False)
+
+
+def whole(path: Path) -> None:
+    torch.save(torch.nn.Linear(2, 1), path)
+
+
 def script(path: Path) -> None:
     with warnings.catch_warnings(action="ignore"):
         torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 1), torch.ones(1, 2)), path)
@@ -132,6 +140,26 @@ ROWS = {
         OF_BASE_HANDLER,
         Tried("base_handler", {"network.py": NETWORK}, "net.pt", state),
         is_inspected=False,
+    ),
+    "a pickle, as torch wrote it before its files were zips": Row(
+        Tried("base_handler", {}, "net.pt", pickled),
+        "'net.pt' is not TorchScript, which TorchServe's base_handler needs",
+        "The weights are truncated, or not saved by this version of torch",
+        Tried("base_handler", {"network.py": NETWORK}, "net.pt", pickled),
+        is_inspected=False,
+    ),
+    "a network that is saved whole": Row(
+        Tried("base_handler", {}, "net.pt", whole),
+        "'net.pt' is not TorchScript, which TorchServe's base_handler needs",
+        OF_BASE_HANDLER,
+        Tried("base_handler", {"network.py": NETWORK}, "net.pt", state),
+        is_inspected=False,
+    ),
+    "a pickle of another name": Row(
+        Tried("base_handler", {}, "net.pkl", pickled),
+        "TorchServe's base_handler does not load 'net.pkl' without a model file",
+        OF_BASE_HANDLER,
+        Tried("own.py", {"own.py": OWN}, "net.pkl", pickled),
     ),
     "a file that torch did not write": Row(
         Tried("base_handler", {}, "net.pt", text),

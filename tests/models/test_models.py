@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,16 @@ def test_a_response_of_tensors_says_what_it_leaves_out(served: Served) -> None:
 
     assert [output["name"] for output in answer["outputs"]] == ["output_label"]
     assert answer["parameters"]["left_out"].startswith("output_probability, which has a map for each row")
+
+
+def test_a_model_whose_locale_the_machine_lacks_is_served_once_it_is_there(tmp_path: Path) -> None:
+    case = models.read("tfidf")
+    with models.served(case, "mar", locales=tmp_path) as runtime:
+        assert runtime.wait_exit() == 4
+        assert "this machine has no locale en_US.UTF-8" in runtime.termination_message
+
+    with models.served(case, "mar") as runtime:
+        runtime.wait_ready([case.name])
 
 
 def _from_state(case: Case, value: float) -> Case:

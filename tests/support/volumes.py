@@ -27,15 +27,19 @@ class Volume:
     namespace: Namespace
     claim: str
 
+    @property
+    def path(self) -> str:
+        """The node's folder."""
+        return f"/var/lib/isvc-operator/e2e/{self.namespace.name}-{self.claim}"
+
     @contextlib.contextmanager
     def filled_from(self, folder: Path) -> Iterator[Volume]:
         """The claim with a copy of ``folder``; the node's folder is emptied at the end."""
         cluster = self.namespace.server
         loading = Namespace(cluster, f"{self.namespace.name}-load-{self.claim}")
-        path = f"/var/lib/isvc-operator/e2e/{self.namespace.name}-{self.claim}"
         cluster.kubectl("create", "namespace", loading.name)
-        self.namespace.apply(*_volume(self.namespace.name, self.claim, path))
-        loading.apply(*_volume(loading.name, "leeway", path))
+        self.namespace.apply(*claimed(self.namespace.name, self.claim, self.path))
+        loading.apply(*claimed(loading.name, "leeway", self.path))
         loading.apply(loader_pod(loading.name))
         loading.kubectl("wait", "--for=condition=Ready", f"pod/{POD}", "--timeout=120s")
         loading.kubectl("cp", f"{folder}/.", f"{POD}:/leeway")
@@ -59,7 +63,8 @@ def _volume_name(namespace: str, claim: str) -> str:
     return f"{namespace}-{claim}"
 
 
-def _volume(namespace: str, claim: str, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def claimed(namespace: str, claim: str, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A volume on a folder of the node, and the claim on it."""
     name, size = _volume_name(namespace, claim), {"storage": "1Gi"}
     volume = {
         "apiVersion": "v1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.conformance.case import Case
-from tests.conformance.cases import envelopes, loading, requests, results, settings, stock, values
+from tests.conformance.cases import envelopes, loading, requests, results, settings, stock, store, values
 
 CASES: Mapping[str, tuple[Case, ...]] = {
     "": (*loading.CASES, *requests.CASES, *results.CASES, *envelopes.NONE),
@@ -16,5 +16,6 @@ CASES: Mapping[str, tuple[Case, ...]] = {
     "json": envelopes.JSON_INSTANCES,
     "body": envelopes.BODY,
     "settings": settings.CASES,
+    "store": store.CASES,
     "values": values.CASES,
 }

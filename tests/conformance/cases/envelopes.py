@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from tests.conformance.case import ERROR_FORM, JSON, SAID_BY_HANDLER, Case, Refusal, predictions, v1, v2
 from tests.support.runtimes import Answer
 
 NUMBERS = {"name": "numbers", "shape": [2, 2], "datatype": "INT64", "data": [1, 2, 3, 4]}
 TEXT = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a text"]}
+LARGE = {"name": "large", "datatype": "UINT64", "shape": [2], "data": [1, 2**64 - 1]}
 HALVES = {"name": "halves", "shape": [3], "datatype": "FP64", "data": [0.5, 1.5, 2.5]}
 
 PREDICTED = b'{\n  "predictions": [\n    {\n      "int": 1\n    }\n  ]\n}'
@@ -38,10 +40,17 @@ def _inferred(output: object) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
+def _indented(output: object) -> bytes:
+    """As ours write it over `/predictions`."""
+    document = {"id": "an-id", "model_name": "probe", "model_version": "1.0", "outputs": [output]}
+    return json.dumps(document, indent=2).encode()
+
+
 NAN_TENSOR = {**HALVES, "data": [float("nan"), 1.5, float("inf")]}
 TEXTS_ONLY = "BYTES is text in the protocol, also over gRPC: ours is the object's JSON"
 LABELLED = {"name": "numbers", "datatype": "BYTES", "shape": [1]}
 BAD_JSON = Refusal(400, "is not valid JSON")
+ROUNDED = "TorchServe rounds it; ours keeps a datatype that holds every digit"
 NO_NAN = "JSON has neither, and KServe refuses them too"
 ITS_FAULT = f"{ERROR_FORM}; the request is at fault"
 WITHOUT_ENVELOPE = "without `service_envelope`, ours uses `kserve`, so that the v1 protocol works unchanged"
@@ -94,6 +103,7 @@ def _raw_infer(name: str, feature: str, *inputs: object, **headers: str) -> Case
 KSERVEV2 = (
     _infer("numbers", "a tensor in its shape", NUMBERS),
     _infer("floats", "floats", HALVES),
+    replace(_infer("large", "the largest UINT64", LARGE), ours=Answer(200, JSON, _inferred(LARGE)), why=ROUNDED),
     _infer("bytes", "a text", TEXT),
     _infer("several", "several inputs", NUMBERS, HALVES),
     Case(
@@ -130,6 +140,13 @@ KSERVEV2 = (
         "JSON has neither, and KServe refuses them too; binary tensors have them",
     ),
     _raw_infer("numbers", "a tensor", NUMBERS, x_do="data"),
+    replace(
+        _raw_infer("large", "the largest UINT64", LARGE, x_do="data"),
+        ours=Answer(
+            200, JSON, _indented({"name": "large", "datatype": "UINT64", "data": [1, 2**64 - 1], "shape": [2]})
+        ),
+        why=ROUNDED,
+    ),
     _raw_infer("nan", "NaN and infinity", NAN_TENSOR, x_do="data"),
     _raw_infer("object", "a result that is an object", NUMBERS, x_do="result", x_argument="dict"),
     _raw_infer("mixed", "results of several kinds", NUMBERS, x_do="result", x_argument="list"),

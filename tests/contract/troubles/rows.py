@@ -26,19 +26,19 @@ class Provoked:
 
 @dataclass(frozen=True)
 class Observed:
-    """States of a cluster that no test of this kind can mend: cases of `FAILING_SERVICES`, and tests that reach one."""
+    """States that only a cluster has: cases of `FAILING_SERVICES`, and a test that reaches one and follows the fix."""
 
     row: Row
     cases: tuple[str, ...]
-    tests: tuple[str, ...] = ()
+    test: str = ""
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Tests that provoke a row and follow its fix, with servers or a cluster."""
+    """A test that provokes a row and follows its fix, with servers or a cluster."""
 
     row: Row
-    tests: tuple[str, ...]
+    test: str
 
 
 Tried = Provoked | Observed | Elsewhere

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from data_plane.model_server.errors import ConfigurationError, ModelFailed
 from data_plane.payload_logger.settings import BadSettings, settings_of
-from tests.contract.troubles.rows import Elsewhere, Provoked, Tried
+from tests.contract.troubles.rows import Elsewhere, Observed, Provoked, Tried
+from tests.support.model_folder import STORY_CONFIG, write_volume
+from tests.unit.mar_runtime import test_directory as directory
+from tests.unit.torchserve_adapter.watching import DIED, LOADING, READY, Step, watch
+from torchserve_compat.store import notices
+from torchserve_compat.store.known_settings import Runtime
 
-PODS = "tests/unit/operator_core/observe/test_pods.py::test_a_pod_is_stopped_by"
-PROBE = "tests/e2e/cluster/test_services_that_fail.py::test_a_probe_that_has_ended_the_server_is_named"
+PROBE = "tests/e2e/cluster/test_services_that_fail.py::test_a_service_is_ready_once_its_fix_is_followed"
 ADAPTER, MAR = "tests/integration/torchserve/test_ends.py", "tests/integration/mar_runtime/test_ends.py"
-WATCH = "tests/unit/torchserve_adapter/test_watch.py"
+PATIENCE = 1000  # seconds without a worker, after which TorchServe is taken to have given up
 
 
 def payload_logger(text: str) -> Callable[[Path], str]:
@@ -27,35 +33,75 @@ def payload_logger(text: str) -> Callable[[Path], str]:
     return run
 
 
+def configured(line: str) -> Callable[[Path], str]:
+    """Read a folder's configuration as a server does when it starts."""
+
+    def run(place: Path) -> str:
+        write_volume(place, f"{STORY_CONFIG}\n{line}")
+        try:
+            directory.look(place)
+        except ConfigurationError as error:
+            return f"3 {error}"
+        return ""
+
+    return run
+
+
+def with_yaml(**settings: object) -> Callable[[Path], str]:
+    """Read the YAML of an archive."""
+
+    def run(_: Path) -> str:
+        try:
+            notices.of_archive(Runtime.MAR, "a.mar", settings)
+        except ConfigurationError as error:
+            return f"3 {error}"
+        return ""
+
+    return run
+
+
+def watched(*script: Step) -> Callable[[Path], str]:
+    """Watch a model of TorchServe, whose log and API say this."""
+
+    def run(place: Path) -> str:
+        try:
+            asyncio.run(watch(place, *script))
+        except ModelFailed as error:
+            return f"4 {error}"
+        return ""
+
+    return run
+
+
 HERE: tuple[Tried, ...] = (
-    Elsewhere(("3", "an invalid setting"), (
-        "tests/unit/torchserve_adapter/test_main.py::test_a_wrong_configuration_is_named",
-        "tests/unit/mar_runtime/test_directory.py::test_a_wrong_configuration_is_named")),
+    Provoked(("3", "an invalid setting"), "max_request_size is 'large'; write a whole number, 1 or more",
+             configured("max_request_size=large"), configured("max_request_size=7000000")),
     Provoked(("3", "The variable PAYLOAD_LOGGER"), "The variable PAYLOAD_LOGGER cannot be used",
              payload_logger("http://sink"), payload_logger('{"url": "http://sink"}')),
-    Elsewhere(("4", "Model … could not be loaded"), (
-        "tests/contract/test_loading.py::test_what_cannot_be_loaded_is_told_before_it_is_and_its_fix_mends_it",)),
-    Elsewhere(("4", "Model … was not loaded within"), (
-        f"{ADAPTER}::test_a_model_that_takes_too_long_to_load_ends_the_pod",
-        f"{MAR}::test_a_model_that_takes_too_long_to_load_ends_the_server")),
-    Elsewhere(("4", "The worker of model … died without"), (f"{WATCH}::test_a_first_load_that_fails_ends_it",)),
-    Elsewhere(("4", "The worker of model … died while it loaded"), (
-        "tests/unit/mar_runtime/test_restarts.py::"
-        "test_a_worker_that_dies_while_it_loads_its_handler_ends_the_start_with_how",)),
-    Elsewhere(("3", "… asks for asyncCommunication"), (
-        "tests/conformance/test_bad_archives.py::test_an_archive_that_cannot_be_read_or_unpacked_ends_the_server",)),
-    Elsewhere(("4", "… cannot be loaded by onnxruntime"), (
-        "tests/integration/mar_engines/test_onnx.py::test_a_locale_that_the_machine_does_not_have_is_named_with_the_fix",
-        "tests/models/test_models.py::test_a_model_answers_as_it_does_beside_the_server")),
-    Elsewhere(("4", "… died 5 times in a row"), (
-        f"{ADAPTER}::test_a_loop_of_crashes_ends_the_pod_with_the_last_of_them",
-        f"{MAR}::test_a_loop_of_crashes_ends_the_server_with_the_last_of_them",
-        f"{WATCH}::test_a_worker_that_was_too_late_is_not_called_short_of_memory",
-        f"{WATCH}::test_deaths_with_an_answer_between_them_are_no_loop")),
-    Elsewhere(("4", "… has had no worker for"), (f"{WATCH}::test_a_worker_that_torchserve_has_given_up_on_ends_it",)),
-    Elsewhere(("137, 143, 0", "it was killed after its liveness probe"), (PODS, PROBE)),
-    Elsewhere(("137, 143, 0", "it was killed after its startup probe"), (PODS, PROBE)),
-    Elsewhere(("137, 143", "SIGKILL or SIGTERM ended it"), (PODS,)),
-    Elsewhere(("137", "the container used more memory"), (PODS,)),
-    Elsewhere(("5", "TorchServe died"), (f"{ADAPTER}::test_a_killed_torchserve_ends_the_pod",)),
+    Elsewhere(("4", "Model … could not be loaded"),
+              "tests/contract/test_loading.py::test_what_cannot_be_loaded_is_told_before_it_is_and_its_fix_mends_it"),
+    Elsewhere(("4", "Model … was not loaded within"),
+              f"{MAR}::test_a_model_that_takes_too_long_to_load_ends_the_server"),
+    Provoked(("4", "The worker of model … died without"), "died without a Python exception; if it was killed",
+             watched(None, DIED, LOADING), watched(None, LOADING, READY)),
+    Elsewhere(("4", "The worker of model … died while it loaded"),
+              "tests/unit/mar_runtime/test_restarts.py::"
+              "test_a_worker_that_dies_while_it_loads_its_handler_ends_the_start_with_how"),
+    Provoked(("3", "… asks for asyncCommunication"), "asks for asyncCommunication: True, which is not supported",
+             with_yaml(asyncCommunication=True), with_yaml()),
+    Elsewhere(("4", "… cannot be loaded by onnxruntime"),
+              "tests/models/test_models.py::"
+              "test_a_model_whose_locale_the_machine_lacks_is_served_once_it_is_there"),
+    Elsewhere(("4", "… died 5 times in a row"), f"{MAR}::test_a_loop_of_crashes_ends_the_server_with_the_last_of_them"),
+    Provoked(("4", "… has had no worker for"), "TorchServe no longer restarts it; the last time",
+             watched(READY, DIED, LOADING, PATIENCE, LOADING, 1, LOADING),
+             watched(READY, DIED, LOADING, 1, READY, PATIENCE, READY)),
+    Observed(("137, 143, 0", "it was killed after its liveness probe"), (
+        "a server that a liveness probe has ended",
+        "a server that a liveness probe has ended, and that exits by itself then")),
+    Observed(("137, 143, 0", "it was killed after its startup probe"), ("a server that a startup probe has ended",),
+             PROBE),
+    Observed(("137, 143", "SIGKILL or SIGTERM ended it"), ("a server that a signal has ended",)),
+    Observed(("137", "the container used more memory"), ("a server without enough memory",)),
+    Elsewhere(("5", "TorchServe died"), f"{ADAPTER}::test_a_killed_torchserve_ends_the_pod"),
 )  # fmt: skip

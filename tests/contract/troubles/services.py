@@ -7,19 +7,35 @@ import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from isvc_operator.errors import InvalidSpec, OperatorError
+from isvc_operator.api.names import LABEL_SERVICE
+from isvc_operator.config import IngressConfig, OperatorConfig
+from isvc_operator.errors import InvalidCertificate, InvalidSpec, OperatorError
 from isvc_operator.kube.errors import KubeError, RequestRefused
+from isvc_operator.kube.ignored_settings import IgnoredSettings
+from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.kube.requests import path_of
+from isvc_operator.observe.conditions import certificate_valid
+from isvc_operator.render.children import render
 from isvc_operator.resolve.runtime import Runtimes, choose_runtime
 from tests.contract.troubles.rows import Elsewhere, Observed, Provoked, Tried
-from tests.support.builders import NAMESPACE, a_format, a_model, a_runtime, a_runtime_body, a_service_body
+from tests.support.builders import EARLIER, NAMESPACE, NOW, a_format, a_model, a_runtime, a_runtime_body, a_service_body
 from tests.support.credentials import S3_KEYS, a_secret, an_account
+from tests.support.fakes import FakeKubeApi
 from tests.support.outcomes import Manifest, a_config_map, outcome_of
 from tests.support.reconcile_fixture import Cluster, cluster_with
+from tests.unit.operator_core.kube.test_ignored_settings import a_container
+from tests.unit.operator_core.resolve import test_tls as tls_of
 
 Try = Callable[[Path], str]
 INVALID = "InvalidPredictorSpec"  # the reason of what is refused before it is resolved
+AUTH = "nginx.ingress.kubernetes.io/auth-url"
+ALLOWED = OperatorConfig(ingress=IngressConfig(allowed_service_annotations=(AUTH,)))
+ONE_HOST = OperatorConfig(
+    ingress=IngressConfig(domain_template="{{ .Labels.host }}.example.com", additional_domain_templates=())
+)
+OF_SERVICES = (f"*.{NAMESPACE}", f"*.{NAMESPACE}.svc", f"*.{NAMESPACE}.svc.cluster.local")
 DEPLOYMENT = ("POST", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
 
 
@@ -45,16 +61,17 @@ def settings(**sections: Any) -> Try:
     return run
 
 
-def reconciled(change: Callable[[Cluster], object], *service: dict[str, Any], **fields: Any) -> Try:
-    """Reconcile a service after a change to the cluster; what its condition says, if it is False."""
+def reconciled(change: Callable[[Cluster], object], config: OperatorConfig | None = None, **fields: Any) -> Try:
+    """Reconcile a service after a change to the cluster; what a condition that is False says."""
 
     async def run() -> str:
-        cluster = cluster_with(a_service_body(**fields), a_runtime_body(), *service)
+        cluster = cluster_with(a_service_body(**fields), a_runtime_body(), config=config)
         change(cluster)
         with contextlib.suppress(KubeError, OperatorError):
             await cluster.reconcile()
-        ready = cluster.condition("Ready")
-        return f"{ready['reason']} {ready['message']}" if ready["status"] == "False" else ""
+        told = [item for item in cluster.service["status"]["conditions"] if item["status"] == "False"]
+        told.sort(key=lambda item: item["type"] != "Ready")
+        return next((f"{item['reason']} {item['message']}" for item in told if item.get("message")), "")
 
     return lambda _: asyncio.run(run())
 
@@ -81,6 +98,63 @@ def theirs(cluster: Cluster) -> None:
 def theirs_deleted(cluster: Cluster) -> None:
     theirs(cluster)
     cluster.api.remove("Deployment", NAMESPACE, "torchserve-predictor")
+
+
+def of_another(cluster: Cluster) -> None:
+    """A child of another service, of a child's name."""
+    owner = {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "name": "other", "uid": "other"}
+    cluster.api.put(a_service_body("other", uid="other"))
+    theirs(cluster)
+    child = cluster.child("Deployment")
+    owned = {"labels": {LABEL_SERVICE: "other"}, "ownerReferences": [{**owner, "controller": True}]}
+    cluster.api.put({**child, "metadata": {**child["metadata"], **owned}})
+
+
+def with_an_older(cluster: Cluster) -> None:
+    """Another service, which was created before."""
+    cluster.api.put({**cluster.service, "metadata": {**cluster.service["metadata"], "creationTimestamp": NOW}})
+    older = a_service_body("older", namespace="other", uid="older", labels={"host": "bank"})
+    older["metadata"]["creationTimestamp"] = EARLIER
+    cluster.api.put(older)
+
+
+def with_a_bug(bug: Exception | None) -> Try:
+    """Reconcile a service with an operator that may fail."""
+
+    def run(place: Path) -> str:
+        with patch("isvc_operator.decide.render", side_effect=bug, wraps=render):
+            return reconciled(unchanged)(place)
+
+    return run
+
+
+def certified(hosts: Sequence[str] = OF_SERVICES, *, exists: bool = True, after: float = 0.0) -> Try:
+    """Serve TLS with a certificate for these hosts after a part of its lifetime."""
+
+    def run(place: Path) -> str:
+        try:
+            tls = tls_of.resolved(tls_of.READING, tls_of.a_secret(place, *hosts) if exists else None).tls
+        except InvalidCertificate as error:
+            return f"{error.reason} {error}"
+        assert tls
+        assert tls.certificate
+        now = tls.certificate.begins + (tls.certificate.ends - tls.certificate.begins) * after
+        found = certificate_valid(tls, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return "; ".join(f"{item.reason} {item.message}" for item in found)
+
+    return run
+
+
+def stored(**spec: Any) -> Try:
+    """Watch a ClusterStorageContainer; the Event on it."""
+
+    async def run() -> str:
+        api, cache = FakeKubeApi(), Cache(LABEL_SERVICE)
+        cache.put(a_container("1", **spec))
+        await IgnoredSettings(api, lambda: NOW, "isvc-system").of_storage_containers(cache)
+        return "; ".join(f"{event['reason']} {event['message']}" for event in api.events)
+
+    return lambda _: asyncio.run(run())
 
 
 def refused(cluster: Cluster) -> None:
@@ -115,8 +189,9 @@ def with_ports(ports: Any) -> Try:
     return spec(model=None, predictor={"containers": [{"name": "kserve-container", "image": "mine:1", "ports": ports}]})
 
 
-CANNOT_START = "tests/unit/operator_core/observe/test_pods.py::test_a_pod_is_stopped_by"
-TLS = "tests/unit/operator_core/resolve/test_tls.py"
+ON_A_CLUSTER = "tests/e2e/cluster/test_services_that_fail.py::test_a_service_is_ready_once_its_fix_is_followed"
+GATEWAYS = "tests/integration/operator_core/test_gateway_api.py"
+CONTESTED = "tests/integration/operator_core/test_contested.py"
 OF_GATEWAYS = "`NotAllowedByListeners`, `NoMatchingListenerHostname`, `NoMatchingParent`, `NotAccepted`, …"
 HERE: tuple[Tried, ...] = (
     Provoked(("`NoSupportingRuntime`", "no runtime serves"), "no runtime serves model format 'pytroch'",
@@ -134,20 +209,18 @@ HERE: tuple[Tried, ...] = (
              spec(model=None), spec(model={})),
     Provoked(("`InvalidCredentials`", "secret x lacks the key y"), "secret s3 lacks the key AWS_ACCESS_KEY_ID",
              in_s3({"AWS_SECRET_ACCESS_KEY": "k"}), in_s3(dict(S3_KEYS))),
-    Elsewhere(("`InvalidCertificate`", "secret x, which the pods"), (
-        f"{TLS}::test_a_missing_secret_is_named", f"{TLS}::test_a_secret_that_cannot_be_used_is_named",
-        f"{TLS}::test_pods_serve_with_the_secret_that_is_asked_for")),
+    Provoked(("`InvalidCertificate`", "secret x, which the pods"), "are to serve TLS with, does not exist",
+             certified(exists=False), certified()),
     Provoked(("`ReconcileFailed`", "Deployment x exists"), "and was not made by this operator",
              reconciled(theirs), reconciled(theirs_deleted)),
-    Elsewhere(("`ReconcileFailed`", "…unknown field"), (
-        "tests/integration/operator_core/test_created.py::test_a_field_that_the_api_server_does_not_know_is_refused",
-        "tests/integration/operator_core/test_status.py::"
-        "test_an_unknown_field_inside_of_a_containers_field_is_reported_with_its_path")),
-    Elsewhere(("`ReconcileFailed`", "Deployment x belongs to"), (
-        "tests/integration/operator_core/test_adopting.py::test_a_service_does_not_take_the_children_of_another",)),
+    Elsewhere(("`ReconcileFailed`", "…unknown field"),
+              "tests/integration/operator_core/test_status.py::"
+              "test_an_unknown_field_inside_of_a_containers_field_is_reported_with_its_path"),
+    Provoked(("`ReconcileFailed`", "Deployment x belongs to"), "belongs to InferenceService other; rename one",
+             reconciled(of_another), reconciled(of_another, predictor={"name": "mine"})),
     Provoked(("`ReconcileFailed`", "the API server's message"), "Deployment torchserve-predictor: exceeded quota",
              reconciled(refused), reconciled(allowed)),
-    Observed(("`PodsRefused`", "the message of a quota"), ("a quota",)),
+    Observed(("`PodsRefused`", "the message of a quota"), ("a quota",), ON_A_CLUSTER),
     Provoked(("`InvalidPredictorSpec`", "args of container"), "contains {{ .Name | upper }}, which is not supported",
              with_args("{{ .Name | upper }}"), with_args("{{.Name}}", '{{ "{{" }} x }}')),
     Provoked(("`InvalidPredictorSpec`", "… nested deeper"), "nested deeper than 32 levels",
@@ -158,65 +231,51 @@ HERE: tuple[Tried, ...] = (
     Provoked(("`InvalidPredictorSpec`", "InferenceService x is not valid"), "PYTHONPATH is not allowed",
              reconciled(unchanged, model={"env": [{"name": "PYTHONPATH", "value": "/"}]}),
              reconciled(unchanged, model={"env": [{"name": "MINE", "value": "/"}]})),
-    Elsewhere(("`ReconcileFailed`", "the operator has failed"), (
-        "tests/unit/operator_core/test_hostile_services.py::test_a_bug_of_the_operator_is_reported_in_the_status",)),
-    Elsewhere(("`FieldsIgnored`", "an Event on a ClusterStorageContainer"), (
-        "tests/unit/operator_core/kube/test_ignored_settings.py::"
-        "test_a_storage_container_gets_an_event_for_each_version_with_unknown_fields",
-        "tests/integration/operator_core/test_storage.py::test_a_storage_container_with_unknown_fields_gets_an_event")),
+    Provoked(("`ReconcileFailed`", "the operator has failed"), "has failed (ZeroDivisionError); see its log",
+             with_a_bug(ZeroDivisionError()), with_a_bug(None)),
+    Provoked(("`FieldsIgnored`", "an Event on a ClusterStorageContainer"), "did you mean workloadType?",
+             stored(workloadTyp="initContainer"), stored(workloadType="initContainer")),
     Provoked(("`SettingsIgnored`", "an Event on the ConfigMap"), "ingres",
              settings(ingress={"ingressClas": "nginx"}), settings(ingress={"ingressClassName": "nginx"})),
-    Elsewhere(("`HostTaken`", "older services have hosts"), (
-        "tests/unit/operator_core/reconcile/test_hosts.py::test_without_the_host_that_its_url_shows_a_service_is_not_ready",
-        "tests/unit/operator_core/reconcile/test_hosts.py::"
-        "test_the_younger_service_gets_the_host_of_a_deleted_older_one")),
-    Elsewhere(("`GatewayApiNotInstalled`", "the cluster has no kind HTTPRoute"), (
-        "tests/integration/operator_core/test_gateway_api.py::"
-        "test_the_routes_are_created_once_the_gateway_api_is_installed",)),
-    Observed(("`ParentStatusNotAvailable`", "the Gateway has reported"), ("a Gateway that reports nothing",), (
-        "tests/integration/operator_core/test_gateway_api.py::test_the_condition_is_what_the_gateway_reports",)),
-    Elsewhere((OF_GATEWAYS, "the Gateway's own"), (
-        "tests/integration/operator_core/test_gateway_api.py::test_the_condition_is_what_the_gateway_reports",
-        "tests/unit/operator_core/observe/test_routes.py::"
-        "test_reason_and_message_are_those_of_the_gateway_with_what_to_do")),
-    Observed(("`AnnotationNotAllowed`", "no Ingress or HTTPRoute"), ("an annotation that guards",), (
-        "tests/unit/operator_core/reconcile/test_hosts.py::"
-        "test_a_service_that_would_go_without_what_guards_it_has_no_ingress_and_says_so",)),
+    Provoked(("`HostTaken`", "older services have hosts"), "older services have hosts that this one requests",
+             reconciled(with_an_older, labels={"host": "bank"}, config=ONE_HOST),
+             reconciled(with_an_older, labels={"host": "bank"})),
+    Elsewhere(("`GatewayApiNotInstalled`", "the cluster has no kind HTTPRoute"),
+              f"{GATEWAYS}::test_the_routes_are_created_once_the_gateway_api_is_installed"),
+    Observed(("`ParentStatusNotAvailable`", "the Gateway has reported"), ("a Gateway that reports nothing",),
+             f"{GATEWAYS}::test_the_condition_is_what_the_gateway_reports"),
+    Elsewhere((OF_GATEWAYS, "the Gateway's own"), f"{GATEWAYS}::test_the_condition_is_what_the_gateway_reports"),
+    Provoked(("`AnnotationNotAllowed`", "no Ingress or HTTPRoute"), f"annotations that restrict access: {AUTH}",
+             reconciled(unchanged, annotations={AUTH: "http://auth"}),
+             reconciled(unchanged, annotations={AUTH: "http://auth"}, config=ALLOWED)),
     Provoked(("`Stopped`", "the service is stopped"), "service is stopped by its annotation",
              reconciled(unchanged, annotations={"serving.kserve.io/stop": "true"}), reconciled(unchanged)),
-    Observed(("`ClaimNotFound`", "the claim of"), ("a claim that does not exist",), (
-        "tests/e2e/cluster/test_services_that_fail.py::test_a_missing_claim_is_named",
-        "tests/integration/operator_core/test_status.py::test_a_missing_claim_is_named_with_the_fix")),
-    Observed(("`ClaimNotBound`", "the claim has no volume"), ("a claim without a volume",), (CANNOT_START,)),
-    Observed(("`ClaimInUse`", "another node"), ("a claim that another node has", "a claim that another pod has"), (
-        "tests/integration/operator_core/test_storage.py::"
-        "test_a_claim_in_use_by_another_node_is_reported_from_the_pods_events",)),
-    Observed(("`ClaimElsewhere`", "the claim's volume"), ("a claim whose volume is elsewhere",), (CANNOT_START,)),
-    Observed(("`VolumeNotMounted`", "the kubelet's message"), ("a volume of a secret that does not exist",), (
-        "tests/unit/operator_core/observe/test_volumes.py::test_volumes_that_came_after_all_are_no_failure",)),
-    Observed(("`Unschedulable`", "no node has enough"), ("no node with enough cpu",), (CANNOT_START,)),
-    Observed(("`ImagePullFailed`", "the image or its registry"), ("an image that cannot be pulled",), (CANNOT_START,)),
+    Observed(("`ClaimNotFound`", "the claim of"), ("a claim that does not exist",), ON_A_CLUSTER),
+    Observed(("`ClaimNotBound`", "the claim has no volume"), ("a claim without a volume",),
+             "tests/e2e/cluster/test_services_that_fail.py::test_a_service_is_ready_once_its_claim_has_a_volume"),
+    Observed(("`ClaimInUse`", "another node"), ("a claim that another node has", "a claim that another pod has")),
+    Observed(("`ClaimElsewhere`", "the claim's volume"), ("a claim whose volume is elsewhere",)),
+    Observed(("`VolumeNotMounted`", "the kubelet's message"), ("a volume of a secret that does not exist",),
+             ON_A_CLUSTER),
+    Observed(("`Unschedulable`", "no node has enough"), ("no node with enough cpu",), ON_A_CLUSTER),
+    Observed(("`ImagePullFailed`", "the image or its registry"), ("an image that cannot be pulled",), ON_A_CLUSTER),
     Observed(("`ReadinessLost`", "pod x, container y"), (
-        "a server that does not respond any more", "a server that does not respond to its readiness probe any more"), (
-        "tests/e2e/cluster/test_outages.py::test_a_server_that_hangs_has_lost_its_readiness_until_it_responds_again",)),
-    Observed(("`NodeNotReady`", "the pod counts as"), ("a node that does not report any more",), (CANNOT_START,)),
-    Observed(("`MinimumReplicasUnavailable`", "fewer pods serve"), ("a pod that is replaced after it served",), (
-        "tests/unit/operator_core/observe/test_component.py::"
-        "test_a_component_stays_ready_while_its_pods_are_replaced_and_enough_of_them_serve",)),
-    Elsewhere(("`ContainerConfigInvalid`", "the image runs as root"), (CANNOT_START,)),
-    Elsewhere(("`ContainerConfigInvalid`", "`env`, `envFrom`"), (CANNOT_START,)),
-    Observed(("`ChangedByOthers`", "another client changes"), ("another client",), (
-        "tests/integration/operator_core/test_contested.py::"
-        "test_a_fight_for_a_field_ends_in_a_condition_and_is_over_when_the_other_client_stops",)),
-    Observed(("`FieldsNotKept`", "the API server stores"), ("a webhook",), (
-        "tests/integration/operator_core/test_contested.py::"
-        "test_what_a_webhook_changes_in_each_write_is_reported_and_not_written_again",
-        "tests/integration/operator_core/test_contested.py::"
-        "test_a_field_whose_feature_is_off_is_reported_and_not_written_again")),
-    Observed(("`CertificateExpires`", "less than a tenth"), ("a certificate that expires",), (
-        f"{TLS}::test_the_status_says_when_a_certificate_has_to_be_renewed",)),
-    Observed(("`CertificateExpired`", "the certificate is no longer"), ("a certificate that has expired",), (
-        f"{TLS}::test_the_status_says_when_a_certificate_has_to_be_renewed",)),
-    Observed(("`HostsMissing`", "the certificate lacks"), ("a certificate for other names",), (
-        f"{TLS}::test_the_status_names_the_hosts_that_a_certificate_lacks",)),
+        "a server that does not respond any more", "a server that does not respond to its readiness probe any more"),
+        "tests/e2e/cluster/test_outages.py::test_a_server_that_hangs_has_lost_its_readiness_until_it_responds_again"),
+    Observed(("`NodeNotReady`", "the pod counts as"), ("a node that does not report any more",)),
+    Observed(("`MinimumReplicasUnavailable`", "fewer pods serve"), ("a pod that is replaced after it served",)),
+    Observed(("`ContainerConfigInvalid`", "the image runs as root"), ("an image of root",)),
+    Observed(("`ContainerConfigInvalid`", "`env`, `envFrom`"), (
+        "a secret that does not exist", "a command that does not exist"), ON_A_CLUSTER),
+    Observed(("`ChangedByOthers`", "another client changes"), ("another client",),
+             f"{CONTESTED}::"
+             "test_a_fight_for_a_field_ends_in_a_condition_and_is_over_when_the_other_client_stops"),
+    Observed(("`FieldsNotKept`", "the API server stores"), ("a webhook",),
+             f"{CONTESTED}::test_what_a_webhook_changes_in_each_write_is_reported_and_not_written_again"),
+    Provoked(("`CertificateExpires`", "less than a tenth"), "clients will refuse the certificate of secret certs from",
+             certified(after=0.95), certified()),
+    Provoked(("`CertificateExpired`", "the certificate is no longer"), "clients refuse the certificate of secret certs",
+             certified(after=1.5), certified()),
+    Provoked(("`HostsMissing`", "the certificate lacks"), "secret certs is not for torchserve-predictor",
+             certified(["other.example"]), certified()),
 )  # fmt: skip

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
+from storage_initializer.backends.local import LocalSource
 from storage_initializer.cli import main
-from tests.contract.troubles.rows import Elsewhere, Provoked, Tried
+from tests.contract.troubles.rows import Provoked, Tried
 from tests.integration.storage.conftest import ordinary_user
 from tests.support.model_folder import STORY_CONFIG, write_mar, write_volume
 from tests.support.object_stores import hub as hubs
 from tests.support.object_stores.hub import TOKEN
-from tests.support.object_stores.proxy import Answer, proxy
+from tests.support.object_stores.proxy import Answer, Decide, Request, proxy
+from tests.support.object_stores.tls import Certificate, issue
 from tests.support.ports import free_port
 
 Try = Callable[[Path], str]
@@ -25,6 +27,7 @@ S3 = {"AWS_ACCESS_KEY_ID": "key", "AWS_DEFAULT_REGION": "us-east-1", **ONCE}
 # As a list of objects it is empty, and as an object it is a file.
 SERVED = Answer(200, b"<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>0</KeyCount></ListBucketResult>")
 DENIED = Answer(403, b"<Error><Code>AccessDenied</Code></Error>")
+ELSEWHERE = Answer(400, b"<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>")
 DISK = shutil.disk_usage("/")
 
 
@@ -72,11 +75,50 @@ def of_hub(uri: str = "hf://org/bert", **environment: str) -> Try:
 
 def of_bucket(answer: Answer, **environment: str) -> Try:
     """Bring a prefix of a bucket of which a server says `answer`."""
+    return lambda place: of_server(place, lambda _: answer, **environment)
+
+
+def of_server(place: Path, decide: Decide, certificate: Certificate | None = None, **environment: str) -> str:
+    with proxy(None, decide, certificate) as server:
+        settings = {"AWS_ENDPOINT_URL": server.url, "AWS_SECRET_ACCESS_KEY": "secret", **S3, **environment}
+        return told("s3://models/bert", place / "models", **settings)
+
+
+def of_secure_bucket(*, with_bundle: bool) -> Try:
+    """Bring a prefix of a bucket of a server whose certificate an authority of its own has signed."""
 
     def run(place: Path) -> str:
-        with proxy(None, lambda _: answer) as server:
-            settings = {"AWS_ENDPOINT_URL": server.url, "AWS_SECRET_ACCESS_KEY": "secret", **S3, **environment}
-            return told("s3://models/bert", place / "models", **settings)
+        certificate = issue(place / "certificate")
+        bundle = {"AWS_CA_BUNDLE": str(certificate.authority)} if with_bundle else {}
+        return of_server(place, lambda _: SERVED, certificate, **bundle)
+
+    return run
+
+
+def of_region(region: str) -> Try:
+    """Bring a prefix of a bucket in eu-west-1, with requests that are signed for a region."""
+
+    def decide(request: Request) -> Answer:
+        return SERVED if "/eu-west-1/s3/" in request.headers["authorization"] else ELSEWHERE
+
+    return lambda place: of_server(place, decide, AWS_DEFAULT_REGION=region)
+
+
+def while_uploaded(*, is_complete: bool) -> Try:
+    """Bring a folder; unless it is complete, a file grows after its size was read."""
+
+    def run(place: Path) -> str:
+        source = write_volume(place / "source")
+        listed = LocalSource.list_files
+
+        def list_files(of: LocalSource) -> object:
+            files = listed(of)
+            with (source / "config/config.properties").open("a") as config:
+                config.write("" if is_complete else "more")
+            return files
+
+        with patch.object(LocalSource, "list_files", list_files):
+            return told(source, place / "models")
 
     return run
 
@@ -206,8 +248,8 @@ HERE: tuple[Tried, ...] = (
     Provoked(("10", "it needs 3.0 GiB"), "free; use a bigger volume or node", on_disk(10), on_disk(DISK.total)),
     Provoked(("11", "the folder for the model"), "cannot be written as user ", written_by_another(0o555),
              written_by_another(0o777)),
-    Elsewhere(("12", "F changed while"), (
-        "tests/integration/storage/test_failures.py::test_a_file_that_changes_while_it_is_copied",)),
+    Provoked(("12", "F changed while"), "changed while it was copied; start again when it is complete",
+             while_uploaded(is_complete=False), while_uploaded(is_complete=True)),
     Provoked(("13", "there is no config/config.properties"), "there is no config/config.properties",
              of_folder(misplaced, **TORCHSERVE), of_folder(placed, **TORCHSERVE)),
     Provoked(("13", "config/config.properties names bert-modl.mar"), "did you mean bert-model.mar?",
@@ -215,15 +257,13 @@ HERE: tuple[Tried, ...] = (
     Provoked(("14", "model-store/bert-model.mar is truncated"), "model-store/bert-model.mar is truncated",
              of_folder(truncated, **TORCHSERVE), of_folder(copied_again, **TORCHSERVE)),
     Provoked(("15", "HOST cannot be reached"), "127.0.0.1", of_hub(HF_ENDPOINT=CLOSED), of_hub()),
-    Elsewhere(("16", "the certificate of HOST"), (
-        "tests/e2e/stores/test_tls.py::test_an_unknown_authority_is_refused",
-        "tests/e2e/stores/test_tls.py::test_a_bundle_of_the_secret_is_believed",
-        "tests/e2e/stores/test_tls.py::test_a_bundle_of_the_cluster_is_believed")),
+    Provoked(("16", "the certificate of HOST"), "is not trusted", of_secure_bucket(with_bundle=False),
+             of_secure_bucket(with_bundle=True)),
     Provoked(("17", "HUB does not respond like"), "does not respond like a Hugging Face hub",
              lambda place: of_no_hub(place), of_hub()),
     Provoked(("17", "the server returns 500"), "50", of_bucket(Answer(500)), of_bucket(SERVED)),
-    Elsewhere(("18", "the bucket is in another region"), (
-        "tests/e2e/stores/test_s3_credentials.py::test_another_region_is_named",)),
+    Provoked(("18", "the bucket is in another region"), "the bucket models is in the region eu-west-1",
+             of_region("us-east-1"), of_region("eu-west-1")),
 )  # fmt: skip
 
 

@@ -100,6 +100,13 @@ def test_the_other_host_names_lead_there_too(story: Namespace, form: str) -> Non
     assert ask(story, SAMPLE, host_name=form.format(story.name)).status == 200
 
 
+def test_another_host_leads_nowhere_and_those_that_the_ingress_lists_lead_there(story: Namespace) -> None:
+    rules = json.loads(story.kubectl("get", "ingress", "torchserve", "--output=json"))["spec"]["rules"]
+
+    assert ask(story, SAMPLE, host_name=f"torchserv.{story.name}.example.com").status == 404
+    assert {ask(story, SAMPLE, host_name=rule["host"]).status for rule in rules} == {200}
+
+
 def test_the_services_name_is_an_alias_of_its_only_model(story: Namespace) -> None:
     assert ask(story, SAMPLE, "/v1/models/torchserve:predict").json == {"predictions": [4]}
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isvc_operator.manifests import Manifest
 from tests.e2e.cluster.services_page import ServicesPage
 from tests.support.diagnose_output import assert_diagnosed, findings_on
 from tests.support.namespace import Namespace, small_service
-from tests.support.volumes import Volume
+from tests.support.volumes import Volume, claimed
 
 WITHIN = 180.0  # seconds; the pods of other tests may fill the node for a while
 ARCHIVE = "model-store/bert-model.mar"
@@ -73,10 +75,12 @@ def cases(namespace: Namespace, bert: Path, tmp_path_factory: pytest.TempPathFac
         yield volume
 
 
-def apply(namespace: Namespace, name: str, **model: Any) -> None:
+def apply(namespace: Namespace, name: str, volumes: Sequence[Manifest] = (), **model: Any) -> None:
     service = small_service()
     service["metadata"]["name"] = name
     service["spec"]["predictor"]["model"].update(model)
+    if volumes:
+        service["spec"]["predictor"]["volumes"] = volumes
     namespace.apply(service)
 
 
@@ -156,3 +160,60 @@ def test_an_unknown_field_is_accepted_and_named(namespace: Namespace) -> None:
     assert "spec.predictor.model.storageURl (did you mean storageUri?)" in findings[1]["cause"]
     assert all(item["fix"] for item in findings)
     namespace.kubectl("delete", "isvc", "odd-field", "--wait=false")
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A reason, a service that is not ready for it, and with its fix: the service, and what is created beside it."""
+
+    reason: str
+    wrong: Manifest
+    mended: Manifest
+    created: Sequence[Manifest] = ()
+
+
+def a_secret(name: str) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"key": "text"}}
+
+
+def a_probe(failures: int) -> Manifest:
+    return {"httpGet": {"path": "/v2/health/ready", "port": 8080}, "periodSeconds": 1, "failureThreshold": failures}
+
+
+OF_LICENCE = {"env": [{"name": "LICENCE", "valueFrom": {"secretKeyRef": {"name": "licence", "key": "key"}}}]}
+WITH_LICENCE = {"volumes": [{"name": "licence", "secret": {"secretName": "licence-file"}}]}
+FIXES: dict[str, Fixed] = {
+    "fix-claim": Fixed("ClaimNotFound", {"storageUri": "pvc://nowhere"}, {}),
+    "fix-requests": Fixed("Unschedulable", {"resources": {"requests": {"cpu": "1000"}, "limits": {"cpu": "1000"}}}, {}),
+    "fix-image": Fixed("ImagePullFailed", {"image": "registry.invalid/nowhere:1"}, {}),
+    "fix-policy": Fixed("PodsRefused", {"securityContext": {"allowPrivilegeEscalation": True}}, {}),
+    "fix-env": Fixed("ContainerConfigInvalid", OF_LICENCE, OF_LICENCE, [a_secret("licence")]),
+    "fix-volume": Fixed("VolumeNotMounted", WITH_LICENCE, WITH_LICENCE, [a_secret("licence-file")]),
+    "fix-probe": Fixed("ServerFailed", {"startupProbe": a_probe(1)}, {"startupProbe": a_probe(600)}),
+}
+
+
+@pytest.mark.parametrize("name", FIXES)
+def test_a_service_is_ready_once_its_fix_is_followed(namespace: Namespace, cases: Volume, name: str) -> None:
+    fixed, files = FIXES[name], {"storageUri": f"pvc://{cases.claim}/intact"}
+    apply(namespace, name, **{**files, **fixed.wrong})
+    namespace.wait_for_condition("Ready", "False", fixed.reason, name, WITHIN)
+
+    namespace.apply(*fixed.created)
+    apply(namespace, name, **{**files, **fixed.mended})
+
+    namespace.wait_for_condition("Ready", "True", None, name, WITHIN)
+    namespace.kubectl("delete", "isvc", name, "--wait=false")
+
+
+def test_a_service_is_ready_once_its_claim_has_a_volume(namespace: Namespace, cases: Volume) -> None:
+    volume, claim = claimed(namespace.name, "late", cases.path)
+    namespace.apply(claim)
+    apply(namespace, "fix-late", storageUri="pvc://late/intact")
+    namespace.wait_for_condition("Ready", "False", "ClaimNotBound", "fix-late", WITHIN)
+
+    namespace.apply(volume)
+
+    namespace.wait_for_condition("Ready", "True", None, "fix-late", WITHIN)
+    namespace.kubectl("delete", "isvc", "fix-late", "--wait=false")
+    namespace.kubectl("delete", "pv", volume["metadata"]["name"], "--wait=false")

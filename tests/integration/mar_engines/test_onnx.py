@@ -211,6 +211,44 @@ def test_a_model_whose_results_are_no_tensors_is_refused_at_load(tmp_path: Path)
         load_engine(path, "cpu", 1)
 
 
+def test_results_that_are_no_tensors_are_refused_at_load_beside_bf16(tmp_path: Path) -> None:
+    rows = helper.make_tensor_value_info("rows", BFLOAT16, ["batch", 3])
+    parts = helper.make_tensor_sequence_value_info("parts", FLOAT, None)
+    nodes = [
+        helper.make_node("Cast", ["rows"], ["widened"], to=FLOAT),
+        helper.make_node("SequenceConstruct", ["widened"], ["parts"]),
+    ]
+    graph = helper.make_graph(nodes, "results", [rows], [parts])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+    with pytest.raises(CannotLoad, match=r"parts is a seq\(tensor\(float\)\), which cannot be returned beside BF16"):
+        load_engine(path, "cpu", 1)
+
+
+def test_a_map_as_an_input_is_refused_at_load_with_the_fix(tmp_path: Path) -> None:
+    words = helper.make_map_type_proto(STRING, helper.make_tensor_type_proto(FLOAT, []))
+    node = helper.make_node(
+        "DictVectorizer", ["words"], ["rows"], "ai.onnx.ml", domain="ai.onnx.ml", string_vocabulary=["a"]
+    )
+    graph = helper.make_graph(
+        [node],
+        "dictionary",
+        [helper.make_value_info("words", words)],
+        [helper.make_tensor_value_info("rows", FLOAT, [1])],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=opsets), tmp_path / "m.onnx")
+
+    with pytest.raises(CannotLoad) as raised:
+        load_engine(tmp_path / "m.onnx", "cpu", 1)
+
+    assert str(raised.value) == (
+        f"{tmp_path / 'm.onnx'}: words is a map(string,tensor(float)), which requests cannot carry; export it with "
+        "plain tensors"
+    )
+
+
 def test_a_damaged_model_is_refused_with_onnxruntimes_reason(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(b"<html>Not found</html>")

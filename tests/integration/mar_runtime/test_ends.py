@@ -19,6 +19,14 @@ def folder(tmp_path: Path) -> Path:
     return model_dir(tmp_path / "models", {"m": {"minWorkers": 2}, "other": {}})
 
 
+def closed(runtime: Runtime, model: str) -> Path:
+    """Let the handler's `initialize` wait for as long as this file is there."""
+    file = runtime.folder / f"work/models/{model}@1.0/closed"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    return file
+
+
 def test_a_loop_of_crashes_ends_the_server_with_the_last_of_them(folder: Path) -> None:
     with Runtime("mar", folder, has_torch=False) as runtime:
         runtime.wait_ready(["m", "other"])
@@ -31,6 +39,13 @@ def test_a_loop_of_crashes_ends_the_server_with_the_last_of_them(folder: Path) -
             r"3: SystemExit: 3 \(at acting\.py:\d+ in exit\); let the handler raise an exception instead\.",
             runtime.termination_message,
         )
+
+    with Runtime("mar", folder, has_torch=False) as runtime:
+        runtime.wait_ready(["m", "other"])
+        raised = [do(runtime, "other", "fail") for _ in range(5)]
+
+        assert [answer.status for answer in raised] == [500] * 5
+        assert isinstance(result(do(runtime, "other", "tell")), int)
 
 
 def test_sigterm_lets_requests_under_way_finish(folder: Path, tmp_path: Path) -> None:
@@ -47,9 +62,7 @@ def test_sigterm_lets_requests_under_way_finish(folder: Path, tmp_path: Path) ->
 
 def test_sigterm_ends_a_server_that_still_loads(folder: Path) -> None:
     with Runtime("mar", folder, has_torch=False) as runtime:
-        closed = runtime.folder / "work/models/m@1.0/closed"
-        closed.parent.mkdir(parents=True)
-        closed.touch()
+        closed(runtime, "m")
         runtime.wait_ready(["other"])
         children = runtime.children()
 
@@ -73,15 +86,21 @@ def test_a_killed_server_leaves_nothing_running(folder: Path, tmp_path: Path) ->
 def test_a_model_that_takes_too_long_to_load_ends_the_server(tmp_path: Path) -> None:
     folder = model_dir(tmp_path / "models", {"m": {"startupTimeout": 1}})
     with Runtime("mar", folder, has_torch=False) as runtime:
-        unpacked = runtime.folder / "work/models/m@1.0"
-        unpacked.mkdir(parents=True)
-        (unpacked / "closed").touch()
+        closed(runtime, "m")
 
         assert runtime.wait_exit() == MODEL_FAILED
         assert runtime.termination_message == (
             "Model m (m-1.0.mar) was not loaded within 1 s (startupTimeout); raise it in the model's settings, or "
             "default_startup_timeout in config.properties, or load less in `initialize`."
         )
+
+    model_dir(folder, {"m": {"startupTimeout": 120}})
+    with Runtime("mar", folder, has_torch=False) as runtime:
+        loads = closed(runtime, "m")
+        runtime.wait_until(lambda: runtime.get("/v2/health/ready").status == 503, "it loads")
+        loads.unlink()
+
+        runtime.wait_ready(["m"])
 
 
 def test_a_thread_that_hangs_ends_the_server(tmp_path: Path) -> None:

@@ -123,6 +123,9 @@ def test_an_unknown_field_inside_of_a_containers_field_is_reported_with_its_path
     condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
     assert 'unknown field "spec.template.spec.containers[0].resources.limit"' in condition["message"]
 
+    namespace.apply_story(model={**model, "resources": {"limits": {"cpu": "1"}}})
+    namespace.wait_for_condition("Ready", "Unknown")
+
 
 def warnings(namespace: Namespace) -> list[dict[str, Any]]:
     events = json.loads(namespace.kubectl("get", "events", "--output=json"))["items"]

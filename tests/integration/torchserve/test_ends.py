@@ -46,13 +46,17 @@ def test_a_model_that_takes_too_long_to_load_ends_the_pod(tmp_path: Path) -> Non
 
 
 def test_a_killed_torchserve_ends_the_pod(tmp_path: Path) -> None:
-    with Adapter(models(tmp_path, handlers.LENGTHS)) as adapter:
+    folder = models(tmp_path, handlers.LENGTHS)
+    with Adapter(folder) as adapter:
         workers = adapter.wait_ready().workers()
         adapter.torchserve().kill()
 
         assert adapter.wait_exit() == 5
         assert adapter.termination_message.startswith("TorchServe was killed by SIGKILL (if that was for memory")
     wait_ended(workers)
+
+    with Adapter(folder) as again:
+        assert again.wait_ready().predict("lengths", {"instances": [{"data": "text"}]}).document == {"predictions": [4]}
 
 
 # --- one adapter, which ends with the last test ------------------------------------------------------

@@ -43,8 +43,8 @@ class Certificate:
         return context
 
 
-def issue(folder: Path, name: x509.GeneralName = _LOOPBACK, *, bare: bool = False, itself: bool = False) -> Certificate:
-    """A new authority, and a certificate of it for one host.
+def issue(folder: Path, *names: x509.GeneralName, bare: bool = False, itself: bool = False) -> Certificate:
+    """A new authority, and a certificate of it for hosts: loopback unless told otherwise.
 
     ``bare``: as older clusters have them, without key identifiers and without what the key may be used for.
     ``itself``: the server has the authority's own certificate.
@@ -52,7 +52,7 @@ def issue(folder: Path, name: x509.GeneralName = _LOOPBACK, *, bare: bool = Fals
     folder.mkdir(parents=True, exist_ok=True)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     of_authority: list[x509.ExtensionType] = [x509.BasicConstraints(ca=True, path_length=None)]
-    of_server: list[x509.ExtensionType] = [x509.SubjectAlternativeName([name])]
+    of_server: list[x509.ExtensionType] = [x509.SubjectAlternativeName(names or [_LOOPBACK])]
     if itself:
         key, of_authority = authority_key, [*of_authority, *of_server]
     if not bare:

@@ -70,7 +70,12 @@ class Server:
     """The application over models: one, `m` in versions 1 and 2, unless told otherwise."""
 
     def __init__(
-        self, *models: ServableModel, expected: tuple[str, ...] = (), alias: str | None = None, cors: Headers = ()
+        self,
+        *models: ServableModel,
+        expected: tuple[str, ...] = (),
+        alias: str | None = None,
+        cors: Headers = (),
+        max_request_size: int = 1_000_000,
     ) -> None:
         self.model = RecordingModel(doubled)
         served: tuple[ServableModel, ...] = models or (self.model, RecordingModel(doubled, version="2"))
@@ -84,7 +89,7 @@ class Server:
             listener=None,  # type: ignore[arg-type]
             host="",
             grpc_port=0,
-            max_request_size=1_000_000,
+            max_request_size=max_request_size,
             request_timeout_s=60.0,
             grace_period_s=1,
             cors=cors,

@@ -179,6 +179,9 @@ async def test_a_worker_that_dies_while_it_loads_its_handler_ends_the_start_with
         "The worker of model m (m.mar) died while it loaded its handler: it exited with code 3; let the handler raise "
         "an exception instead."
     )
+    mended = await pool.begin(1)  # its handler ends no process any more
+    assert len(pool.started) == 1
+    await mended.close()
 
 
 async def test_workers_that_do_not_answer_in_time_are_given_up_with_the_setting(pool: Pool) -> None:

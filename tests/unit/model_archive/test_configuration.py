@@ -32,6 +32,7 @@ def snapshot(models: object) -> dict[str, str]:
             (Reference("https://host/m.mar?key=1", "load_models", "m"), Reference("a.mar", "load_models")),
         ),
         ({"load_models": "m=/mnt/models/model-store/m.mar"}, (Reference("m.mar", "load_models", "m"),)),
+        ({"load_models": " m = m.mar , ,"}, (Reference("m.mar", "load_models", "m"),)),
         ({"models": MODELS, "load_models": "all"}, None),
         (
             {"models": MODELS},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,19 @@ def test_weights_that_base_handler_may_load_are_no_problem(
     problem = weights_problem(manifest) or script_problem(manifest, tmp_path / weights)
 
     assert bool(problem) == (weights in ("net.pth", "net.onnx") and model_file is None)
+
+
+def test_weights_are_not_read_to_tell_whether_they_are_torchscript(tmp_path: Path) -> None:
+    weights, size = tmp_path / "net.pt", 64 << 20
+    weights.write_bytes(packed_zip({"net/data/0": bytes(size)}))
+    tracemalloc.start()
+
+    problem = script_problem(Manifest("m", "1.0", "base_handler", serialized_file="net.pt"), weights)
+
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert problem
+    assert peak < size / 10
 
 
 @pytest.mark.parametrize(

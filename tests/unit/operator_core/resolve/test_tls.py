@@ -25,9 +25,9 @@ READS = {"isvc-operator.io/settings": "PAYLOAD_LOGGER, TLS_DIR"}
 REFERENCE = ObjectReference("Secret", "certs")
 
 
-def a_secret(folder: Path, host: str = f"*.{NAMESPACE}.svc.cluster.local", **changed: str | None) -> dict[str, Any]:
+def a_secret(folder: Path, *hosts: str, **changed: str | None) -> dict[str, Any]:
     """A Secret as the API server has it; keys are changed, or left out with None."""
-    issued = tls.issue(folder, x509.DNSName(host))
+    issued = tls.issue(folder, *map(x509.DNSName, hosts or (f"*.{NAMESPACE}.svc.cluster.local",)))
     files = {"tls.crt": issued.chain, "tls.key": issued.key, "ca.crt": issued.authority}
     texts = {name: file.read_text() for name, file in files.items()}
     changes = {name.replace("_", "."): text for name, text in changed.items()}

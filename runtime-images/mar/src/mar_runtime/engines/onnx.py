@@ -45,6 +45,7 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> OnnxEngi
     except Exception as error:
         raise CannotLoad(path, f"cannot be loaded by onnxruntime: {_reason(error)}") from error
     inputs, outputs = session.get_inputs(), session.get_outputs()
+    _check_beside_bfloat16(path, inputs, outputs)
     maps = frozenset(node.name for node in outputs if _MAPS.fullmatch(node.type))
     tensors = _metadata(path, [node for node in outputs if node.name not in maps and not _is_sequence(node)])
     names = {node.shape[0] for node in inputs if node.shape and isinstance(node.shape[0], str)}
@@ -58,6 +59,20 @@ def _providers(path: Path, device: str) -> list[str | tuple[str, dict[str, str]]
     if kind != "cuda" or "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
         raise CannotLoad(path, f"this onnxruntime cannot use the device {device!r}; install onnxruntime-gpu or use cpu")
     return [("CUDAExecutionProvider", {"device_id": index or "0"}), "CPUExecutionProvider"]
+
+
+def _check_beside_bfloat16(
+    path: Path, inputs: Sequence[onnxruntime.NodeArg], outputs: Sequence[onnxruntime.NodeArg]
+) -> None:
+    """BF16 takes onnxruntime's own values, of which Python can read tensors only."""
+    if not any("bfloat16" in node.type for node in (*inputs, *outputs)):
+        return
+    for node in outputs:
+        if node.type not in DATATYPES:
+            raise CannotLoad(
+                path,
+                f"{node.name} is a {node.type}, which cannot be returned beside BF16; export it with plain tensors",
+            )
 
 
 def _metadata(path: Path, nodes: list[onnxruntime.NodeArg]) -> tuple[TensorMetadata, ...]:
