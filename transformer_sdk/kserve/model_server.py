@@ -58,6 +58,8 @@ class ModelServer:
         predictor_config: PredictorConfig | None = None,
         ssl_certfile: str | None = _UNSET,
         ssl_keyfile: str | None = _UNSET,
+        *,
+        enable_model_api: bool = _UNSET,
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not _UNSET and name in _FLAGS}
         self.settings = argparse.Namespace(**{**vars(parser.parse_known_args()[0]), **given})
@@ -113,6 +115,7 @@ class ModelServer:
             max_buffered_bytes=settings.max_buffered_bytes,
             certificate=self.ssl_certfile,
             key=self.ssl_keyfile,
+            enable_model_api=settings.enable_model_api,
         )
 
     def register_model(self, model: BaseKServeModel, name: str | None = None) -> None:

@@ -20,7 +20,7 @@ from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.grpc.messages import MessageReceiver
 from data_plane.server.grpc.statuses import REQUEST_ID, Context, abort, code_of, trailing_metadata
-from data_plane.server.grpc.unread import UnreadResponses
+from data_plane.server.grpc.unread import UnreadResponses, address_of
 from data_plane.server.metrics import ServerMetrics
 
 Method = Callable[[bytes, Call], Awaitable[bytes]]
@@ -161,7 +161,14 @@ def _begin(context: Context, timeout_s: float) -> Call:
     allowed_s = timeout_s if remaining_s is None else min(remaining_s, timeout_s)
     # gRPC cancels the task of a client that disconnects. Its contexts do not report that, nor do tasks of Python 3.10.
     cancellations = getattr(asyncio.current_task(), "cancelling", int)
-    return Call(headers, request_id, lambda: bool(cancellations()), time.monotonic() + allowed_s, allowed_s)
+    return Call(
+        headers,
+        request_id,
+        lambda: bool(cancellations()),
+        time.monotonic() + allowed_s,
+        allowed_s,
+        peer=lambda: address_of(context.peer())[0],
+    )
 
 
 def _headers(context: Context) -> Headers:
