@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 import grpc
@@ -28,7 +28,7 @@ Method = Callable[[bytes, Call], Awaitable[bytes]]
 StreamMethod = Callable[[bytes, Call], AsyncGenerator[bytes, None]]
 # Returns the message of a stream for an error in one of its requests; or raises the error, which ends the stream.
 ErrorMessage = Callable[[Exception, Call], bytes]
-_Metadata = Sequence[tuple[str, str | bytes]]
+_Metadata = Iterable[tuple[str, str | bytes]]
 _FIELD = 32  # bytes of a field beside its name and its value, as gRPC counts them
 
 
