@@ -58,8 +58,6 @@ class ModelServer:
         predictor_config: PredictorConfig | None = None,
         ssl_certfile: str | None = _UNSET,
         ssl_keyfile: str | None = _UNSET,
-        *,
-        enable_model_api: bool = _UNSET,
     ) -> None:
         given = {name: value for name, value in locals().items() if value is not _UNSET and name in _FLAGS}
         self.settings = argparse.Namespace(**{**vars(parser.parse_known_args()[0]), **given})

@@ -170,12 +170,11 @@ async def test_a_model_that_was_unloaded_and_cannot_be_loaded_again_stays_away()
 def test_models_are_loaded_by_request_where_that_is_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["program", "--configure_logging=false"])
     by_default = contextvars.copy_context().run(ModelServer)
-    by_argument = contextvars.copy_context().run(lambda: ModelServer(enable_model_api=True))
     monkeypatch.setattr(sys, "argv", ["program", "--configure_logging=false", "--enable_model_api=true"])
     by_flag = contextvars.copy_context().run(ModelServer)
 
-    enabled = [one._config().enable_model_api for one in (by_default, by_argument, by_flag)]
-    assert enabled == [False, True, True]
+    enabled = [one._config().enable_model_api for one in (by_default, by_flag)]
+    assert enabled == [False, True]
 
 
 async def test_unloading_that_is_not_enabled_is_refused_with_how_to_enable_it() -> None:
@@ -183,8 +182,7 @@ async def test_unloading_that_is_not_enabled_is_refused_with_how_to_enable_it() 
         await served(ModelRepository()).unload("m", "127.0.0.1")
 
     assert raised.value.message == (
-        "This server does not load or unload models while it runs; enable it with the argument "
-        "--enable_model_api=true, or ModelServer(enable_model_api=True)."
+        "This server does not load or unload models while it runs; enable it with the argument --enable_model_api=true."
     )
 
 

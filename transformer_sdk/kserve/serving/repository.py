@@ -30,7 +30,7 @@ _REFRESH_S = 1.0
 class HookedModels(Models):
     """The server's models, synchronized with the repository at each request: user code may add and remove models."""
 
-    enabled_by = "the argument --enable_model_api=true, or ModelServer(enable_model_api=True)"
+    enabled_by = "the argument --enable_model_api=true"
 
     def __init__(self, repository: ModelRepository, threads: HookThreads, metrics: HookMetrics) -> None:
         super().__init__()
