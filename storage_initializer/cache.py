@@ -29,10 +29,10 @@ from time import monotonic, sleep
 from model_archive.text import format_size
 from storage_initializer.cache_entry import CachedFile, DamagedEntry, Entry
 from storage_initializer.errors import DestinationError, NoSpaceError
+from storage_initializer.kinds import lone_archive
 from storage_initializer.limits import CACHE_ATTEMPTS, CACHE_WAIT_S
 from storage_initializer.private import private_folder
 from storage_initializer.sources import SourceFile
-from storage_initializer.unpack import lone_archive
 
 log = logging.getLogger(__name__)
 
