@@ -20,15 +20,16 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, sleep
 
 from model_archive.text import format_size
-from storage_initializer.cache_entry import Entry
+from storage_initializer.cache_entry import CachedFile, DamagedEntry, Entry
 from storage_initializer.errors import DestinationError, NoSpaceError
+from storage_initializer.kinds import lone_archive
 from storage_initializer.limits import CACHE_ATTEMPTS, CACHE_WAIT_S
 from storage_initializer.private import private_folder
 from storage_initializer.sources import SourceFile
@@ -66,7 +67,7 @@ class NodeCache:
             return False
         try:
             with private_folder(self.root) as root:
-                replace(self, root=root)._provide(_key(source, files), size, fill, target=target)
+                replace(self, root=root)._provide(_key(source, files), files, fill, target=target)
         except (OSError, NoSpaceError, DestinationError) as error:
             why = getattr(error, "strerror", None) or error
             log.warning("the node's cache %s cannot be used (%s); downloading without it", self.root, why)
@@ -79,7 +80,8 @@ class NodeCache:
             return f"the source reports no version of {unversioned}"
         return f"it needs {format_size(size)} of {format_size(self.limit)}" if size > self.limit else ""
 
-    def _provide(self, key: str, size: int, fill: Fill, *, target: Path) -> None:
+    def _provide(self, key: str, files: Sequence[SourceFile], fill: Fill, *, target: Path) -> None:
+        size, listed = sum(file.size for file in files), _as_listed(files)
         locks = self.root / _LOCKS
         locks.mkdir(exist_ok=True)
         # Who may open a lock can hold it.
@@ -87,8 +89,8 @@ class NodeCache:
         entry = Entry(self.root / key, self.boot)
         for _ in range(CACHE_ATTEMPTS):
             with self._locked(key, fcntl.LOCK_SH):
-                if _is_usable(entry):
-                    ways = entry.share(target)
+                if (cached := _usable(entry, listed)) is not None:
+                    ways = entry.share(cached, target)
                     log.info("from the node's cache: %s", ", ".join(f"{ways[way]} {way}" for way in ways))
                     return
             with self._locked(key, fcntl.LOCK_EX):
@@ -161,11 +163,25 @@ def _key(source: str, files: Sequence[SourceFile]) -> str:
     return hashlib.sha256(json.dumps([_FORMAT, source, listing]).encode()).hexdigest()
 
 
-def _is_usable(entry: Entry) -> bool:
+def _as_listed(files: Sequence[SourceFile]) -> Mapping[str, SourceFile]:
+    """Return the source's files by the paths that they have in an entry; none if these may be others.
+
+    They are others if an archive is unpacked, or if a file is named by what it holds.
+    """
+    if any(file.untyped or (file.streamed and not file.size) for file in files):
+        return {}
+    if lone_archive({file.path: file.path for file in files if file.size}):
+        return {}
+    return {str(file.path): file for file in files}
+
+
+def _usable(entry: Entry, listed: Mapping[str, SourceFile]) -> Sequence[CachedFile] | None:
+    """Return the files of an entry, or None if it cannot be used."""
     if not entry.is_complete:
-        return False
-    if damage := entry.damage():
+        return None
+    try:
+        return entry.read(listed)
+    except DamagedEntry as damage:
         log.warning("damaged in the node's cache: %s; fetching it again", damage)
         entry.condemn()
-        return False
-    return True
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from model_archive.contents import Contents
@@ -16,6 +17,17 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 # torch puts everything below one folder, named after the file that was saved.
 _SAVED = {"data.pkl", "version"}
 _EXPORTED = "archive_format"
+
+
+def lone_archive(names: Mapping[PurePosixPath, PurePosixPath]) -> PurePosixPath | None:
+    """Return the archive to unpack: the only file, and no model archive (``.mar``).
+
+    ``names`` are the files' names with a suffix for their types, by path.
+    """
+    if len(names) != 1:
+        return None
+    ((path, name),) = names.items()
+    return path if name.name.lower().endswith(UNPACKED) else None
 
 
 def suffix_of(path: Path) -> str:

@@ -24,13 +24,13 @@ from storage_initializer.cache import NodeCache
 from storage_initializer.download import download
 from storage_initializer.errors import DestinationError, EmptySourceError, InitializerError, NoSpaceError
 from storage_initializer.journal import discard_journal
-from storage_initializer.kinds import suffix_of
+from storage_initializer.kinds import lone_archive, suffix_of
 from storage_initializer.private import is_private
 from storage_initializer.progress import Clock, Progress
 from storage_initializer.retry import Retry
 from storage_initializer.sources import Source, SourceFile
 from storage_initializer.termination import uninterrupted
-from storage_initializer.unpack import lone_archive, unpack
+from storage_initializer.unpack import unpack
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from model_archive.archive import ENDINGS, check_archive
@@ -19,7 +18,7 @@ from model_archive.tars import open_tar
 from model_archive.text import format_size, quoted
 from model_archive.zips import open_zip
 from storage_initializer.errors import EmptySourceError, NoSpaceError
-from storage_initializer.kinds import UNPACKED, is_zip
+from storage_initializer.kinds import is_zip, lone_archive
 from storage_initializer.limits import MAX_LINKS
 from storage_initializer.sharing import share_file
 
@@ -27,17 +26,6 @@ log = logging.getLogger(__name__)
 
 _BUFFER_BYTES = 1 << 20
 _REPACK = "pack the model's files again"
-
-
-def lone_archive(names: Mapping[PurePosixPath, PurePosixPath]) -> PurePosixPath | None:
-    """Return the archive to unpack: the only file, and no model archive (``.mar``).
-
-    ``names`` are the files' names with a suffix for their types, by path.
-    """
-    if len(names) != 1:
-        return None
-    ((path, name),) = names.items()
-    return path if name.name.lower().endswith(UNPACKED) else None
 
 
 def unpack(archive: Path, folder: Path) -> None:

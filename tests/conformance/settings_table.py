@@ -156,6 +156,7 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
     "max_response_size": (_MINIMUM,),
     "enable_model_api": (
         "tests/integration/torchserve/test_configurations.py::test_nothing_can_be_registered_unless_it_is_turned_on",
+        "tests/integration/mar_runtime/test_settings.py::test_nothing_is_loaded_or_unloaded_unless_it_is_turned_on",
     ),
     "vmargs": (f"{_RULES}::test_the_heap_follows_the_containers_memory",),
     "minWorkers": (_FOLLOWED,),

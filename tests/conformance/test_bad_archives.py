@@ -219,6 +219,6 @@ def configure(folder: Path, *models: str) -> None:
     archives = ",".join(f"{model}={model}.mar" for model in models)
     (folder / "config").mkdir(parents=True, exist_ok=True)
     (folder / "config/config.properties").write_text(
-        f"install_py_dep_per_model=true\nload_models={archives}\nmodels={json.dumps(table)}\n"
+        f"install_py_dep_per_model=true\nenable_model_api=true\nload_models={archives}\nmodels={json.dumps(table)}\n"
     )
     (folder / "model-store").mkdir(exist_ok=True)

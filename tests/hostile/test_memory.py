@@ -15,6 +15,7 @@ import pytest
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from tests.hostile.health import healthy
 from tests.integration.mar_runtime.serving import model_dir, told
+from tests.support.http2_frames import REFERENCE, RST_STREAM, GrpcVisitor, indexed
 from tests.support.raw_client import Visitor
 from tests.support.runtimes import OURS, Request, Runtime
 from tests.support.waiting import eventually
@@ -84,6 +85,39 @@ def test_unfinished_heads_are_bounded_together(runtime: Runtime) -> None:
 
     assert {(status, headers["retry-after"]) for status, headers in refused} == {(503, "1")}
     assert grown < BUDGET + OTHERWISE
+    assert told(runtime, "m")
+
+
+def test_heads_of_many_fields_are_refused(runtime: Runtime) -> None:
+    """Each field takes memory beside its bytes."""
+    before = resident(runtime)
+    head = b"POST /v1/models/m:predict HTTP/1.1\r\n" + b"".join(b"a%d:\r\n" % number for number in range(7000))
+    with contextlib.ExitStack() as clients, healthy(runtime.port):
+        sent = [clients.enter_context(connect(runtime).send(head)) for _ in range(200)]
+        refused = {client.answer()[0] for client in sent}
+        grown = resident(runtime) - before
+
+    assert refused == {431}
+    assert grown < OTHERWISE
+    assert told(runtime, "m")
+
+
+def test_references_to_one_field_over_grpc_are_bounded(runtime: Runtime) -> None:
+    """12,000 bytes of a frame stand for 47 MB of metadata."""
+    before = resident(runtime)
+    with contextlib.ExitStack() as clients, healthy(runtime.port):
+        visitors = [clients.enter_context(GrpcVisitor(runtime.grpc_port, acknowledges=True)) for _ in range(4)]
+        for visitor in visitors:
+            visitor.call(INFER.encode(), indexed(b"x", b"v" * 3900))
+        for _ in range(100):
+            for visitor in visitors:
+                visitor.call(INFER.encode(), REFERENCE * 12_000)
+        for visitor in visitors:
+            ended = (stream for kind, stream, _ in visitor.frames() if kind == RST_STREAM)
+            assert {next(ended) for _ in range(100)} == set(range(3, 203, 2))
+        grown = resident(runtime) - before
+
+    assert grown < OTHERWISE
     assert told(runtime, "m")
 
 

@@ -76,6 +76,9 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
     flag("--max_threads", int, 4, "Threads for sync hooks, one hook in each; with 0 they run on the event loop.")
     flag("--max_asyncio_workers", int, None, "Threads for asyncio.to_thread, for hooks that use it.")
     flag("--enable_grpc", strtobool, True, "Serve gRPC, if grpcio is installed.")
+    flag(
+        "--enable_model_api", strtobool, False, "Load and unload models at POST /v2/repository/models, in the pod only."
+    )
     flag("--enable_docs_url", strtobool, False, "Accepted for compatibility with KServe: there is no Swagger page.")
     flag("--enable_latency_logging", strtobool, False, "Log the duration of each hook for every request.")
     flag("--configure_logging", strtobool, True, "Configure logging, unless it is configured already.")

@@ -113,6 +113,7 @@ class ModelServer:
             max_buffered_bytes=settings.max_buffered_bytes,
             certificate=self.ssl_certfile,
             key=self.ssl_keyfile,
+            enable_model_api=settings.enable_model_api,
         )
 
     def register_model(self, model: BaseKServeModel, name: str | None = None) -> None:

@@ -247,5 +247,7 @@ ALSO = (
     "With `enable_predictor_health_check` the transformer is not ready (503) while its predictor is down. KServe: 500.",
     "Raw outputs and the outputs that a client requests are honored even if a hook's response does not mention them.",
     "If `stop` of one model raises, the others are stopped anyway; with KServe they are not.",
+    "Models are loaded and unloaded by request with `--enable_model_api=true` only, and from within the pod. A model "
+    "that was unloaded is loaded again; KServe has forgotten it. A server whose last model is unloaded is not ready.",
     "Null members of a JSON document can be left out. Every error has `error` and `component`.",
 )

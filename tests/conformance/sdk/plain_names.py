@@ -427,7 +427,7 @@ _ARGUMENTS: dict[str, list[str]] = {
     "refuses another event loop": ["--event-loop=trio"],
 }  # fmt: skip
 _DEFAULTS = ["--timeout-keep-alive=9", "--enable_latency_logging=no"]  # theirs have cases of their own
-_OURS_ALONE = ("max_request_size", "max_connections", "max_buffered_bytes")
+_OURS_ALONE = ("max_request_size", "max_connections", "max_buffered_bytes", "enable_model_api")
 
 
 def _parsed(sdk: Sdk, arguments: list[str], prepare: Any = lambda _: None, **more: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 KINDS: tuple[Callable[[str], Any], ...] = (str, int, int, str, Path)
 PACKAGE, HTTP_PORT, GRPC_PORT, PREDICTOR, EVENTS = (read(one) for read, one in zip(KINDS, sys.argv[1:], strict=True))
-sys.argv[1:] = []
+sys.argv[1:] = ["--enable_model_api=true"]
 sdk = importlib.import_module(PACKAGE)
 errors, model_module = (importlib.import_module(f"{PACKAGE}.{name}") for name in ("errors", "model"))
 

@@ -83,7 +83,7 @@ async def test_without_a_ready_pod_a_call_is_refused_and_a_connection_is_kept(po
     ):
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await channel.unary_unary("/inference.V2/Infer")(b"")
-        endpoints.use([pod])
+        endpoints.use({pod: lambda: True})
         answer = await channel.unary_unary("/inference.V2/Infer")(b"12")
 
     assert raised.value.code() is grpc.StatusCode.UNAVAILABLE

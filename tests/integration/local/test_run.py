@@ -11,8 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tests.support.isvc_process import Sandbox, is_running, read_until, stop
 from tests.support.local_services import FAKE_RUNTIME, runtime, service, write_yaml
+from tests.support.waiting import eventually
 
 HOST = "first.default.example.com"
 PREDICT = "/v1/models/fake:predict"
@@ -141,6 +144,53 @@ def test_a_server_that_dies_is_started_again_and_the_others_serve_on(sandbox: Sa
     assert "first/kserve-container failed (killed by signal 9)" in log
     assert (again["service"], other["service"]) == ("first", "second")
     assert again["pid"] != answer["pid"]
+
+
+def test_another_process_that_takes_the_port_of_a_dead_server_gets_no_request(sandbox: Sandbox) -> None:
+    with (
+        sandbox.running(*arguments(sandbox)) as process,
+        socket.socket() as foreign,
+        ThreadPoolExecutor() as pool,
+    ):
+        read_until(process.stdout, READY)
+        read_until(process.stderr, "kserve-container is ready")
+        _, answer = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        (port,) = {one.laddr.port for one in psutil.Process(answer["pid"]).connections() if one.status == "LISTEN"}
+        foreign.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        os.kill(answer["pid"], signal.SIGKILL)
+        eventually(lambda: binds(foreign, port), "the port is free")
+        seen = pool.submit(requests_to, foreign)
+        asked = [sandbox.ask(HOST, PREDICT, {"instances": [1]})[0] for _ in range(20)]
+        read_until(process.stderr, "kserve-container is ready")
+        status, again = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        foreign.shutdown(socket.SHUT_RDWR)
+        stop(process)
+
+    assert set(asked) <= {200, 502, 503}
+    assert (status, again["predictions"], again["pid"] != answer["pid"]) == (200, [1], True)
+    assert seen.result() == []
+
+
+def binds(listener: socket.socket, port: int) -> bool:
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    listener.listen()
+    return True
+
+
+def requests_to(listener: socket.socket) -> list[bytes]:
+    """What is sent to a listener until it is shut down; it answers as a server does that is ready."""
+    seen = []
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return seen
+        with client:
+            seen.append(client.recv(1000))
+            client.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
 
 
 def test_a_service_that_fails_waits_longer_each_time_and_the_others_serve(sandbox: Sandbox) -> None:

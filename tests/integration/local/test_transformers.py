@@ -113,10 +113,10 @@ async def test_a_service_without_a_ready_pod_says_so_and_keeps_its_port() -> Non
                 assert response.status == 503
                 assert (await response.json())["error"].startswith("first-predictor has no ready pod")
             assert server.port
-            endpoints.use([server.port])
+            endpoints.use({server.port: lambda: True})
             async with session.get(f"http://{LOOPBACK}:{port}/v1/models") as response:
                 assert (response.status, await response.text()) == (200, "/v1/models")
-            endpoints.use([])
+            endpoints.use({})
 
 
 def test_a_predictor_that_still_loads_is_waited_for_although_its_transformer_has_failed(sandbox: Sandbox) -> None:

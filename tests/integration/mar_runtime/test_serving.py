@@ -42,6 +42,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "install_py_dep_per_model=true",
         "model_snapshot=",
         "cors_allowed_origin=https://pages.example",
+        "enable_model_api=true",
         f"models={json.dumps({'versions': {'1.0': {'marName': 'versions-1.0.mar', 'defaultVersion': True}}})}",
     )
     return store

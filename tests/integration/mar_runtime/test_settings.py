@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.mar_runtime.serving import configure, metric
 from tests.support.model_folder import manifest, write_mar
-from tests.support.runtimes import Runtime
+from tests.support.runtimes import Request, Runtime
 
 WORKERS = ("process", "thread")
 METRICS = "model_metrics:\n  gauge:\n    - {name: Confidence, unit: percent, dimensions: [ModelName]}\n"
@@ -40,6 +40,16 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     (folder / "config/metrics.yaml").write_text(METRICS)
     with Runtime("mar", folder, OMP_NUM_THREADS="3") as running:
         yield running.wait_ready(WORKERS)
+
+
+def test_nothing_is_loaded_or_unloaded_unless_it_is_turned_on(runtime: Runtime) -> None:
+    changes = [
+        runtime.send(Request("POST", f"/v2/repository/models/{WORKERS[0]}/{verb}")) for verb in ("load", "unload")
+    ]
+
+    assert [one.status for one in changes] == [501, 501]
+    assert "enable it with the argument --enable-model-api" in changes[0].document["error"]
+    assert sorted(runtime.get("/v1/models").document["models"]) == sorted(WORKERS)
 
 
 @pytest.mark.parametrize("worker", WORKERS)

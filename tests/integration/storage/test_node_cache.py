@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
+import json
 import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
 from storage_initializer import cache_entry
 from storage_initializer.cache import NodeCache
 from storage_initializer.cache_entry import Entry
+from storage_initializer.checksums import checksum_of
 from storage_initializer.errors import CopyError
 from storage_initializer.limits import CACHE_ATTEMPTS
-from storage_initializer.sources import SourceFile
+from storage_initializer.sources import Checksum, SourceFile
 from tests.integration.storage.conftest import ordinary_user
 from tests.support.cache_pods import FILES, LISTING, Pod, write_files
 from tests.support.model_folder import read_tree
@@ -220,6 +224,88 @@ def test_a_manifest_that_cannot_be_read_is_damage(
 
     assert (fill.times, read_tree(tmp_path / "second")) == (2, FILES)
     assert warnings(caplog) == ["damaged in the node's cache: its manifest cannot be read; fetching it again"]
+
+
+def rewrite(cache: NodeCache, change: Callable[[list[Any]], None]) -> None:
+    """As somebody does it who can write to the cache."""
+    (manifest,) = cache.root.glob("*/manifest.json")
+    files = json.loads(manifest.read_bytes())
+    change(files)
+    manifest.write_text(json.dumps(files))
+
+
+def test_content_with_a_checksum_of_its_own_is_compared_with_the_sources(
+    cache: NodeCache, fill: Filler, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    listing = [
+        replace(file, checksum=Checksum("md5", hashlib.md5(FILES[str(file.path)]).hexdigest())) for file in LISTING
+    ]
+    cache.provide(SOURCE, listing, fill, target=tmp_path / "first")
+    flip_a_bit(cache)
+    changed = checksum_of(content_of(cache, "model-store/bert.mar"), "crc32").value
+    rewrite(cache, lambda files: files[1].__setitem__(3, changed))
+
+    assert cache.provide(SOURCE, listing, fill, target=tmp_path / "second")
+
+    assert (fill.times, read_tree(tmp_path / "second")) == (2, FILES)
+    assert warnings(caplog) == ["damaged in the node's cache: model-store/bert.mar is not as it was; fetching it again"]
+
+
+OUTSIDE = "its manifest names a file outside of it"
+OTHERS = "it has other files than the source"
+
+
+@pytest.mark.parametrize(
+    ("change", "damage"),
+    [
+        (lambda files: files[0].__setitem__(0, "../../../x"), OUTSIDE),
+        (lambda files: files[0].__setitem__(0, "config/../../x"), OUTSIDE),
+        (lambda files: files[0].__setitem__(0, "/etc/passwd"), OUTSIDE),
+        (lambda files: files.append(["model-store/evil.mar", *files[0][1:]]), OTHERS),
+        (lambda files: files.pop(), OTHERS),
+        (lambda files: files[0].__setitem__(0, 7), "its manifest cannot be read"),
+    ],
+)
+def test_a_manifest_with_other_files_than_the_sources_is_damage(
+    cache: NodeCache,
+    fill: Filler,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    change: Callable[[list[Any]], None],
+    damage: str,
+) -> None:
+    cache.provide(SOURCE, LISTING, fill, target=tmp_path / "pod/first")
+    rewrite(cache, change)
+
+    assert cache.provide(SOURCE, LISTING, fill, target=tmp_path / "pod/second")
+
+    assert (fill.times, read_tree(tmp_path / "pod/second")) == (2, FILES)
+    assert warnings(caplog) == [f"damaged in the node's cache: {damage}; fetching it again"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "pod"]
+
+
+@pytest.mark.parametrize("linked", ["model-store/bert.mar", "model-store"])
+def test_a_link_in_an_entry_leads_nowhere(
+    cache: NodeCache, fill: Filler, tmp_path: Path, caplog: pytest.LogCaptureFixture, linked: str
+) -> None:
+    cache.provide(SOURCE, LISTING, fill, target=tmp_path / "first")
+    place = content_of(cache, linked)
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+
+    assert cache.provide(SOURCE, LISTING, fill, target=tmp_path / "second")
+
+    assert (fill.times, read_tree(tmp_path / "second")) == (2, FILES)
+    assert warnings(caplog) == ["damaged in the node's cache: model-store/bert.mar is not as it was; fetching it again"]
+
+
+def test_an_archive_is_kept_as_it_was_unpacked(cache: NodeCache, fill: Filler, tmp_path: Path) -> None:
+    listing = [SourceFile(PurePosixPath("model.tar.gz"), 100, version="v1", checksum=Checksum("md5", "0" * 32))]
+
+    assert cache.provide(SOURCE, listing, fill, target=tmp_path / "first")
+    assert cache.provide(SOURCE, listing, fill, target=tmp_path / "second")
+
+    assert (fill.times, read_tree(tmp_path / "second")) == (1, FILES)
 
 
 def test_a_large_entry_is_read_whole_once_after_each_boot(

@@ -16,8 +16,9 @@ import pytest
 from model_archive.errors import InvalidArchive
 from model_archive.limits import MAX_XZ_MEMORY
 from storage_initializer.errors import EmptySourceError, NoSpaceError
+from storage_initializer.kinds import lone_archive
 from storage_initializer.limits import MAX_LINKS
-from storage_initializer.unpack import lone_archive, unpack
+from storage_initializer.unpack import unpack
 from tests.support.hostile_archives import member, raw, tar_of, zip_of
 from tests.support.model_folder import packed_zip, read_tree, write_mar
 from tests.support.model_folder import write_tar as write_archived_model

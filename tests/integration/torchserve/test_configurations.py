@@ -127,7 +127,8 @@ def test_nothing_can_be_registered_unless_it_is_turned_on(several: Several) -> N
     ]
 
     assert by_management == [405, 405]
-    assert adapter.request("POST", "/v2/repository/models/short/load").status == 501
+    changes = [adapter.request("POST", f"/v2/repository/models/short/{verb}") for verb in ("load", "unload")]
+    assert [one.status for one in changes] == [501, 501]
     assert [one["name"] for one in adapter.request("POST", "/v2/repository/index").document] == [*MODELS]
 
 

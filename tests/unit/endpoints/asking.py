@@ -84,6 +84,7 @@ class Server:
             self.models = Models(alias=alias)
             for one in served:
                 self.models.add(one)
+        self.client = "127.0.0.1"
         self.metrics = ServerMetrics()
         listeners = Listeners(
             listener=None,  # type: ignore[arg-type]
@@ -112,6 +113,7 @@ class Server:
         scope = {
             "type": "http", "method": method, "path": path, "query_string": query.encode(),
             "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+            "client": (self.client, 50000),
         }  # fmt: skip
         await self.app(scope, receive, send)
         start, *content = sent

@@ -243,8 +243,47 @@ async def test_without_a_repository_nothing_is_loaded(verb: str) -> None:
 
     assert (answer.status, answer.document) == (
         501,
-        error("This server does not load or unload models while it runs."),
+        error(
+            "This server does not load or unload models while it runs; enable it with the argument "
+            "--enable-model-api, or enable_model_api=true in config.properties."
+        ),
     )
+
+
+@pytest.mark.parametrize("verb", ["load", "unload"])
+@pytest.mark.parametrize(
+    ("client", "is_local"),
+    [
+        ("127.0.0.1", True), ("127.0.0.6", True), ("::1", True), ("::ffff:127.0.0.1", True),
+        ("10.0.0.1", False), ("::ffff:10.0.0.1", False), ("fe80::1%eth0", False), ("", False),
+    ],
+)  # fmt: skip
+async def test_models_are_loaded_and_unloaded_from_within_the_pod_only(verb: str, client: str, is_local: bool) -> None:
+    server = Server()
+    server.client = client
+    server.models.repository = repository = RecordingRepository()
+
+    answer = await server.ask("POST", f"/v2/repository/models/m/{verb}")
+
+    if is_local:
+        assert (answer.status, answer.document, repository.done) == (200, {"name": "m", verb: True}, [f"{verb} m"])
+    else:
+        told = (
+            "Models are loaded and unloaded from within the pod only; send the request to 127.0.0.1 there, or through "
+            "kubectl port-forward."
+        )
+        assert (answer.status, answer.document, repository.done) == (403, error(told), [])
+
+
+class RecordingRepository:
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    async def load(self, name: str) -> None:
+        self.done.append(f"load {name}")
+
+    async def unload(self, name: str) -> None:
+        self.done.append(f"unload {name}")
 
 
 async def test_a_model_that_is_removed_is_gone_for_all() -> None:
@@ -253,10 +292,27 @@ async def test_a_model_that_is_removed_is_gone_for_all() -> None:
     server.models.remove("m")
 
     assert (await server.ask("POST", "/v2/repository/index")).document == []
-    assert (await server.ask("GET", "/v2/health/ready")).status == 200
     assert (await server.ask("POST", "/v2/models/m/infer", body())).document == error(
         "Model with name m does not exist. Models served here: none."
     )
+
+
+async def test_a_server_is_not_ready_when_its_last_model_is_removed_until_there_is_one_again() -> None:
+    server = Server(RecordingModel(doubled), RecordingModel(doubled, name="n"))
+    ready = [await server.ask("GET", "/v2/health/ready")]
+    for name in ("m", "n"):
+        server.models.remove(name)
+        ready.append(await server.ask("GET", "/v2/health/ready"))
+    server.models.add(RecordingModel(doubled))
+    ready.append(await server.ask("GET", "/v2/health/ready"))
+
+    without = (503, {"ready": False, "reason": "every model has been unloaded"})
+    assert [(answer.status, answer.document) for answer in ready] == [
+        (200, {"ready": True}),
+        (200, {"ready": True}),
+        without,
+        (200, {"ready": True}),
+    ]
 
 
 async def test_an_error_quotes_a_bounded_part_of_the_request() -> None:

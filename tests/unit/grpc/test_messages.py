@@ -31,6 +31,7 @@ from data_plane.server.grpc import messages
 from data_plane.server.grpc.messages import readers_within
 from tests.support.fake_models import FakeModel, serving
 from tests.support.grpc_servers import grpc_port, grpc_server
+from tests.support.http2_frames import HEADERS, REFERENCE, GrpcVisitor, indexed, text
 
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
 REQUEST = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m").SerializeToString()
@@ -200,6 +201,21 @@ async def test_metadata_are_bounded() -> None:
         assert (await refusal(call))[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
 
         assert await asked.channel.unary_unary(LIVE)(b"", metadata=[("x", "a" * (MAX_GRPC_METADATA - 1024))])
+
+
+@pytest.mark.parametrize(("references", "status"), [(3, b"0"), (4, b"8"), (100, b"8")])
+async def test_metadata_is_bounded_for_a_client_that_acknowledges_no_settings(references: int, status: bytes) -> None:
+    """gRPC itself takes 16 MiB from it."""
+    async with asking() as asked:
+        trailers = await asyncio.to_thread(trailers_of_unacknowledged_call, asked.port, references)
+
+    assert b"grpc-status" + text(status) in trailers
+
+
+def trailers_of_unacknowledged_call(port: int, references: int) -> bytes:
+    with GrpcVisitor(port, acknowledges=False) as visitor:
+        visitor.call(LIVE.encode(), indexed(b"x", b"v" * 3900) + REFERENCE * references, b"")
+        return next(payload for kind, _, payload in visitor.frames() if kind == HEADERS and b"grpc-status" in payload)
 
 
 def test_a_silent_client_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import numpy as np
@@ -26,11 +26,13 @@ from data_plane.errors import (
     UpstreamBroken,
     UpstreamError,
 )
-from data_plane.model import Call, Models
+from data_plane.model import Call, Models, Repository
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
+from data_plane.server.grpc import calls
+from data_plane.server.grpc.unread import address_of
 from tests.support.fake_models import FakeModel, echo, serving
 from tests.support.grpc_servers import grpc_port, grpc_server
 
@@ -93,6 +95,29 @@ async def test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients(
     assert repository.done == ["load m", "unload m"]
     assert loaded == pb.RepositoryModelLoadResponse(model_name="m", isLoaded=True)
     assert unloaded == pb.RepositoryModelUnloadResponse(model_name="m", isUnloaded=True)
+
+
+async def test_models_are_not_loaded_for_other_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "address_of", lambda peer: ("10.0.0.1", 50000))
+    models = serving()
+    models.repository = cast("Repository", object())  # which is not asked
+    async with asking(models) as ask:
+        code, words, _ = await refusal(ask("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name="m")))
+
+    assert code is grpc.StatusCode.PERMISSION_DENIED
+    assert words.startswith("Models are loaded and unloaded from within the pod only;")
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:127.0.0.1:50000", ("127.0.0.1", 50000)),
+        ("ipv6:%5B::1%5D:50000", ("::1", 50000)),
+        ("ipv6:%5B::ffff:10.0.0.1%5D:50000", ("10.0.0.1", 50000)),
+    ],
+)
+def test_a_peer_as_grpc_writes_it_is_read(peer: str, address: tuple[str, int]) -> None:
+    assert address_of(peer) == address
 
 
 async def test_a_call_carries_metadata_and_the_sooner_deadline() -> None:

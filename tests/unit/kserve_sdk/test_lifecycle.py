@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from data_plane import limits
+from data_plane.errors import Unsupported
 from data_plane.health import READY, Health, State
 from tests.support.sdk_models import Ready
 from transformer_sdk.kserve import Model, ModelRepository, ModelServer
@@ -21,13 +22,17 @@ from transformer_sdk.kserve.serving import processes
 from transformer_sdk.kserve.serving import repository as serving_repository
 from transformer_sdk.kserve.serving.config import ServerConfig
 from transformer_sdk.kserve.serving.metrics import HookMetrics
-from transformer_sdk.kserve.serving.repository import HookedModels
+from transformer_sdk.kserve.serving.repository import HookedModels, UsersRepository
 from transformer_sdk.kserve.serving.served import UNREADY
 from transformer_sdk.kserve.serving.threads import HookThreads
 
 
 def served(repository: ModelRepository) -> HookedModels:
     return HookedModels(repository, HookThreads(1), HookMetrics(CollectorRegistry()))
+
+
+def loading(repository: ModelRepository) -> UsersRepository:
+    return UsersRepository(served(repository), repository)
 
 
 def with_method(name: str, function: Callable[..., Any], base: type[Any] = Ready) -> Any:
@@ -112,9 +117,73 @@ def fails(_: Loading) -> Any:
 )
 async def test_a_load_that_fails_is_told_with_its_cause(answer: Any, words: str) -> None:
     with pytest.raises(ModelNotReady) as raised:
-        await served(Loading(answer)).load("m")
+        await loading(Loading(answer)).load("m")
 
     assert raised.value.message == f"Model with name m is not ready. {words}"
+
+
+@pytest.mark.parametrize(
+    "hooks",
+    [{}, {"load": lambda self: later(True), "start": lambda self: later(None)}, {"stop": lambda self: later(None)}],
+    ids=["sync", "async", "whose stop leaves it ready"],
+)
+@pytest.mark.parametrize("name", ["m", "alias"])
+async def test_a_model_that_was_unloaded_is_loaded_and_started_again(hooks: dict[str, Any], name: str) -> None:
+    told: list[str] = []
+
+    def telling(hook: str) -> Callable[..., Any]:
+        def tell(self: Model) -> Any:
+            told.append(hook)
+            self.ready = hook != "stop"
+            return hooks[hook](self) if hook in hooks else True
+
+        return tell
+
+    model = type("Telling", (Ready,), {hook: telling(hook) for hook in ("load", "start", "stop")})("m")
+    repository = ModelRepository()
+    repository.update(model, name)
+    models = served(repository)
+    by_request = UsersRepository(models, repository)
+
+    await by_request.unload(name)
+    assert (models.names, models.reason) == ((), "every model has been unloaded")
+    await by_request.load(name)
+
+    assert (models.names, models.reason, repository.get_model(name)) == ((name,), "", model)
+    assert told == ["stop", "load", "start"]
+
+
+async def test_a_model_that_was_unloaded_and_cannot_be_loaded_again_stays_away() -> None:
+    repository = ModelRepository()
+    repository.update(with_method("load", lambda self: False)("m"))
+    models = served(repository)
+    by_request = UsersRepository(models, repository)
+    await by_request.unload("m")
+
+    for _ in range(2):
+        with pytest.raises(ModelNotReady, match="The repository's load returned False"):
+            await by_request.load("m")
+
+    assert models.names == ()
+
+
+def test_models_are_loaded_by_request_where_that_is_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["program", "--configure_logging=false"])
+    by_default = contextvars.copy_context().run(ModelServer)
+    monkeypatch.setattr(sys, "argv", ["program", "--configure_logging=false", "--enable_model_api=true"])
+    by_flag = contextvars.copy_context().run(ModelServer)
+
+    enabled = [one._config().enable_model_api for one in (by_default, by_flag)]
+    assert enabled == [False, True]
+
+
+async def test_unloading_that_is_not_enabled_is_refused_with_how_to_enable_it() -> None:
+    with pytest.raises(Unsupported) as raised:
+        await served(ModelRepository()).unload("m", "127.0.0.1")
+
+    assert raised.value.message == (
+        "This server does not load or unload models while it runs; enable it with the argument --enable_model_api=true."
+    )
 
 
 def unready() -> Model:
@@ -195,7 +264,7 @@ async def test_a_model_that_is_unloaded_by_another_request_while_it_is_asked_is_
 
     await one.refresh(models)
 
-    assert (models.names, models.ready) == ((), True)
+    assert (models.names, models.ready) == ((), False)
 
 
 async def test_a_repository_that_says_itself_whether_models_are_ready_is_asked() -> None:

@@ -38,3 +38,4 @@ class ServerConfig:
     max_buffered_bytes: int | None
     certificate: str | None
     key: str | None
+    enable_model_api: bool  # clients may load and unload models

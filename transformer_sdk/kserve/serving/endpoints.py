@@ -68,8 +68,8 @@ class HookEndpoints:
             await self._models.served(name).refresh(self._models)
         if self._models.ready:
             return json_response({"ready": True})
-        if self._models.draining:
-            return json_response({"ready": False, "reason": "the server is shutting down"}, 503)
+        if reason := self._models.reason:
+            return json_response({"ready": False, "reason": reason}, 503)
         error = "Server is not ready: " + " ".join(f"Model {name} {why}." for name, why in self._models.reasons.items())
         return json_response({"error": error, "ready": False, "models": self._models.reasons}, 503)
 

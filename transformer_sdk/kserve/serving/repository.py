@@ -30,6 +30,8 @@ _REFRESH_S = 1.0
 class HookedModels(Models):
     """The server's models, synchronized with the repository at each request: user code may add and remove models."""
 
+    enabled_by = "the argument --enable_model_api=true"
+
     def __init__(self, repository: ModelRepository, threads: HookThreads, metrics: HookMetrics) -> None:
         super().__init__()
         self._users = repository
@@ -57,32 +59,6 @@ class HookedModels(Models):
             return cast("ServedModel", self.known(name, version))
         self._sync(name)
         return self._wrapped[name] if name in self._wrapped else cast("ServedModel", self.known(name))
-
-    async def load(self, name: str) -> None:
-        """Load a model from the repository; raises ModelNotReady if this fails or the model is not ready afterwards."""
-        try:
-            result = await call(self._users.load, name)
-        except Exception as error:
-            log.exception("the repository's load of %r raised", name)
-            raise ModelNotReady(name, f"Its load raised {type(error).__name__}: {text_of(error)}") from error
-        if result is False:
-            raise ModelNotReady(name, "The repository's load returned False.")
-        try:
-            health = await self.served(name).health()
-        except UnknownModel as error:
-            raise ModelNotReady(name, "The repository's load has added no model of this name.") from error
-        if not health.is_ready:
-            raise ModelNotReady(name, f"It {health.reason}.")
-        self.record(name, Event.READY)
-
-    async def unload(self, name: str) -> None:
-        """Unload a model from the repository; raises UnknownModel. Requests in progress are finished."""
-        self.resolve(name)
-        try:
-            await call(self._users.unload, name)
-            await all_ended()
-        except KeyError as error:
-            raise UnknownModel(name, self.names) from error
 
     async def close(self) -> None:
         """Close threads and clients, after the last response."""
@@ -146,3 +122,37 @@ class HookedModels(Models):
             return partial(self._users.is_model_ready, name)
         is_own = getattr(model.healthy, "__func__", model.healthy) is not BaseKServeModel.healthy
         return model.healthy if is_own or not isinstance(model, Model) else None
+
+
+class UsersRepository:
+    """Loads and unloads the models of the user's repository."""
+
+    def __init__(self, models: HookedModels, users: ModelRepository) -> None:
+        self._models = models
+        self._users = users
+
+    async def load(self, name: str) -> None:
+        """Load a model from the repository; raises ModelNotReady if this fails or the model is not ready afterwards."""
+        try:
+            result = await call(self._users.load, name)
+        except Exception as error:
+            log.exception("the repository's load of %r raised", name)
+            raise ModelNotReady(name, f"Its load raised {type(error).__name__}: {text_of(error)}") from error
+        if result is False:
+            raise ModelNotReady(name, "The repository's load returned False.")
+        try:
+            health = await self._models.served(name).health()
+        except UnknownModel as error:
+            raise ModelNotReady(name, "The repository's load has added no model of this name.") from error
+        if not health.is_ready:
+            raise ModelNotReady(name, f"It {health.reason}.")
+        self._models.record(name, Event.READY)
+
+    async def unload(self, name: str) -> None:
+        """Unload a model from the repository; raises UnknownModel. Requests in progress are finished."""
+        self._models.resolve(name)
+        try:
+            await call(self._users.unload, name)
+            await all_ended()
+        except KeyError as error:
+            raise UnknownModel(name, self._models.names) from error

@@ -30,7 +30,7 @@ from transformer_sdk.kserve.model import BaseKServeModel, tls_folder
 from transformer_sdk.kserve.serving.config import ServerConfig
 from transformer_sdk.kserve.serving.endpoints import HookEndpoints
 from transformer_sdk.kserve.serving.metrics import HookMetrics
-from transformer_sdk.kserve.serving.repository import HookedModels
+from transformer_sdk.kserve.serving.repository import HookedModels, UsersRepository
 from transformer_sdk.kserve.serving.threads import HookThreads
 
 log = logging.getLogger(__name__)
@@ -48,6 +48,8 @@ async def serve(config: ServerConfig, listener: socket.socket) -> bool:
     """
     metrics, threads = ServerMetrics(), HookThreads(config.max_threads)
     models = HookedModels(config.repository, threads, HookMetrics(metrics.registry))
+    if config.enable_model_api:
+        models.repository = UsersRepository(models, config.repository)
     listeners = Listeners(
         listener=listener,
         host=os.environ.get(HOST_VARIABLE, ""),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -12,20 +12,24 @@ from isvc.run.log import Wakeup
 
 @dataclass
 class Endpoints:
-    """The local ports of the ready pods, and the requests that each of them has."""
+    """The local ports of the ready pods, and the requests that each of them has.
+
+    ``_runs`` tells at each request whether a pod's processes still run: another process may have taken the port.
+    """
 
     ports: tuple[int, ...] = ()
+    _runs: Mapping[int, Callable[[], bool]] = field(default_factory=dict)
     _requests: Counter[int] = field(default_factory=Counter)
     _freed: Wakeup = field(default_factory=Wakeup)
 
-    def use(self, ports: Iterable[int]) -> None:
-        """Send what comes from now on to these ports."""
-        self.ports = tuple(ports)
+    def use(self, ports: Mapping[int, Callable[[], bool]]) -> None:
+        """Send what comes from now on to these ports, each while its pod's processes run."""
+        self.ports, self._runs = tuple(ports), ports
 
     @contextmanager
     def one(self, besides: Collection[int] = ()) -> Iterator[int | None]:
         """Yield the port for a request: of those with the fewest the next in turn; None if no other pod is ready."""
-        ports = [port for port in self.ports if port not in besides]
+        ports = [port for port in self.ports if port not in besides and self._runs.get(port, _always)()]
         if not ports:
             yield None
             return
@@ -42,3 +46,7 @@ class Endpoints:
         """Return when a port has no request."""
         while self._requests[port]:
             await self._freed.wait()
+
+
+def _always() -> bool:
+    return True

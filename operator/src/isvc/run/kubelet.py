@@ -16,7 +16,7 @@ from isvc.run.container import Probe, Process
 from isvc.run.errors import RunFailed
 from isvc.run.log import Log
 from isvc.run.pod import PodPlan
-from isvc.run.probes import check_of, wait_until_bad, wait_until_good
+from isvc.run.probes import check_of, of_ours, wait_until_bad, wait_until_good
 from isvc.run.processes import Group, Running
 from isvc.run.states import ContainerStatus, pod_status, statuses_of
 from isvc_operator.limits import LOG_BYTES
@@ -41,15 +41,19 @@ class PodListener:
 
 @dataclass
 class LocalPod:
-    """A pod on this machine; ``manifest`` is the object with its status."""
+    """A pod on this machine; ``manifest`` is the object with its status.
+
+    ``planned`` returns its plan, with other ports each time.
+    """
 
     manifest: Manifest
-    plan: PodPlan
+    planned: Callable[[], PodPlan]
     group: Group
     session: aiohttp.ClientSession
     listener: PodListener
 
     def __post_init__(self) -> None:
+        self.plan = self.planned()
         spec = self.manifest["spec"]
         self._init, self._servers = statuses_of(spec.get("initContainers", ())), statuses_of(spec["containers"])
         self._containers = {**self._init, **self._servers}
@@ -65,6 +69,10 @@ class LocalPod:
     def is_ready(self) -> bool:
         """Whether it gets requests."""
         return all(item.ready for item in self._servers.values()) and not self.is_ending
+
+    def runs(self) -> bool:
+        """Whether the processes of all servers run."""
+        return all(item.running and item.running.is_alive for item in self._servers.values())
 
     @property
     def has_failed(self) -> bool:
@@ -149,7 +157,18 @@ class LocalPod:
                 self.listener.event(self.manifest, "Warning", "BackOff", what)
                 self.group.output.say(f"{process.name} is started again in {back_off:g} s")
             await asyncio.sleep(back_off)
+            process = self._with_new_ports(process)
             back_off = min(max(_FIRST_BACK_OFF, 2 * back_off), _LONGEST_BACK_OFF)
+
+    def _with_new_ports(self, process: Process) -> Process:
+        """Return a server that is started again: another process may have taken its ports.
+
+        The servers of one pod know each other's ports, so they keep theirs.
+        """
+        if self.plan.servers != (process,):
+            return process
+        self.plan = self.planned()
+        return self.plan.servers[0]
 
     async def _once(self, process: Process, container: ContainerStatus) -> RunFailed:
         """Run a container once; return why it is not running any more."""
@@ -165,9 +184,12 @@ class LocalPod:
         self.listener.event(self.manifest, "Normal", "Started", f"Started container {container.name}")
         probing = asyncio.create_task(self._probe(process, running))
         try:
-            await asyncio.shield(running.exited)
+            await running.child.wait()
         finally:
             probing.cancel()
+        if container.ready:
+            self._set_ready(process, ready=False)  # at once: its port is anybody's now, while its output is still read
+        await asyncio.shield(running.exited)
         container.running = None
         code = running.exit_code
         message = running.message() or (_last_lines(running.log) if code else "")
@@ -186,7 +208,7 @@ class LocalPod:
             self._containers[process.container].started = True
             self._write_status()
             async with asyncio.TaskGroup() as probes:
-                probes.create_task(self._watch_readiness(process))
+                probes.create_task(self._watch_readiness(process, running))
                 if process.liveness:
                     probes.create_task(self._watch_liveness(process, process.liveness, running))
         except Exception as error:  # noqa: BLE001 - a probe must not end the run without a word
@@ -201,9 +223,9 @@ class LocalPod:
             return False
         return True
 
-    async def _watch_readiness(self, process: Process) -> None:
+    async def _watch_readiness(self, process: Process, running: Running) -> None:
         probe = process.readiness
-        check = check_of(probe, process, self.group, self.session) if probe else None
+        check = of_ours(check_of(probe, process, self.group, self.session), probe, running.child.pid) if probe else None
         while True:
             if probe and check:
                 await wait_until_good(probe, check, partial(self._not_ready, process))

@@ -26,6 +26,9 @@ from isvc_operator.text import quoted, shortened, visible
 _LAST_LINES = 10
 _SHORT = "/tmp"  # noqa: S108 - the folder in it is private
 _TEMPORARY_BYTES = 32  # of 103, which is what a path of a Unix socket may have on macOS
+_PROC = Path("/proc/self")
+_ENDED = (b"Z", b"X")  # states of a process in its stat, whose flags the kernel has from before it closes the ports
+_EXITING = 0x4
 _KILLED = 128  # what a shell and a container runtime add to the number of a signal
 
 
@@ -46,6 +49,19 @@ class Running:
         if running:
             kill_group(self.child.pid)
             await asyncio.wait(running)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is not exiting, as the system says: the event loop learns of it later."""
+        if self.child.returncode is not None:
+            return False
+        try:
+            stat = Path(f"/proc/{self.child.pid}/stat").read_bytes()
+        except OSError:  # it has exited, or the system has no /proc
+            return not _PROC.exists()
+        _, _, fields = stat.rpartition(b")")
+        state, *_, flags = fields.split()[:7]
+        return state not in _ENDED and not int(flags) & _EXITING
 
     @property
     def exit_code(self) -> int:

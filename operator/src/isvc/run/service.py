@@ -276,8 +276,8 @@ class LocalService:
         )
 
     def _start_pod(self, rendered: Rendered, deployment: Manifest, manifest: Manifest, tag: str) -> LocalPod:
-        plan = plan_pod(deployment, self._machine(rendered, deployment, tag))
-        return LocalPod(manifest, plan, self._node.group, self._node.session, self._listener)
+        planned = partial(plan_pod, deployment, self._machine(rendered, deployment, tag))
+        return LocalPod(manifest, planned, self._node.group, self._node.session, self._listener)
 
     async def _drained(self, pod: LocalPod) -> None:
         """Return when the ingress has no request for a pod; a pod of an older spec may lack a port of the newest."""
@@ -291,7 +291,7 @@ class LocalService:
         pods = self.pods()
         for port, (endpoints, _) in self._ports.items():
             ready = [pod for pod in pods if pod.is_ready and port.selects(labels_of(pod.manifest))]
-            endpoints.use(pod.plan.ports[port.target] for pod in ready if port.target in pod.plan.ports)
+            endpoints.use({pod.plan.ports[port.target]: pod.runs for pod in ready if port.target in pod.plan.ports})
         self._move_traffic()
         for deployment in list(self._deployments.values()):
             deployment.roll()

@@ -5,6 +5,7 @@ All code below the servers raises these; only `server.app` (HTTP) and `server.gr
     ServingError                500
     ├─ InvalidRequest             400
     │  └─ UnreadableRequest     400
+    ├─ NotLocal                 403
     ├─ NotFound                 404
     │  └─ UnknownModel         404
     ├─ MethodNotAllowed         405
@@ -68,6 +69,18 @@ class UnreadableRequest(InvalidRequest):
     """The data on the connection is not an HTTP request."""
 
     ends_connection = True
+
+
+class NotLocal(ServingError):
+    """The request is allowed to clients in the server's own pod only."""
+
+    status = 403
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Models are loaded and unloaded from within the pod only; send the request to 127.0.0.1 there, or through "
+            "kubectl port-forward."
+        )
 
 
 class NotFound(ServingError):

@@ -34,6 +34,7 @@ class Request(msgspec.Struct, frozen=True):
     query: bytes = b""
     is_gone: Callable[[], bool] = never  # whether the client has disconnected
     timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage, set by the model
+    client: tuple[str, int] | None = None  # its IP address and port
 
     def header(self, name: bytes) -> bytes | None:
         """Return the value of a header; `name` is in lower case."""

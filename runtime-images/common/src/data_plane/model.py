@@ -5,6 +5,7 @@ A runtime adds the models; the endpoints and the gRPC service use nothing else o
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from data_plane import health
-from data_plane.errors import NotReady, UnknownModel, Unsupported
+from data_plane.errors import NotLocal, NotReady, UnknownModel, Unsupported
 from data_plane.health import ACCEPTS_REQUESTS, Event, Health, State
 from data_plane.messages import Headers, Response, StreamingResponse
 
@@ -36,6 +37,7 @@ class Call(msgspec.Struct):
     deadline: float = math.inf  # on time.monotonic()'s clock
     timeout_s: float = math.inf  # what was allowed until then, as it was configured
     timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage: queue, batch, model, transport
+    peer: Callable[[], str] = str  # the client's IP address
 
 
 class ServableModel(Protocol):
@@ -119,11 +121,15 @@ class Models:
     """The models of a server, loaded or expected.
 
     `alias` is another name for the model of a server that serves only one: users know it by the service's name.
+    `repository` is set if the configuration lets clients load and unload models.
     """
+
+    enabled_by = "the argument --enable-model-api, or enable_model_api=true in config.properties"
 
     def __init__(self, expected: Iterable[str] = (), alias: str | None = None) -> None:
         self.draining = False
         self.repository: Repository | None = None
+        self._is_emptied = False  # the last model has been removed
         self._alias = alias
         self._versions: dict[str, dict[str, ServableModel]] = {}
         self._default: dict[str, str] = {}
@@ -142,15 +148,23 @@ class Models:
         return {name: one.reason for name, one in self._health.items() if not one.is_ready}
 
     @property
+    def reason(self) -> str:
+        """Why the server takes no requests, whatever its models say; empty if it does."""
+        if self.draining:
+            return "the server is shutting down"
+        return "every model has been unloaded" if self._is_emptied else ""
+
+    @property
     def ready(self) -> bool:
         """Whether the server takes requests, and every model that has not failed is ready."""
-        return not self.draining and not any(one.holds_back_readiness for one in self._health.values())
+        return not self.reason and not any(one.holds_back_readiness for one in self._health.values())
 
     def add(self, model: ServableModel, *, default: bool = False) -> None:
         """Serve this version; the first version of a model is its default until another is named.
 
         A model that was not expected is ready.
         """
+        self._is_emptied = False
         self._versions.setdefault(model.name, {})[model.version] = model
         self._health.setdefault(model.name, health.READY)
         if default or model.name not in self._default:
@@ -160,6 +174,7 @@ class Models:
         """Forget a model with all its versions."""
         for of_models in (self._versions, self._default, self._health):
             of_models.pop(name, None)
+        self._is_emptied = not self._versions
 
     def health(self, name: str) -> Health | None:
         """Return the model's health; None for a model that is not known."""
@@ -227,18 +242,32 @@ class Models:
             for version in self._versions[name] or [""]
         ]
 
-    async def load(self, name: str) -> None:
-        """Load a model from the repository; raises Unsupported where there is none."""
-        await self._repository().load(name)
+    async def load(self, name: str, peer: str) -> None:
+        """Load a model from the repository for the client at `peer`; raises Unsupported and NotLocal."""
+        await self._repository_for(peer).load(name)
 
-    async def unload(self, name: str) -> None:
-        """Take a model out of service; raises Unsupported where there is no repository."""
-        await self._repository().unload(name)
+    async def unload(self, name: str, peer: str) -> None:
+        """Take a model out of service for the client at `peer`; raises Unsupported and NotLocal."""
+        await self._repository_for(peer).unload(name)
 
-    def _repository(self) -> Repository:
+    def _repository_for(self, peer: str) -> Repository:
+        """Return the repository for a client of this pod: what comes by a Service or an Ingress would change one of its
+        pods, and anybody could send it."""
         if self.repository is None:
-            raise Unsupported("This server does not load or unload models while it runs.")
+            raise Unsupported(
+                f"This server does not load or unload models while it runs; enable it with {self.enabled_by}."
+            )
+        if not _is_loopback(peer):
+            raise NotLocal
         return self.repository
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:  # the address is not known
+        return False
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
 _INDEX_STATES: Mapping[State, IndexState] = {State.READY: "READY", State.LOADING: "LOADING"}

@@ -94,7 +94,8 @@ async def _run(
         models, settings, lambda: model_directory.read(inputs, options.service_name).loadable,
         metrics=metrics, handler_metrics=handler_metrics,
     )  # fmt: skip
-    models.repository = supervisor
+    if rules.has_model_api(found.properties):
+        models.repository = supervisor
     listeners.budget.drop_gone = supervisor.drop_gone
     try:
         await serve(

@@ -63,7 +63,7 @@ def check_names(models: Iterable[str]) -> None:
 
 def management_port(written: Mapping[str, str]) -> int | None:
     """Return the port of the management API; None if it is off."""
-    if Draft(dict(written)).is_true("enable_model_api"):
+    if rules.has_model_api(written):
         return _port_of("management_address", written.get("management_address", ""), _HTTP_PORTS["management_address"])
     return None
 

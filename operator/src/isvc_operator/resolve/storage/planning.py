@@ -80,8 +80,26 @@ def model_storage(component: Component, context: Context) -> Component:
         server["env"] = [{**item, **ours} if item["name"] == STORAGE_URI else item for item in server["env"]]
     plan = _plan(component.annotations, context)
     if plan and plan.copied:
+        _check_mounts(component, plan)
         plan = replace(plan, ignored=(*plan.ignored, *_unread(plan, component, context)))
     return replace(component, server=server, storage=plan)
+
+
+def _check_mounts(component: Component, plan: StoragePlan) -> None:
+    """Raise InvalidSpec for a container of the user that mounts a volume which only the download has.
+
+    With KServe, the API server refuses such a mount, because the Deployment does not have the volume. Pods of all
+    tenants share the node's cache.
+    """
+    own = {volume["name"] for volume in component.pod.get("volumes", ())}
+    internal = {volume["name"] for volume in plan.preset.volumes} - own
+    for container in (component.server, *component.pod["containers"], *component.pod.get("initContainers", ())):
+        for mount in container.get("volumeMounts", ()):
+            if mount.get("name") in internal:
+                raise InvalidSpec(
+                    f"container {container.get('name')} mounts {mount['name']}, a volume of the storage-initializer "
+                    "alone; declare a volume of your own, with another name"
+                )
 
 
 def _unread(plan: StoragePlan, component: Component, context: Context) -> Iterator[str]:

@@ -139,7 +139,7 @@ class App:
             body = await self._read_body(found, headers, incoming, held)
             request = Request(
                 scope["method"], scope["path"], params, headers, body, _text(request_id),
-                scope.get("query_string", b""), scope.get(IS_GONE, never), timings,
+                scope.get("query_string", b""), scope.get(IS_GONE, never), timings, scope.get("client"),
             )  # fmt: skip
             if self.payloads and matched.check:
                 content_type = header(headers, b"content-type") or b""

@@ -251,6 +251,8 @@ class ServerConnection(HttpToolsProtocol):
         """Read no more, and send the error: after the responses to earlier requests, and instead of one's own."""
         self._is_refused, self._since, cycle = True, None, self.cycle
         self._head.release()
+        if self.headers:
+            del self.headers[MAX_FIELDS:]  # a segment has thousands, which the connection would keep while it lingers
         if not self._is_busy():
             self._send_refusal(error)
         elif self._in_head:  # of the request after that

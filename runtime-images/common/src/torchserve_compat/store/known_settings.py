@@ -129,6 +129,7 @@ def _by_name(*settings: Setting) -> Mapping[str, Setting]:
 
 
 _DOOR = "the server's ports are set by --http-port and --grpc-port (HTTP_PORT, GRPC_PORT)"
+_BY_REPOSITORY = "models are loaded and unloaded by /v2/repository, with enable_model_api=true; remove it"
 _NO_JAVA = "there is no Java; remove it"
 _PLAIN = (
     "which would be served in the open: TLS is served with the certificate in --tls-dir, which a service asks for "
@@ -150,13 +151,13 @@ PROPERTIES = _by_name(
     _adapted(
         "management_address",
         "on loopback, and only with enable_model_api=true; https becomes http there",
-        "models are loaded and unloaded by /v2/repository; remove it",
+        _BY_REPOSITORY,
     ),
     _adapted("metrics_address", "/metrics is on the server's port", "/metrics is on the server's port; remove it"),
     _adapted("grpc_inference_address", _DOOR, _DOOR),
-    _adapted("grpc_management_address", "on loopback only", "models are loaded and unloaded by /v2/repository"),
+    _adapted("grpc_management_address", "on loopback only", _BY_REPOSITORY),
     _adapted("grpc_inference_port", _DOOR, _DOOR),
-    _adapted("grpc_management_port", "on loopback only", "models are loaded and unloaded by /v2/repository"),
+    _adapted("grpc_management_port", "on loopback only", _BY_REPOSITORY),
     *(
         _both(f"grpc_{api}_max_connection_age{grace}_ms", _without_effect("clients keep their connections; remove it"))
         for api in ("inference", "management")
@@ -217,11 +218,10 @@ PROPERTIES = _by_name(
     _of_torchserve("metric_time_interval", "node metrics are not collected; remove it"),
     _of_torchserve("system_metrics_cmd", "node metrics are not collected; remove it"),
     _adapted("max_response_size", "raised for batches of responses", "responses can have any size; remove it"),
-    _adapted(
+    Setting(
         "enable_model_api",
-        "its port is on loopback only",
-        "models are loaded and unloaded by /v2/repository; remove it",
-        unless="false",
+        (_otherwise("its port is on loopback only, and so is /v2/repository"),),
+        (_otherwise("models are loaded and unloaded by /v2/repository, on loopback only; there is no management API"),),
     ),
     _both(
         "ts_open_inference_protocol",

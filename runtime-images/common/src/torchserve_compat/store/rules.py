@@ -96,6 +96,11 @@ def sizes(draft: Draft, inputs: RuleInputs) -> None:
     max_request_size(draft.properties)  # raises here, before anything is started
 
 
+def has_model_api(properties: Mapping[str, str]) -> bool:
+    """Return whether clients may load and unload models."""
+    return Draft(dict(properties)).is_true("enable_model_api")
+
+
 def max_request_size(properties: Mapping[str, str]) -> int:
     """Return the largest body of a client's request, in bytes; raises ConfigurationError."""
     return whole(properties, "max_request_size") or MAX_REQUEST

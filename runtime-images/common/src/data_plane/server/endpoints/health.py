@@ -64,8 +64,8 @@ class HealthEndpoints:
     async def ready(self, _: Request) -> Response:
         if self._models.ready:
             return json_response({"ready": True})
-        if self._models.draining:
-            return json_response({"ready": False, "reason": "the server is shutting down"}, 503)
+        if reason := self._models.reason:
+            return json_response({"ready": False, "reason": reason}, 503)
         return json_response({"ready": False, "models": self._models.reasons}, 503)
 
     async def metrics(self, _: Request) -> Response:

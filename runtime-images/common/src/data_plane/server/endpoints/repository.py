@@ -42,12 +42,16 @@ class RepositoryEndpoints:
         )
 
     async def load(self, request: Request) -> Response:
-        await self._models.load(request.params["model"])
+        await self._models.load(request.params["model"], _peer(request))
         return json_response({"name": request.params["model"], "load": True})
 
     async def unload(self, request: Request) -> Response:
-        await self._models.unload(request.params["model"])
+        await self._models.unload(request.params["model"], _peer(request))
         return json_response({"name": request.params["model"], "unload": True})
+
+
+def _peer(request: Request) -> str:
+    return request.client[0] if request.client else ""
 
 
 def _decode(body: bytes) -> _IndexDocument:

@@ -101,14 +101,14 @@ class OpenInferenceServicer:
                 found.models.add(name=entry.name, version=entry.version, state=entry.state, reason=entry.reason)
         return found
 
-    async def load(self, message: pb.RepositoryModelLoadRequest, _: Call) -> pb.RepositoryModelLoadResponse:
+    async def load(self, message: pb.RepositoryModelLoadRequest, call: Call) -> pb.RepositoryModelLoadResponse:
         name = message.model_name or message.triton_model_name
-        await self._models.load(name)
+        await self._models.load(name, call.peer())
         return pb.RepositoryModelLoadResponse(model_name=name, isLoaded=True)
 
-    async def unload(self, message: pb.RepositoryModelUnloadRequest, _: Call) -> pb.RepositoryModelUnloadResponse:
+    async def unload(self, message: pb.RepositoryModelUnloadRequest, call: Call) -> pb.RepositoryModelUnloadResponse:
         name = message.model_name or message.triton_model_name
-        await self._models.unload(name)
+        await self._models.unload(name, call.peer())
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
     def _forwarded_or(self, infer: Method) -> Method:

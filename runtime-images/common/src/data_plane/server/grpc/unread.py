@@ -86,10 +86,14 @@ class UnreadResponses:
         asyncio.get_running_loop().run_in_executor(None, closing)  # it checks every open file
 
 
+def address_of(peer: str) -> tuple[str, int]:
+    """Return the IP address and the port of a peer, which gRPC writes as `ipv4:127.0.0.1:50000`."""
+    return _normal(*unquote(peer).partition(":")[2].rsplit(":", 1))
+
+
 def close_connection(peer: str, port: int) -> None:
-    """Close the connection between `peer` and this process' port. gRPC writes a peer as `ipv4:127.0.0.1:50000`."""
-    address = unquote(peer).partition(":")[2]
-    wanted = _normal(*address.rsplit(":", 1))
+    """Close the connection between `peer` and this process' port."""
+    wanted = address_of(peer)
     for connection in _connections(port):
         if _ends(connection) == (port, wanted):
             connection.shutdown(socket.SHUT_RDWR)
