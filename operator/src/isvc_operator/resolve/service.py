@@ -24,6 +24,7 @@ from isvc_operator.api.names import (
 from isvc_operator.config import NetworkAccess, NetworkPolicyConfig, OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
+from isvc_operator.resolve.annotations import IngressAnnotations, component_annotations, ingress_annotations
 from isvc_operator.resolve.component import (
     Component,
     Context,
@@ -35,7 +36,6 @@ from isvc_operator.resolve.component import (
 from isvc_operator.resolve.defaults import check_repeated_items, check_resources, termination, with_defaults
 from isvc_operator.resolve.front import ServingTls, payload_logger, read_tls, serving_tls, tls_secret
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
-from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.pod import fill_placeholders, own_fields, runtime_fields, server_image, service_name
 from isvc_operator.resolve.ports import service_ports
 from isvc_operator.resolve.requested import components_of, model_of
@@ -57,7 +57,8 @@ _COMPLETED: Final[tuple[Step, ...]] = (
 )
 STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
     PREDICTOR: (
-        own_fields,  # labels, annotations, the pod and its server as the service has them
+        component_annotations,
+        own_fields,  # labels, the pod and its server as the service has them
         runtime_fields,  # the runtime's beneath them
         fill_placeholders,
         server_image,
@@ -65,8 +66,16 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
         model_storage,
         *_COMPLETED,
     ),
-    TRANSFORMER: (own_fields, service_name, model_storage, predictor_flags, *_COMPLETED),
-    EXPLAINER: (own_fields, service_name, model_storage, predictor_flags, model_name_in_path, *_COMPLETED),
+    TRANSFORMER: (component_annotations, own_fields, service_name, model_storage, predictor_flags, *_COMPLETED),
+    EXPLAINER: (
+        component_annotations,
+        own_fields,
+        service_name,
+        model_storage,
+        predictor_flags,
+        model_name_in_path,
+        *_COMPLETED,
+    ),
 }
 
 
