@@ -72,15 +72,12 @@ class Inputs:
         return self.body["metadata"].get("uid") or ""
 
     @property
-    def headless(self) -> bool | None:
-        """Whether the service's Services are headless, which cannot change; None if it has none yet."""
-        services = [child for child in self.own_children if child["kind"] == "Service"]
-        return all(item["spec"].get("clusterIP") == "None" for item in services) if services else None
-
-    @property
     def own_config(self) -> OperatorConfig:
-        """The configuration for this service: ``serviceClusterIPNone`` is only for new Services."""
-        return self.config if self.headless is None else self.config.with_headless_services(self.headless)
+        """The configuration for this service: whether Services are headless cannot change once it has some."""
+        services = [child for child in self.own_children if child["kind"] == "Service"]
+        if not services:
+            return self.config
+        return self.config.with_headless_services(all(item["spec"].get("clusterIP") == "None" for item in services))
 
     @property
     def requested(self) -> tuple[Any, ...]:

@@ -173,7 +173,7 @@ def test_each_kind_of_probe_asks_the_process_on_this_machine(probe: dict[str, An
         ({"env": [{"name": "A", "value": True}]}, "svc/server: True in its command, args or env is not a string"),
         ({"env": [{"name": "KEY", "valueFrom": {}}]}, "svc/server takes KEY from the cluster .* export it"),
         ({"envFrom": [{"secretRef": {"name": "keys"}}]}, r"svc/server takes variables from the cluster \(envFrom\)"),
-        ({"livenessProbe": {"periodSeconds": 1}}, "the livenessProbe of svc/server has none of httpGet, tcpSocket"),
+        ({"livenessProbe": {"exec": {"command": [None]}}}, "the livenessProbe of svc/server: None in its command"),
     ],
 )
 def test_what_cannot_be_run_here_is_refused_with_the_fix(container: dict[str, Any], message: str) -> None:

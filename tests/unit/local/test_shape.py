@@ -1,4 +1,4 @@
-"""A pod's spec that an API server would refuse is refused with the name of the field, whatever is wrong with it."""
+"""A pod's spec is refused as by an API server, or can be planned, whatever is in it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from isvc.run.builtin_admission import builtin_refusals
 from isvc.run.container import Machine, Probe
 from isvc.run.errors import UnusableInput
 from isvc.run.pod import PodPlan, plan_pod
@@ -45,7 +46,9 @@ WHOLE: dict[str, Any] = {
             "startupProbe": {"tcpSocket": {"port": 8080}},
         }
     ],
-    "initContainers": [{"name": "first", "command": ["true"], "livenessProbe": {"grpc": {"port": 8081}}}],
+    "initContainers": [
+        {"name": "first", "image": "first:1", "command": ["true"], "livenessProbe": {"grpc": {"port": 8081}}}
+    ],
     "volumes": [
         {"name": "scratch", "emptyDir": {}},
         {"name": "models", "persistentVolumeClaim": {"claimName": "models"}},
@@ -68,7 +71,19 @@ def plan(spec: Any) -> PodPlan:
         free_port=lambda: next(ports),
         objects={ObjectReference("Secret", "keys"): SECRET, ObjectReference("ConfigMap", "words"): CONFIG},
     )
-    return plan_pod({"spec": {"template": {"metadata": {"labels": labels}, "spec": spec}}}, machine)
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "first-predictor"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "strategy": {"type": "RollingUpdate"},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+    if refused := list(builtin_refusals(deployment)):
+        raise UnusableInput("; ".join(refused))
+    return plan_pod(deployment, machine)
 
 
 def container(**fields: Any) -> dict[str, Any]:
@@ -125,33 +140,38 @@ def is_planned_or_refused(spec: Any) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (container(readinessProbe={"httpGet": {"path": "/"}}), r"readinessProbe\.httpGet\.port is missing"),
+        (container(readinessProbe={"httpGet": {"path": "/"}}), r"readinessProbe\.httpGet\.port: Required value"),
         (
             container(readinessProbe={"httpGet": {"port": 1, "httpHeaders": [{"value": "x"}]}}),
-            r"readinessProbe\.httpGet\.httpHeaders\[0\]\.name is missing",
+            r"readinessProbe\.httpGet\.httpHeaders\[0\]\.name: Required value",
         ),
         (
             container(livenessProbe={"exec": {"command": []}}),
-            r"livenessProbe\.exec\.command is \[\]; it has to have an",
+            r"livenessProbe\.exec\.command: Required value",
         ),
-        (container(livenessProbe={"exec": {"command": [1]}}), r"livenessProbe\.exec\.command\[0\] is 1; .* string"),
+        (
+            container(livenessProbe={"exec": {"command": [1]}}),
+            r"livenessProbe\.exec\.command\[0\]: Invalid value: .* string",
+        ),
         (container(readinessProbe={"httpGet": {"port": "web"}}), "asks port 'web', which the container does not name"),
         (
             container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "keys"}}}]),
-            r"env\[0\]\.valueFrom\.secretKeyRef\.key is missing",
+            r"env\[0\]\.valueFrom\.secretKeyRef\.key: Required value",
         ),
         (
             container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"key": "token"}}}]),
-            r"env\[0\]\.valueFrom\.secretKeyRef\.name is missing",
+            r"env\[0\]\.valueFrom\.secretKeyRef\.name: Required value",
         ),
-        (container(volumeMounts=[{"name": "scratch"}]), r"volumeMounts\[0\]\.mountPath is missing"),
-        (container(workingDir=["/data"]), r"workingDir is \['/data'\]; it has to be a string"),
-        ({**WHOLE, "volumes": [{"emptyDir": {}}]}, r"the pod of first: volumes\[0\]\.name is missing"),
+        (container(volumeMounts=[{"name": "scratch"}]), r"volumeMounts\[0\]\.mountPath: Required value"),
+        (container(volumeMounts=[{"name": "none", "mountPath": "/x"}]), r'volumeMounts\[0\]\.name: Not found: "none"'),
+        (container(livenessProbe={"periodSeconds": 1}), "livenessProbe: Required value: must specify a handler type"),
+        (container(workingDir=["/data"]), r"workingDir: Invalid value: .* must be of type string"),
+        ({**WHOLE, "volumes": [{"emptyDir": {}}]}, r"volumes\[0\]\.name: Required value"),
         (
             {**WHOLE, "volumes": [{"name": "models", "persistentVolumeClaim": {}}]},
-            r"volumes\[0\]\.persistentVolumeClaim\.claimName is missing",
+            r"volumes\[0\]\.persistentVolumeClaim\.claimName: Required value",
         ),
-        ({**WHOLE, "volumes": [{"name": "keys", "secret": {}}]}, r"volumes\[0\]\.secret\.secretName is missing"),
+        ({**WHOLE, "volumes": [{"name": "keys", "secret": {}}]}, r"volumes\[0\]\.secret\.secretName: Required value"),
     ],
 )
 def test_the_field_is_named(spec: Any, message: str) -> None:

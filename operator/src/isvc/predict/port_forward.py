@@ -19,7 +19,7 @@ import aiohttp
 
 from isvc_operator.kube.client import KubernetesApi
 from isvc_operator.kube.errors import KubeError
-from isvc_operator.kube.requests import forward_port
+from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.text import one_line
 
 _PROTOCOL: Final = "v4.channel.k8s.io"
@@ -71,8 +71,9 @@ async def _forward(
     forwarded: Forwarded,
     streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    reader, writer = streams
-    async with api.websocket(forward_port(*where), _PROTOCOL) as channel:
+    (reader, writer), (namespace, pod, port) = streams, where
+    request = ApiRequest("GET", path_of("Pod", namespace, pod) + "/portforward", (("ports", str(port)),))
+    async with api.websocket(request, _PROTOCOL) as channel:
         sending = asyncio.ensure_future(_send(reader, channel))
         try:
             await _receive(channel, writer, forwarded)

@@ -243,12 +243,10 @@ def _probe(name: str, field: str, container: Container, bindings: LocalBindings)
     if probe is None:
         return None
     where = f"the {field} of {name}"
-    kind = next((kind for kind in ("exec", "httpGet", "tcpSocket", "grpc") if probe.get(kind)), None)
-    if kind is None:
-        raise UnusableInput(f"{where} has none of httpGet, tcpSocket, grpc and exec; give it one")
+    kind = next(kind for kind in ("exec", "httpGet", "tcpSocket", "grpc") if kind in probe)
     action = probe[kind]
     local = (
-        {"command": _local_command(action["command"], bindings)}
+        {"command": _local_command([_text(where, item) for item in action["command"]], bindings)}
         if kind == "exec"
         else {"port": _port(where, action["port"], container, bindings)}
     )

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
+
+from pydantic_core import SchemaValidator, ValidationError
+from pydantic_core import core_schema as cs
 
 from isvc.run.errors import UnusableInput
-from isvc.run.shape import check_object, is_key
+from isvc_operator.api.core_shapes import object_shape, without_nulls
 from isvc_operator.api.names import CONFIG_MAP
+from isvc_operator.api.parsing import path_of
 from isvc_operator.errors import ConfigError
 from isvc_operator.manifests import Manifest, Volume
 from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 from isvc_operator.text import shortened
+
+_KEY: Final = re.compile(r"(?!\.\.)(?!\.\Z)[-._a-zA-Z0-9]{1,253}")  # the files of a volume have the names of the keys
+_TEXT: Final = cs.str_schema(strict=True)
+_TEXTS: Final = cs.dict_schema(_TEXT, _TEXT, strict=True)
+# What is read of a secret, a ConfigMap or a service account.
+_OBJECT: Final = SchemaValidator(
+    object_shape(
+        {"metadata": object_shape({"name": _TEXT}, namespace=_TEXT, annotations=_TEXTS, labels=_TEXTS)},
+        type=_TEXT,
+        secrets=cs.list_schema(object_shape(name=_TEXT), strict=True),
+    )
+)
 
 
 def as_stored(body: Mapping[str, Any]) -> Manifest:
@@ -20,12 +37,25 @@ def as_stored(body: Mapping[str, Any]) -> Manifest:
 
     Raises UnusableInput for data that it would refuse.
     """
-    check_object(body)
+    _check(body)
     if body["kind"] != "Secret":
         return body
     encoded = {key: base64.b64encode(text.encode()).decode() for key, text in _texts(body, "stringData").items()}
     kept = {name: value for name, value in body.items() if name != "stringData"}
     return {**kept, "data": {**_texts(body, "data"), **encoded}}
+
+
+def _check(body: Manifest) -> None:
+    try:
+        _OBJECT.validate_python(without_nulls(body))
+    except ValidationError as errors:
+        error = errors.errors(include_url=False)[0]
+        where = f"{body['kind']}: {path_of(error['loc'])}"
+        if error["type"] == "missing":
+            raise UnusableInput(f"{where} is missing; give it a value") from None
+        as_text = "it has to be a string; put it in quotes"
+        what = as_text if error["type"] == "string_type" else error["msg"].replace("Input should", "it has to")
+        raise UnusableInput(f"{where} is {shortened(repr(error['input']), 80)}; {what}") from None
 
 
 def configuration_in(objects: Iterable[Manifest]) -> Mapping[str, str]:
@@ -73,7 +103,7 @@ def _texts(body: Manifest, field: str) -> Mapping[str, str]:
     if not isinstance(data, Mapping):
         raise UnusableInput(f"{name}: {field} is not a map of keys to texts")
     for key, text in data.items():
-        if not is_key(key):
+        if not (isinstance(key, str) and _KEY.fullmatch(key)):
             what = "a key may only have letters, digits, '-', '_' and '.', and does not begin with '..'"
             raise UnusableInput(f"{name}: {field} has the key {shortened(repr(key), 80)}; {what}")
         if not isinstance(text, str):

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from isvc.run import shape
 from isvc.run.addresses import ServiceAddress
 from isvc.run.container import LOOPBACK, LocalBindings, Machine, Process, plan_process
 from isvc.run.errors import UnusableInput
 from isvc.run.objects import files_of
+from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.api.names import (
     CONTAINER_INITIALIZER,
     CONTAINER_MODELCAR,
@@ -50,10 +50,13 @@ class PodPlan:
 
 
 def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
-    """Return the pod of a Deployment; raises UnusableInput if it needs something that only a cluster has."""
+    """Return the pod of a Deployment that an API server would take (``builtin_admission``).
+
+    Raises UnusableInput if it needs something that only a cluster has.
+    """
     template = deployment["spec"]["template"]
     labels = template["metadata"]["labels"]
-    spec = shape.pod_spec(template["spec"], f"the pod of {_component_name(labels)}")
+    spec = without_nulls(template["spec"])
     volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
     for container in spec.get("initContainers", ()):
         _check_ends(container)
@@ -90,7 +93,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
 
 
 def claims_of(deployment: Mapping[str, Any]) -> set[str]:
-    """Return the claims that the pods of a Deployment, whose spec was checked, have as volumes."""
+    """Return the claims that the pods of a Deployment have as volumes."""
     volumes = deployment["spec"]["template"]["spec"].get("volumes") or ()
     return {claim for volume in volumes if (claim := _claim(volume))}
 
@@ -164,9 +167,7 @@ def _check_port(process: Process, port: int) -> None:
 
 
 def _folder(name: str, volumes: Mapping[str, Volume], machine: Machine) -> Path:
-    volume = volumes.get(name)
-    if volume is None:
-        raise UnusableInput(f"volume {name!r} is mounted, but the pod has no such volume; add it to its volumes")
+    volume = volumes[name]
     if "emptyDir" in volume or files_of(volume, machine.objects) is not None:
         return machine.folder / name
     if claim := _claim(volume):

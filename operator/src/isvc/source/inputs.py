@@ -11,16 +11,22 @@ from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
 from isvc_operator.controller.gather import gather, with_objects
 from isvc_operator.decide import Inputs
-from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
 from isvc_operator.kube.informer.cache import Cache, key_of
 from isvc_operator.kube.objects import Discovery, ObjectReader
-from isvc_operator.kube.requests import decode
+from isvc_operator.kube.requests import ApiRequest, collection_path, decode
 from isvc_operator.manifests import Manifest, ServiceKey
 
 _PAGE = 500
 _READ = (Role.SERVICE, Role.INPUT, Role.CHILD)
+
+
+def list_objects(kind: ResourceKind, namespace: str, *, page: str = "", limit: int) -> ApiRequest:
+    """List the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
+    labels = (("labelSelector", LABEL_SERVICE),) if kind.selected_by_label else ()
+    query = (*labels, ("limit", str(limit)), *((("continue", page),) if page else ()))
+    return ApiRequest("GET", collection_path(kind, namespace), query, accept="application/json")
 
 
 async def list_all(api: KubeApi, kind: ResourceKind, namespace: str = "") -> list[Manifest]:
@@ -32,7 +38,7 @@ async def list_all(api: KubeApi, kind: ResourceKind, namespace: str = "") -> lis
     page = ""
     while True:
         try:
-            listed = decode(await api.send(requests.list_objects(kind, namespace, page=page, limit=_PAGE)))
+            listed = decode(await api.send(list_objects(kind, namespace, page=page, limit=_PAGE)))
         except ObjectNotFound:
             return []
         found += [{"apiVersion": kind.api_version, "kind": kind.name, **item} for item in listed.get("items") or ()]

@@ -12,8 +12,8 @@ import aiohttp
 from isvc.limits import DASHBOARD_METRICS_BYTES
 from isvc.source.errors import NotReachable
 from isvc.source.proxy_targets import ProxyTarget
-from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
+from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import Manifest
 from isvc_operator.responses import read_up_to
 
@@ -28,7 +28,8 @@ def through_the_api_server(api: ProxyApi) -> Metrics:
     """Return what reads metrics with the caller's rights: ``get`` for ``pods/proxy``."""
 
     async def metrics(pod: Manifest, target: ProxyTarget) -> str:
-        request = requests.pod_metrics(pod["metadata"]["namespace"], target.proxied)
+        path = path_of("Pod", pod["metadata"]["namespace"], target.proxied) + "/proxy/metrics"
+        request = ApiRequest("GET", path, accept="text/plain", reads_text=True)
         response = await api.proxy(request, seconds=_SECONDS, limit=DASHBOARD_METRICS_BYTES)
         return _text(target, response.status, response.body)
 

@@ -23,15 +23,19 @@ from isvc.source.source import ClusterSource
 from isvc.view.source import Shown
 from isvc_operator.api import inference_service
 from isvc_operator.errors import OperatorError
-from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound
-from isvc_operator.kube.requests import decode
+from isvc_operator.kube.requests import ApiRequest, decode
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
 
 _NAME: Final = 253  # characters of a person's name that are shown
 _UNAUTHORIZED: Final = 401
+_WHO_AM_I: Final = ApiRequest(  # everybody may ask
+    "POST",
+    "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+    body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+)
 _ANONYMOUS: Final = "system:anonymous"
 
 
@@ -130,7 +134,7 @@ class ClusterPeople:
 
 async def _name_of(api: ProxyApi) -> str:
     try:
-        review = decode(await api.send(requests.review_self()))
+        review = decode(await api.send(_WHO_AM_I))
     except ObjectNotFound:  # before Kubernetes 1.28; the questions that follow need a valid token, too
         return ""
     except KubeError as error:

@@ -10,15 +10,44 @@ from typing import Final
 
 from isvc.limits import LOG_LINE_CHARACTERS
 from isvc.view.source import ContainerKey
-from isvc_operator.kube import requests
 from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.errors import KubeError
-from isvc_operator.kube.requests import LogOptions
+from isvc_operator.kube.requests import ApiRequest, path_of
 
 Line = tuple[str | None, str]  # its time, None if it has none, and its text
 
 _LINE_BYTES: Final = 4 * LOG_LINE_CHARACTERS  # at most so many for these characters
 _MISSED: Final = 100_000  # lines that may have come while there was no connection
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """Which part of a log: its last ``lines``, none older than ``since_seconds`` or than the second of ``since_time``.
+
+    ``previous``: the log of the instance before the last restart.
+    """
+
+    lines: int
+    follow: bool = False
+    previous: bool = False
+    since_seconds: int | None = None
+    since_time: str | None = None
+
+
+def follow_log(namespace: str, pod: str, container: str, options: LogOptions) -> ApiRequest:
+    """Read a container's log with the times of its lines, for as long as it goes on if it is followed."""
+    query = [("container", container), ("timestamps", "true"), ("tailLines", str(options.lines))]
+    if options.follow:
+        query.append(("follow", "true"))
+    if options.previous:
+        query.append(("previous", "true"))
+    if options.since_seconds is not None:
+        query.append(("sinceSeconds", str(options.since_seconds)))
+    if options.since_time is not None:
+        query.append(("sinceTime", options.since_time))
+    path = path_of("Pod", namespace, pod) + "/log"
+    # A kubelet sends the head of its response with the first line.
+    return ApiRequest("GET", path, tuple(query), reads_text=True, begins_late=options.follow)
 
 
 @dataclass
@@ -92,7 +121,7 @@ async def _marked_lines(
     api: WatchApi, key: ContainerKey, options: LogOptions
 ) -> AsyncGenerator[tuple[Line, bool], None]:
     """Yield each line, and whether it is whole: the last one may lack its end."""
-    request = requests.follow_log(key.service.namespace, key.pod, key.container, options)
+    request = follow_log(key.service.namespace, key.pod, key.container, options)
     async with api.stream(request) as parts:
         async for line, is_whole in _lines(parts):
             yield _timed(line.decode(errors="replace")), is_whole

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Final
 
 from isvc.source.errors import NotReachable
 from isvc.source.objects import WatchedObjects
-from isvc.source.pod_log import followed_lines, log_lines
+from isvc.source.pod_log import LogOptions, followed_lines, log_lines
 from isvc.source.proxy_targets import answer_seconds, service_target
 from isvc.view.changed import Changed
 from isvc.view.source import ContainerKey, ServiceRequest, ServiceResponse
-from isvc_operator.kube import requests
 from isvc_operator.kube.client import ProxyApi
-from isvc_operator.kube.requests import ApiRequest, LogOptions
+from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.limits import API_RESPONSE_SECONDS
 from isvc_operator.manifests import ServiceKey, name_of
 from isvc_operator.observe.pods import running_instance
@@ -25,6 +25,11 @@ Instance = tuple[int, str]
 _ENDED_WITHIN: Final = 5.0  # seconds after the end of a log, in which its container's end is known, if that was it
 _SENT: Final = ("inference-header-content-length", "x-server-timing")  # beside the types of the bodies
 _CONNECTION: Final = ("connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding")
+
+
+def through_service(namespace: str, service: str, request: ApiRequest) -> ApiRequest:
+    """Send a request through the API server to a Service; ``service`` is ``SCHEME:NAME:PORT``."""
+    return replace(request, path=path_of("Service", namespace, service) + f"/proxy{request.path}")
 
 
 class Reach:
@@ -70,7 +75,7 @@ class Reach:
         started = self._clock()
         # To say which models there are does not take the time of a prediction.
         seconds = answer_seconds(service or {}) if request.method == "POST" else API_RESPONSE_SECONDS
-        response = await self._api.proxy(requests.through_service(key.namespace, target.proxied, sent), seconds=seconds)
+        response = await self._api.proxy(through_service(key.namespace, target.proxied, sent), seconds=seconds)
         received = {name: value for name, value in response.headers.items() if name.lower() not in _CONNECTION}
         took = self._clock() - started
         return ServiceResponse(status=response.status, headers=received, body=response.body, seconds=took)

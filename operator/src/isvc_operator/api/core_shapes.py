@@ -102,7 +102,8 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def _object(required: Mapping[str, CoreSchema] = {}, /, **optional: CoreSchema) -> CoreSchema:
+def object_shape(required: Mapping[str, CoreSchema] = {}, /, **optional: CoreSchema) -> CoreSchema:
+    """Return the schema of an object that has these fields, and may have others."""
     fields = {name: cs.typed_dict_field(shape, required=True) for name, shape in required.items()}
     fields |= {name: cs.typed_dict_field(shape, required=False) for name, shape in optional.items()}
     return cs.typed_dict_schema(fields, extra_behavior="allow")
@@ -117,18 +118,19 @@ _QUANTITY: Final = cs.no_info_plain_validator_function(checked_quantity)
 _AMOUNT: Final = cs.no_info_plain_validator_function(checked_amount)
 AMOUNTS: Final = cs.dict_schema(_TEXT, _AMOUNT, strict=True)
 
-NAMED: Final = _object(name=_TEXT)
-VARIABLE: Final = _object({"name": _TEXT}, valueFrom=_object(resourceFieldRef=_object(divisor=_QUANTITY)))
-PORT: Final = _object({"containerPort": _NUMBER}, name=_TEXT, protocol=_TEXT)
-MOUNT: Final = _object(name=_TEXT, mountPath=_TEXT)
-RESOURCES: Final = _object(requests=AMOUNTS, limits=AMOUNTS)
-VOLUME: Final = _object(
+NAMED: Final = object_shape(name=_TEXT)
+_FIELD_OF_RESOURCES: Final = object_shape(divisor=_QUANTITY)
+VARIABLE: Final = object_shape({"name": _TEXT}, valueFrom=object_shape(resourceFieldRef=_FIELD_OF_RESOURCES))
+PORT: Final = object_shape({"containerPort": _NUMBER}, name=_TEXT, protocol=_TEXT)
+MOUNT: Final = object_shape(name=_TEXT, mountPath=_TEXT)
+RESOURCES: Final = object_shape(requests=AMOUNTS, limits=AMOUNTS)
+VOLUME: Final = object_shape(
     name=_TEXT,
-    emptyDir=_object(sizeLimit=_AMOUNT),
-    ephemeral=_object(volumeClaimTemplate=_object(spec=_object(resources=RESOURCES))),
+    emptyDir=object_shape(sizeLimit=_AMOUNT),
+    ephemeral=object_shape(volumeClaimTemplate=object_shape(spec=object_shape(resources=RESOURCES))),
 )
-LIFECYCLE: Final = _object(preStop=_object(sleep=_object(seconds=_NUMBER)), postStart=_ANY_OBJECT)
-CONTAINER: Final = _object(
+LIFECYCLE: Final = object_shape(preStop=object_shape(sleep=object_shape(seconds=_NUMBER)), postStart=_ANY_OBJECT)
+CONTAINER: Final = object_shape(
     name=_TEXT,
     image=_TEXT,
     command=_ANY_LIST,

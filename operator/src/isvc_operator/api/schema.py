@@ -114,8 +114,13 @@ def broken_rules(schema: Schema, value: Any, path: str = "") -> Iterator[BrokenR
     for rule in rules:
         if message := _broken(rule, variables):
             yield BrokenRule(f"{path}{rule.get('fieldPath', '')}".removeprefix("."), message)
-    for step, inner, child in _children(schema, value):
-        yield from broken_rules(inner, child, f"{path}{step}")
+    if isinstance(value, Mapping):
+        fields, others = schema.get("properties", {}), schema.get("additionalProperties", {})
+        for name, item in value.items():
+            yield from broken_rules(fields.get(name, others), item, f"{path}.{name}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from broken_rules(schema.get("items", {}), item, f"{path}[{index}]")
 
 
 def declared(schema: Schema, value: Any) -> Any:
@@ -141,15 +146,6 @@ def declared(schema: Schema, value: Any) -> Any:
 
 def _text(text: str) -> str:
     return text.encode(errors="replace").decode()
-
-
-def _children(schema: Schema, value: Any) -> Iterator[tuple[str, Schema, Any]]:
-    """Yield the path, the schema and the value of each field or item."""
-    if isinstance(value, Mapping):
-        fields, others = schema.get("properties", {}), schema.get("additionalProperties", {})
-        yield from ((f".{name}", fields.get(name, others), item) for name, item in value.items())
-    elif isinstance(value, list):
-        yield from ((f"[{index}]", schema.get("items", {}), item) for index, item in enumerate(value))
 
 
 def _broken(rule: Mapping[str, str], variables: cel.Activation | None) -> str | None:

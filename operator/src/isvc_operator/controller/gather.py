@@ -26,7 +26,6 @@ from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
 from isvc_operator.resolve.front import tls_secret
 from isvc_operator.resolve.requested import asks_for_keda, is_stopped, references, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
-from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 
 T = TypeVar("T", bound=ApiModel)
 
@@ -63,11 +62,9 @@ async def with_objects(inputs: Inputs, objects: ObjectReader, discovery: Discove
         return inputs
     try:
         requested, secret = storage_requests(service), tls_secret(service, inputs.config)
-
-        def wanted(known: Objects) -> Iterable[ObjectReference]:
-            return {*references(requested, inputs.config.credentials, known), *([secret] if secret else ())}
-
-        found = await objects.read_all(service.metadata.namespace or "", wanted)
+        of_tls, credentials = frozenset({secret} if secret else ()), inputs.config.credentials
+        namespace = service.metadata.namespace or ""
+        found = await objects.read_all(namespace, lambda known: of_tls | references(requested, credentials, known))
     except InvalidSpec as error:
         return replace(inputs, problem=Problem.of(error))
     keda = not asks_for_keda(service) or await discovery.has(SCALED_OBJECT)

@@ -39,7 +39,8 @@ class ObjectReader:
 
     async def read_all(self, namespace: str, wanted: Wanted) -> Objects:
         """Read the objects that ``wanted`` names; it is called again with those read, and may name more."""
-        self._drop_expired()
+        now = self.clock()
+        self._cached = {key: entry for key, entry in self._cached.items() if entry[0] > now}
         known: dict[ObjectReference, Manifest | None] = {}
         while missing := [reference for reference in wanted(known) if reference not in known]:
             for reference in missing:
@@ -62,10 +63,6 @@ class ObjectReader:
         """Cache this object as what the API server has."""
         until = self.clock() + (MISSING_TTL if body is None else FOUND_TTL)
         self._cached[namespace, reference] = (until, body)
-
-    def _drop_expired(self) -> None:
-        now = self.clock()
-        self._cached = {key: entry for key, entry in self._cached.items() if entry[0] > now}
 
 
 def _with_remedy(error: RequestRefused, namespace: str, reference: ObjectReference) -> RequestRefused:

@@ -8,14 +8,14 @@ that remains is still too deep to be accepted (``api.parsing``).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
 from pydantic_core import from_json
 
 from isvc_operator.api.kinds import ResourceKind, kind_named
-from isvc_operator.api.names import FIELD_MANAGER, LABEL_SERVICE
+from isvc_operator.api.names import FIELD_MANAGER
 from isvc_operator.limits import LOG_READ_BYTES, NESTING
 from isvc_operator.manifests import Manifest
 
@@ -42,20 +42,6 @@ class ApiRequest:
     reads_text: bool = False
     headers: tuple[tuple[str, str], ...] = ()
     begins_late: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogOptions:
-    """Which part of a log: its last ``lines``, none older than ``since_seconds`` or than the second of ``since_time``.
-
-    ``previous``: the log of the instance before the last restart.
-    """
-
-    lines: int
-    follow: bool = False
-    previous: bool = False
-    since_seconds: int | None = None
-    since_time: str | None = None
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
@@ -106,12 +92,6 @@ def review_own_access(verb: str, group: str, resource: str, namespace: str = "")
     return ApiRequest("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review)
 
 
-def review_self() -> ApiRequest:
-    """Ask who the caller is; everybody may ask."""
-    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-    return ApiRequest("POST", path, body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-
-
 def _lease_path(namespace: str, name: str = "") -> str:
     return f"{LEASES}namespaces/{_segment(namespace)}/leases" + (f"/{_segment(name)}" if name else "")
 
@@ -130,13 +110,6 @@ def replace_lease(lease: Manifest) -> ApiRequest:
     """Replace a Lease, if it still has its resource version."""
     metadata = lease["metadata"]
     return ApiRequest("PUT", _lease_path(metadata["namespace"], metadata["name"]), body=lease)
-
-
-def list_objects(kind: ResourceKind, namespace: str, *, page: str = "", limit: int) -> ApiRequest:
-    """List the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
-    labels = (("labelSelector", LABEL_SERVICE),) if kind.selected_by_label else ()
-    query = (*labels, ("limit", str(limit)), *((("continue", page),) if page else ()))
-    return ApiRequest("GET", collection_path(kind, namespace), query, accept="application/json")
 
 
 def create(manifest: Manifest) -> ApiRequest:
@@ -198,11 +171,6 @@ def pod_events(namespace: str, uid: str) -> ApiRequest:
     return ApiRequest("GET", path_of("Event", namespace), query)
 
 
-def forward_port(namespace: str, pod: str, port: int) -> ApiRequest:
-    """Open a connection with a port of a pod."""
-    return ApiRequest("GET", path_of("Pod", namespace, pod) + "/portforward", (("ports", str(port)),))
-
-
 def pod_log(namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> ApiRequest:
     """Read the last lines of a container's log; ``previous`` is the instance before the last restart."""
     query = (
@@ -212,33 +180,6 @@ def pod_log(namespace: str, pod: str, container: str, *, previous: bool, lines: 
         ("limitBytes", str(LOG_READ_BYTES)),
     )
     return ApiRequest("GET", path_of("Pod", namespace, pod) + "/log", query, reads_text=True)
-
-
-def follow_log(namespace: str, pod: str, container: str, options: LogOptions) -> ApiRequest:
-    """Read a container's log with the times of its lines, for as long as it goes on if it is followed."""
-    query = [("container", container), ("timestamps", "true"), ("tailLines", str(options.lines))]
-    if options.follow:
-        query.append(("follow", "true"))
-    if options.previous:
-        query.append(("previous", "true"))
-    if options.since_seconds is not None:
-        query.append(("sinceSeconds", str(options.since_seconds)))
-    if options.since_time is not None:
-        query.append(("sinceTime", options.since_time))
-    path = path_of("Pod", namespace, pod) + "/log"
-    # A kubelet sends the head of its response with the first line.
-    return ApiRequest("GET", path, tuple(query), reads_text=True, begins_late=options.follow)
-
-
-def pod_metrics(namespace: str, pod: str) -> ApiRequest:
-    """Read the metrics of a server through the API server; ``pod`` is ``SCHEME:NAME:PORT``."""
-    path = path_of("Pod", namespace, pod) + "/proxy/metrics"
-    return ApiRequest("GET", path, accept="text/plain", reads_text=True)
-
-
-def through_service(namespace: str, service: str, request: ApiRequest) -> ApiRequest:
-    """Send a request through the API server to a Service; ``service`` is ``SCHEME:NAME:PORT``."""
-    return replace(request, path=path_of("Service", namespace, service) + f"/proxy{request.path}")
 
 
 # One level more than an object may have, and an empty one inside it; a list of objects adds two levels.

@@ -75,10 +75,11 @@ def plan_changes(
     A child that ``owner_uid`` does not own is never deleted, and never overwritten by force. ``managed_by_kserve``:
     KServe's controller has managed the service, and may have created more than is observed.
     """
-    owned = {_key(child): child for child in observed if controller_of(child).get("uid") == owner_uid}
+    own = (child for child in observed if controller_of(child).get("uid") == owner_uid)
+    owned = {(child["kind"], name_of(child)): child for child in own}
     changes = []
     for child in rendered:
-        known = owned.pop(_key(child), None)
+        known = owned.pop((child["kind"], name_of(child)), None)
         manifest = _with_digests(_handed_over(child, known) if known else child)
         if known is None:
             size = starting_size(manifest, rendered, owned.values())
@@ -108,10 +109,6 @@ def _has_replicas(manifest: Manifest) -> bool:
 def _is_adopted(child: Manifest) -> bool:
     """Whether a child was created by KServe's controller (it lacks our annotation), or by us and not applied yet."""
     return ANNOTATION_RENDERED not in annotations_of(child) or bool(updated_by(FIELD_MANAGER, child))
-
-
-def _key(child: Manifest) -> tuple[str, str]:
-    return child["kind"], name_of(child)
 
 
 def _handed_over(manifest: Manifest, known: Manifest) -> Manifest:

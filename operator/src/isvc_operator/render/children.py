@@ -13,7 +13,7 @@ from isvc_operator.render.deployment import build_deployment
 from isvc_operator.render.metadata import build_component_child, component_labels, selector
 from isvc_operator.render.routes import build_ingresses, build_routes
 from isvc_operator.resolve.component import Autoscaler, Component, Metric, Query, ResourceTarget
-from isvc_operator.resolve.ports import is_grpc, service_ports
+from isvc_operator.resolve.ports import front_of, is_grpc
 from isvc_operator.resolve.requested import AutoscalerClass
 from isvc_operator.resolve.service import Resolved
 
@@ -142,7 +142,7 @@ def _clients(resolved: Resolved, component: Component, config: NetworkPolicyConf
         *_in_namespaces(config.ingress_namespaces if published else ()),
         *({"ipBlock": {"cidr": cidr}} for cidr in (config.ingress_cidrs if published else ())),
     ]
-    ports = [int(port["containerPort"]) for _, port in service_ports(component)]
+    ports = [int(port["containerPort"]) for _, port in component.ports.every]
     return [{"from": [{"podSelector": {}}]}, *_ingress_rule(ingress, ports)]
 
 
@@ -170,7 +170,7 @@ def _ingress_rule(peers: Sequence[Mapping[str, Any]], ports: Sequence[int]) -> l
 
 def _metrics_port(component: Component) -> int:
     written = component.annotations.get(_METRICS_PORT, "")
-    return int(written) if written.isdecimal() else int(service_ports(component)[0][1]["containerPort"])
+    return int(written) if written.isdecimal() else int(component.ports.every[0][1]["containerPort"])
 
 
 def build_service(resolved: Resolved, component: Component, config: ServiceConfig) -> dict[str, Any]:
@@ -187,15 +187,15 @@ def build_service(resolved: Resolved, component: Component, config: ServiceConfi
 
 def _backend_annotations(component: Component) -> dict[str, str]:
     """Return what Contour and Traefik read to speak TLS to the pods of a Service."""
-    ports = [(str(number), is_grpc(port.get("name", ""))) for number, port in service_ports(component)]
+    ports = [(str(number), is_grpc(port.get("name", ""))) for number, port in component.ports.every]
     http, grpc = (",".join(number for number, found in ports if found is kind) for kind in (False, True))
     named = {f"{_CONTOUR}.tls": http, f"{_CONTOUR}.h2": grpc, _TRAEFIK: "https"}
     return {name: value for name, value in named.items() if value}
 
 
 def _ports(component: Component) -> list[dict[str, Any]]:
-    name, server = component.name, component.front
-    (number, main), *others = service_ports(component)
+    name, server = component.name, front_of(component)
+    (number, main), *others = component.ports.every
     # As with KServe, the only port of a container stays without a name. To kube-proxy, another name is another port,
     # which has no pods at first.
     unnamed = "" if server.get("ports") and not others else name

@@ -22,7 +22,6 @@ from isvc_operator.render.metadata import build_child
 from isvc_operator.resolve.component import SERVICE_PORT, Component
 from isvc_operator.resolve.containers import flag_value
 from isvc_operator.resolve.placeholders import fill, values_of
-from isvc_operator.resolve.ports import main_port, service_port
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.transformer import MODEL_NAME
 
@@ -93,15 +92,14 @@ def routes_of(resolved: Resolved) -> tuple[ServiceRoute, ...]:
 def _explain(explainer: Component) -> PathRule:
     """Return the rule for explanations, which has the name of the explainer's model: not every gateway has patterns."""
     path = f"/v1/models/{flag_value(explainer.server, MODEL_NAME)}:explain"
-    main = main_port(explainer)
-    port = service_port(explainer, grpc=False) or main
+    main, port = explainer.ports.main, explainer.ports.rest or explainer.ports.main
     return PathRule(path, explainer.name, port, explainer.timeout, exact=True, main_port=main)
 
 
 def _rules(component: Component) -> Iterator[PathRule]:
     """Yield the rules of a component: gRPC has one of its own if the component has ports for both."""
-    timeout, main = component.timeout, main_port(component)
-    rest, grpc = service_port(component, grpc=False), service_port(component, grpc=True)
+    timeout, main = component.timeout, component.ports.main
+    rest, grpc = component.ports.rest, component.ports.grpc
     if rest is None:
         yield PathRule(_EVERY_PATH, component.name, main, timeout, grpc=True, main_port=main)
         return
@@ -161,7 +159,7 @@ def _ingress(
 
 def _backend_annotations(entry: Component) -> Mapping[str, str]:
     """Return what ingress-nginx and the two for HAProxy read to speak TLS to the pods that get the requests."""
-    only_grpc = service_port(entry, grpc=False) is None
+    only_grpc = entry.ports.rest is None
     return {
         "nginx.ingress.kubernetes.io/backend-protocol": "GRPCS" if only_grpc else "HTTPS",
         "haproxy-ingress.github.io/backend-protocol": "grpcs" if only_grpc else "h1-ssl",

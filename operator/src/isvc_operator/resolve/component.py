@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import CONTAINER_TRANSFORMER
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig
 from isvc_operator.manifests import Container
@@ -66,6 +65,23 @@ class Scaling:
 
 
 @dataclass(frozen=True)
+class ServicePorts:
+    """The ports of a component's Service, each with the port of the container that it leads to, the main one first.
+
+    ``main`` is its number, ``rest`` and ``grpc`` are the first ones for each protocol. ``in_address`` and
+    ``grpc_in_address`` follow the name of a headless Service in an address, such as ``:8080``, because it maps no
+    ports. They are empty for others.
+    """
+
+    every: Sequence[tuple[int, Mapping[str, Any]]] = ()
+    main: int = SERVICE_PORT
+    rest: int | None = None
+    grpc: int | None = None
+    in_address: str = ""
+    grpc_in_address: str = ""
+
+
+@dataclass(frozen=True)
 class Component:
     """What a component's Deployment and Service are made of.
 
@@ -85,20 +101,7 @@ class Component:
     timeout: int | None = None
     scaling: Scaling = field(default_factory=Scaling)
     tls: bool = False
-
-    @property
-    def front(self) -> Container:
-        """The container that gets the requests: a transformer in the predictor's pod, or else the server."""
-        containers = self.pod.get("containers", ())
-        return next((item for item in containers if item.get("name") == CONTAINER_TRANSFORMER), self.server)
-
-    def with_front(self, front: Container, **pod: Any) -> Component:
-        """Return the component with another container that gets the requests, and with other fields of its pod."""
-        fields = {**self.pod, **pod}
-        if self.front is self.server:
-            return replace(self, server=front, pod=fields)
-        containers = [front if item is self.front else item for item in fields["containers"]]
-        return replace(self, pod={**fields, "containers": containers})
+    ports: ServicePorts = field(default_factory=ServicePorts)
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,18 @@ container can run as root.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
+from isvc_operator.api.base import ApiModel
 from isvc_operator.api.components import FRAMEWORKS
 from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER, PREDICTOR
 from isvc_operator.config import ResourceConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import GRACE_SECONDS
-from isvc_operator.manifests import Container, NamedItem
+from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import Component, Context
 from isvc_operator.resolve.containers import check_amounts, contradictions, identity, merge_items
 from isvc_operator.text import one_line
@@ -44,7 +44,9 @@ def termination(component: Component, context: Context) -> Component:
     server = with_pre_stop(component.server, pod, notice)
     if context.served is None:
         server = with_drain_seconds(server, pod)
-    elif _DRAIN in _variables(server) - _variables({"env": context.served.model.env or ()}):
+    elif _DRAIN in {item["name"] for item in server.get("env", ())} - {
+        item["name"] for item in context.served.model.env or ()
+    }:
         # Its runtime says that the server reads it, and the service does not set it.
         server = with_drain_seconds(server, pod, hook=_NOTICED, over=True)
     pod["containers"] = [_beside(item, pod, context) for item in pod["containers"]]
@@ -94,10 +96,6 @@ def within_grace_period(container: Container, pod: Mapping[str, Any]) -> dict[st
         return dict(container)
     others = {name: hook for name, hook in container["lifecycle"].items() if name != "preStop"}
     return {**container, "lifecycle": {**others, **({"preStop": {"sleep": {"seconds": grace}}} if grace > 0 else {})}}
-
-
-def _variables(container: Container) -> set[str]:
-    return {item["name"] for item in container.get("env", ())}
 
 
 def _sleep(container: Container) -> int:
@@ -177,10 +175,13 @@ _CONTAINER_LISTS = ("containers", "initContainers")
 
 def check_repeated_items(component: Component, context: Context) -> Component:
     """Return the component as it is; raises InvalidSpec if one of its lists, or of its runtime's, has an item twice."""
-    for spec, field in _specs(context):
-        _check_lists(spec, field)
-        for path, container in _containers_in(spec, field):
-            _check_lists(container, path)
+    for path, part in _parts(context):
+        for name, key in _KEYS.items():
+            items = [item for item in part.get(name) or () if item.get(key) is not None]
+            counts = Counter(identity(item, key) for item in items)
+            if repeated := next((item for item in items if counts[identity(item, key)] > 1), None):
+                value, count = one_line(str(repeated[key])), counts[identity(repeated, key)]
+                raise InvalidSpec(f"{path}.{name} has {count} items with {key} {value}; keep one of them")
     return component
 
 
@@ -190,47 +191,25 @@ def check_resources(component: Component, context: Context) -> Component:
     Those that are from different places do not contradict each other any more (``merge_resources``).
     """
     pod = component.pod
-    parts = (pod, component.server, *pod["containers"], *pod.get("initContainers", ()))
-    if not any(contradictions(part.get("resources") or {}) for part in parts):
-        return component
-    for spec, field in _specs(context):
-        for path, part in ((field, spec), *_containers_in(spec, field)):
+    merged = (pod, component.server, *pod["containers"], *pod.get("initContainers", ()))
+    if any(contradictions(part.get("resources") or {}) for part in merged):
+        for path, part in _parts(context):
             check_amounts(part.get("resources") or {}, f"{path}.resources")
     return component
 
 
-def _specs(context: Context) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield the component as it is requested, and its runtime, each with its path."""
-    yield context.requested.spec.model_dump(exclude_none=True), context.requested.field
+def _parts(context: Context) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the component as it is requested, its runtime, and each container of these, a model too, by their paths."""
+    specs: dict[str, ApiModel] = {context.requested.field: context.requested.spec}
     if context.served:
         runtime = context.served.chosen.runtime
-        yield runtime.spec.model_dump(exclude_none=True), f"{runtime.kind} {runtime.metadata.name}: spec"
-
-
-def _containers_in(spec: Mapping[str, Any], field: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every container of a component or a runtime with its path; a model is one, too."""
-    for name in _CONTAINER_LISTS:
-        for index, container in enumerate(spec.get(name) or ()):
-            yield f"{field}.{name}[{index}]", container
-    for name in ("model", *FRAMEWORKS):
-        if server := spec.get(name):
-            yield f"{field}.{name}", server
-
-
-def _check_lists(document: Mapping[str, Any], field: str) -> None:
-    for name, key in _KEYS.items():
-        listed = document.get(name) or ()
-        if len(listed) < 2:
-            continue  # which is most of them
-        items = [item for item in listed if item.get(key) is not None]
-        if repeated := _repeated_items(items, partial(identity, key=key)):
-            value = one_line(str(repeated[0][key]))
-            raise InvalidSpec(f"{field}.{name} has {len(repeated)} items with {key} {value}; keep one of them")
-
-
-def _repeated_items(items: Iterable[NamedItem], key: Callable[[NamedItem], Any]) -> list[NamedItem]:
-    """Return the items of the first key that several of them have."""
-    groups: defaultdict[Any, list[NamedItem]] = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return next((group for group in groups.values() if len(group) > 1), [])
+        specs[f"{runtime.kind} {runtime.metadata.name}: spec"] = runtime.spec
+    for field, model in specs.items():
+        spec = model.model_dump(exclude_none=True)
+        yield field, spec
+        for name in _CONTAINER_LISTS:
+            for index, container in enumerate(spec.get(name) or ()):
+                yield f"{field}.{name}[{index}]", container
+        for name in ("model", *FRAMEWORKS):
+            if server := spec.get(name):
+                yield f"{field}.{name}", server

@@ -29,9 +29,11 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidCertificate, InvalidSpec
+from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import Component, Context
 from isvc_operator.resolve.containers import merge_items, with_variable
 from isvc_operator.resolve.placeholders import fill, values_of
+from isvc_operator.resolve.ports import front_of
 from isvc_operator.resolve.requested import settings_read
 from isvc_operator.resolve.storage.plan import ObjectReference, Objects, read_key
 
@@ -168,25 +170,34 @@ def serving_tls(component: Component, context: Context) -> Component:
     if context.secret is None:
         return component
     _check_reads(component, context)
-    front = with_variable(component.front, TLS_DIR, _FOLDER)
+    front = with_variable(front_of(component), TLS_DIR, _FOLDER)
     front["volumeMounts"] = merge_items(front.get("volumeMounts", ()), [_MOUNT], "mountPath")
     front |= {name: _by_https(front[name], f"{context.requested.field}: {name}") for name in _PROBES if front.get(name)}
     volume = {"name": _VOLUME, "secret": {"secretName": context.secret.name, "defaultMode": _MODE}}
     scraped = {_SCHEME: "https"} if _SCRAPE in component.annotations else {}
-    secured = component.with_front(front, volumes=merge_items(component.pod.get("volumes", ()), [volume], "name"))
+    secured = _with_front(component, front, volumes=merge_items(component.pod.get("volumes", ()), [volume], "name"))
     return replace(secured, tls=True, annotations={**scraped, **component.annotations})
+
+
+def _with_front(component: Component, front: Container, **pod: Any) -> Component:
+    """Return the component with another container that gets the requests, and with other fields of its pod."""
+    before, fields = front_of(component), {**component.pod, **pod}
+    if before is component.server:
+        return replace(component, server=front, pod=fields)
+    containers = [front if item is before else item for item in fields["containers"]]
+    return replace(component, pod={**fields, "containers": containers})
 
 
 def _check_reads(component: Component, context: Context) -> None:
     """Raise InvalidSpec unless the server says that it reads the variable: it would serve in the open."""
-    if context.served and component.front is component.server:
+    if context.served and front_of(component) is component.server:
         runtime = context.served.chosen.runtime.metadata
         reads = settings_read(runtime.annotations)
         who = f"the server of runtime {runtime.name}"
         remedy = "choose another runtime"
     else:
         reads = settings_read(context.requested.spec.annotations or {})
-        name = component.front.get("name") or CONTAINER_TRANSFORMER
+        name = front_of(component).get("name") or CONTAINER_TRANSFORMER
         who = f"container {name} of {context.requested.field}"
         remedy = f"if it does, as with our SDK, write annotations: {{{ANNOTATION_SETTINGS}: {TLS_DIR}}} beside it"
     if TLS_DIR not in reads:
@@ -238,13 +249,13 @@ def payload_logger(component: Component, context: Context) -> Component:
         settings["tlsSkipVerify"] = True
     # Kubernetes would replace $(NAME) by another variable.
     value = json.dumps(settings, ensure_ascii=False).replace("$(", "$$(")
-    front = with_variable(component.front, LOGGER, value)
+    front = with_variable(front_of(component), LOGGER, value)
     if not ca_bundle:
-        return component.with_front(front)
+        return _with_front(component, front)
     front["volumeMounts"] = [*front.get("volumeMounts", ()), _CA_MOUNT]
     # As with KServe, pods start without the ConfigMap, and the system's certificates are used.
     volume = {"name": _CA_VOLUME, "configMap": {"name": ca_bundle, "optional": True}}
-    return component.with_front(front, volumes=merge_items(component.pod.get("volumes", ()), [volume], "name"))
+    return _with_front(component, front, volumes=merge_items(component.pod.get("volumes", ()), [volume], "name"))
 
 
 def fraction_of(annotations: Mapping[str, str]) -> float | None:

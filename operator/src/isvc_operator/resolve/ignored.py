@@ -24,9 +24,9 @@ from isvc_operator.config import IngressConfig, LoggerConfig, NetworkAccess, Net
 from isvc_operator.ignored.walker import unknown_annotations, unknown_fields, unused_fields, unused_parts
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container
+from isvc_operator.resolve.annotations import ingress_annotations, is_read_of_ingresses, may_reach_others
 from isvc_operator.resolve.front import LOGGER, url_problem
 from isvc_operator.resolve.hosts import has_ingress
-from isvc_operator.resolve.ingress_annotations import ingress_annotations, is_read_of_ingresses, may_reach_others
 from isvc_operator.resolve.pod import has_fixed_image, settings_of
 from isvc_operator.resolve.ports import is_grpc, listed_ports, told_port
 from isvc_operator.resolve.requested import ComponentSpec, model_field, model_of, settings_read, specified_components

@@ -16,8 +16,6 @@ from isvc_operator.api.core_shapes import without_nulls
 from isvc_operator.api.names import (
     ANNOTATION_FIXED_IMAGE,
     ANNOTATION_MODEL_FORMAT,
-    ANNOTATION_NETWORK_POLICY,
-    ANNOTATION_UPGRADE_POLICY,
     CONTAINER_SERVER,
     CONTAINER_TRANSFORMER,
     LABEL_MODEL_CLASS,
@@ -36,7 +34,6 @@ from isvc_operator.resolve.containers import (
     merge_maps,
     with_variable,
 )
-from isvc_operator.resolve.ingress_annotations import may_reach_others
 from isvc_operator.resolve.placeholders import fill_all, fill_container, values_of
 from isvc_operator.resolve.ports import http_port, is_grpc, moved_ports, with_moved_ports
 from isvc_operator.resolve.requested import server_first
@@ -44,15 +41,6 @@ from isvc_operator.resolve.runtime import MLSERVER, TORCHSERVE, TRITON, ChosenRu
 
 _SERVICE_NAME = "INFERENCE_SERVICE_NAME"
 _WORDS = frozenset({"args", "command"})  # of which a null item is an empty one
-_NEVER_COPIED = (
-    "autoscaling.knative.dev/min-scale",
-    "autoscaling.knative.dev/max-scale",
-    "internal.serving.kserve.io/storage-initializer-sourceuri",
-    "kubectl.kubernetes.io/last-applied-configuration",
-    "modelFormat",
-    ANNOTATION_NETWORK_POLICY,
-    ANNOTATION_UPGRADE_POLICY,
-)
 
 
 @dataclass(frozen=True)
@@ -65,12 +53,11 @@ class ServerSetting:
 
 
 def own_fields(component: Component, context: Context) -> Component:
-    """Return the component with its labels, its annotations, and the fields that the user has set."""
+    """Return the component with its labels, and the fields that the user has set."""
     spec, metadata, served = context.requested.spec, context.service.metadata, context.served
     runtime = served.chosen.runtime.spec if served else None
     settings = settings_of(spec) if isinstance(spec, PredictorSpec) else ()
     env = [{"name": item.variable, "value": str(item.value)} for item in settings]
-    annotations = _annotations(context, (runtime and runtime.annotations) or {})
     pod = _fields_of(spec, PodSpecFields)
     containers: list[dict[str, Any]] = [_known(item) for item in pod.get("containers", ())]
     if "initContainers" in pod:
@@ -85,7 +72,6 @@ def own_fields(component: Component, context: Context) -> Component:
     return replace(
         component,
         labels={**((runtime and runtime.labels) or {}), **metadata.labels, **(spec.labels or {})},
-        annotations=annotations,
         server=server,
         pod={**pod, "containers": others},
         timeout=spec.timeout if spec.timeout and spec.timeout > 0 else None,
@@ -119,18 +105,6 @@ def _known(container: Container) -> dict[str, Any]:
     fields = {name: value for name, value in container.items() if name in known}
     words = {name: ["" if word is None else word for word in fields[name]] for name in _WORDS & fields.keys()}
     return {**fields, **words}
-
-
-def _annotations(context: Context, runtimes: Mapping[str, str]) -> dict[str, Any]:
-    """Return the annotations of the runtime, the service and the component; the last one wins."""
-    config = context.config
-    disallowed = {*_NEVER_COPIED, *config.inference_service.service_annotation_disallowed_list}
-    merged = {**runtimes, **context.service.metadata.annotations, **(context.requested.spec.annotations or {})}
-    return {
-        name: value
-        for name, value in merged.items()
-        if name not in disallowed and not may_reach_others(name, config.ingress)
-    }
 
 
 # Annotations with the port at which a server has its metrics.

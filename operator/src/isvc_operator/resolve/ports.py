@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER
-from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import SERVICE_PORT, TLS_PORT, Component, Context
+from isvc_operator.resolve.component import SERVICE_PORT, TLS_PORT, Component, Context, ServicePorts
 from isvc_operator.resolve.containers import flags_in
 from isvc_operator.text import one_line
 
@@ -98,30 +98,10 @@ def known_ports(container: Container) -> set[int]:
     return {*listed_ports(container, grpc=False), *listed_ports(container, grpc=True), *told}
 
 
-def main_port(component: Component) -> int:
-    """Return the port of its Service that leads to the first port of the pods."""
-    return TLS_PORT if component.tls else SERVICE_PORT
-
-
-def service_ports(component: Component) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return each port of a component's Service with the port of the container that it leads to (docs/kserve.md)."""
-    others = (component.front.get("ports") or ())[1:]
-    main = (main_port(component), first_port(component.front))
-    return [main, *((int(port["containerPort"]), port) for port in others)]
-
-
-def service_port(component: Component, *, grpc: bool) -> int | None:
-    """Return the first port of the component's Service that is for gRPC, or is not."""
-    ports = service_ports(component)
-    return next((number for number, port in ports if is_grpc(port.get("name", "")) is grpc), None)
-
-
-def port_in_address(component: Component, config: OperatorConfig, *, grpc: bool = False) -> str:
-    """Return the port in the component's address: the container's for a headless Service, which maps none."""
-    if not config.service.service_cluster_ip_none:
-        return ""
-    port = first_port(component.front)["containerPort"] if grpc else http_port(component.front)
-    return f":{port}"
+def front_of(component: Component) -> Container:
+    """Return the container that gets the requests: a transformer in the predictor's pod, or else the server."""
+    containers = component.pod.get("containers", ())
+    return next((item for item in containers if item.get("name") == CONTAINER_TRANSFORMER), component.server)
 
 
 def moved_ports(before: Container, after: Container) -> dict[int, int]:
@@ -151,8 +131,28 @@ def _moved_probe(probe: Mapping[str, Any], moved: Mapping[int, int]) -> dict[str
     return {**probe, **{name: {**part, "port": moved.get(part["port"], part["port"])} for name, part in asked.items()}}
 
 
-def check_ports(component: Component, context: Context) -> Component:
-    """Return the component as it is; raises InvalidSpec for ports that are refused, or do not lead to the server.
+def service_ports(component: Component, context: Context) -> Component:
+    """Return the component with the ports of its Service (docs/kserve.md); raises InvalidSpec (``_check``)."""
+    front = front_of(component)
+    first, main = first_port(front), TLS_PORT if context.secret else SERVICE_PORT
+    others = ((int(port["containerPort"]), port) for port in (front.get("ports") or ())[1:])
+    every = ((main, first), *others)
+    headless = context.config.service.service_cluster_ip_none
+    protocols = [(is_grpc(port.get("name", "")), number) for number, port in every]
+    ports = ServicePorts(
+        every,
+        main,
+        rest=next((number for grpc, number in protocols if not grpc), None),
+        grpc=next((number for grpc, number in protocols if grpc), None),
+        in_address=f":{http_port(front)}" if headless else "",
+        grpc_in_address=f":{first['containerPort']}" if headless else "",
+    )
+    _check(component, front, ports)
+    return replace(component, ports=ports)
+
+
+def _check(component: Component, front: Container, ports: ServicePorts) -> None:
+    """Raise InvalidSpec for ports that are refused, or do not lead to the server.
 
     The API server refuses two ports of a container with one name, and two ports of a Service with one number.
     """
@@ -166,25 +166,23 @@ def check_ports(component: Component, context: Context) -> Component:
                 f"{one_line(repeated)}: {listed}; give each a name of its own, the runtime's included"
             )
     _check_told(component.server, component.kind)
-    main, *others = component.front.get("ports") or [{}]
-    mapped = TLS_PORT if context.secret else SERVICE_PORT
+    (mapped, main), *others = ports.every
     protocol = main.get("protocol", "TCP")
-    numbers = [port["containerPort"] for port in others if port.get("protocol", "TCP") == protocol]
-    if main.get("containerPort") != mapped and mapped in numbers:
+    numbers = [number for number, port in others if port.get("protocol", "TCP") == protocol]
+    if main["containerPort"] != mapped and mapped in numbers:
         raise InvalidSpec(
             f"port {mapped} of the {component.kind} is not its first one, but the Service maps its own port "
             f"{mapped} to the first one; list {mapped} first, or use another port"
         )
-    if component.front is not component.server:
-        _check_told(component.front, component.kind)
-        _check_apart(component.server, component.front)
-    return component
+    if front is not component.server:
+        _check_told(front, component.kind)
+        _check_apart(component.server, front)
 
 
 def _check_told(container: Container, kind: str) -> None:
     """Raise InvalidSpec if the server is told a port that is none, is not known here, or is not listed."""
     for grpc in (False, True):
-        told, listed = told_port(container, grpc=grpc), listed_ports(container, grpc=grpc)
+        listed, told = listed_ports(container, grpc=grpc), told_port(container, grpc=grpc)
         anywhere = (*listed, *listed_ports(container, grpc=not grpc))
         if told is None or (told.name == _VAGUE and anywhere):
             continue

@@ -24,6 +24,7 @@ from isvc_operator.api.names import (
 from isvc_operator.config import NetworkAccess, NetworkPolicyConfig, OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
+from isvc_operator.resolve.annotations import IngressAnnotations, component_annotations, ingress_annotations
 from isvc_operator.resolve.component import (
     Component,
     Context,
@@ -35,9 +36,8 @@ from isvc_operator.resolve.component import (
 from isvc_operator.resolve.defaults import check_repeated_items, check_resources, termination, with_defaults
 from isvc_operator.resolve.front import ServingTls, payload_logger, read_tls, serving_tls, tls_secret
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
-from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
 from isvc_operator.resolve.pod import fill_placeholders, own_fields, runtime_fields, server_image, service_name
-from isvc_operator.resolve.ports import check_ports, port_in_address, service_port
+from isvc_operator.resolve.ports import service_ports
 from isvc_operator.resolve.requested import components_of, model_of
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from isvc_operator.resolve.scaling import scaling
@@ -50,14 +50,15 @@ _COMPLETED: Final[tuple[Step, ...]] = (
     with_defaults,
     check_repeated_items,
     check_resources,
-    check_ports,
+    service_ports,
     serving_tls,
     payload_logger,
     scaling,
 )
 STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
     PREDICTOR: (
-        own_fields,  # labels, annotations, the pod and its server as the service has them
+        component_annotations,
+        own_fields,  # labels, the pod and its server as the service has them
         runtime_fields,  # the runtime's beneath them
         fill_placeholders,
         server_image,
@@ -65,8 +66,16 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
         model_storage,
         *_COMPLETED,
     ),
-    TRANSFORMER: (own_fields, service_name, model_storage, predictor_flags, *_COMPLETED),
-    EXPLAINER: (own_fields, service_name, model_storage, predictor_flags, model_name_in_path, *_COMPLETED),
+    TRANSFORMER: (component_annotations, own_fields, service_name, model_storage, predictor_flags, *_COMPLETED),
+    EXPLAINER: (
+        component_annotations,
+        own_fields,
+        service_name,
+        model_storage,
+        predictor_flags,
+        model_name_in_path,
+        *_COMPLETED,
+    ),
 }
 
 
@@ -223,14 +232,14 @@ def _hosts(
     """Return the hosts; a predictor that only its transformer may reach has none of its own."""
     entry = components.get(TRANSFORMER, components[PREDICTOR])
     closed = PREDICTOR if access is NetworkAccess.SERVICE and TRANSFORMER in components else None
-    scheme, port = "https" if entry.tls else "http", port_in_address(entry, config)
+    scheme = "https" if entry.tls else "http"
     return resolve_hosts(
         service.metadata,
         {kind: component.name for kind, component in components.items() if kind != closed},
-        address=f"{scheme}://{entry.name}.{service.metadata.namespace}.svc.cluster.local{port}",
+        address=f"{scheme}://{entry.name}.{service.metadata.namespace}.svc.cluster.local{entry.ports.in_address}",
         config=config.ingress,
         taken=taken,
-        only_grpc=service_port(entry, grpc=False) is None,
+        only_grpc=entry.ports.rest is None,
     )
 
 

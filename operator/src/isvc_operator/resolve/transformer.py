@@ -14,7 +14,7 @@ from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import Component, Context, Predictor
 from isvc_operator.resolve.containers import flag_value, with_flags, with_variable
-from isvc_operator.resolve.ports import http_port, port_in_address
+from isvc_operator.resolve.ports import http_port
 from isvc_operator.text import one_line
 
 MODEL_NAME: Final = "--model_name"
@@ -61,7 +61,7 @@ def _flags(component: Component, server: Container, context: Context) -> dict[st
 def _address(server: Container, predictor: Predictor, context: Context) -> dict[str, str]:
     """Return the flags for the address of the predictor's Service, in KServe's form."""
     component, protocol = predictor.component, predictor.protocol
-    port = port_in_address(component, context.config, grpc=protocol.startswith("grpc"))
+    port = component.ports.grpc_in_address if protocol.startswith("grpc") else component.ports.in_address
     flags = {PREDICTOR_HOST: f"{component.name}.{context.service.metadata.namespace or ''}{port}"}
     flags["--http_port"] = str(http_port(server))
     given = any(flag_value(server, flag) is not None for flag in _PROTOCOL_FLAGS)

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from isvc.limits import LOG_LINE_CHARACTERS
-from isvc.source.pod_log import followed_lines, log_lines
+from isvc.source.pod_log import LogOptions, followed_lines, log_lines
 from isvc.view.source import ContainerKey
 from isvc_operator.kube.errors import KubeError
-from isvc_operator.kube.requests import ApiRequest, LogOptions
+from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.manifests import ServiceKey
 
 KEY = ContainerKey(service=ServiceKey("models", "bert"), pod="bert-1", container="kserve-container")

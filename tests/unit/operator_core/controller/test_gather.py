@@ -87,10 +87,12 @@ HEADLESS: dict[str, tuple[list[dict[str, Any]], bool | None]] = {
 
 @pytest.mark.parametrize(("services", "headless"), HEADLESS.values(), ids=HEADLESS.keys())
 def test_services_are_headless_as_they_were_made(services: list[dict[str, Any]], headless: bool | None) -> None:
-    gathered = gather(cache_with(a_service_body(), *services), KEY, CONFIG)
+    for new in (False, True):
+        config = CONFIG.with_headless_services(new)
+        gathered = gather(cache_with(a_service_body(), *services), KEY, config)
 
-    assert gathered is not None
-    assert gathered.headless is headless
+        assert gathered is not None
+        assert gathered.own_config == CONFIG.with_headless_services(new if headless is None else headless)
 
 
 def test_a_runtime_that_cannot_be_read_does_not_stop_the_others() -> None:

@@ -18,6 +18,8 @@ from aiohttp import web
 from cryptography import x509
 
 from isvc.run.container import LOOPBACK
+from isvc.source.pod_log import LogOptions, follow_log
+from isvc.source.reach import through_service
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import WATCHES_AGENT, KubernetesApi, connect, connect_others
@@ -34,7 +36,6 @@ from isvc_operator.kube.errors import (
     ServerBusy,
     error_for,
 )
-from isvc_operator.kube.requests import LogOptions
 from tests.support.builders import a_service_body
 from tests.support.object_stores.tls import Certificate, issue
 from tests.support.stub_session import KUBECONFIG, REQUEST, StubSession, api_of
@@ -147,7 +148,7 @@ async def test_a_response_that_is_too_large_is_not_kept(monkeypatch: pytest.Monk
         await api_of(StubSession(body=b'{"kind": 123}')).send(REQUEST)
 
 
-PROXIED = requests.through_service("models", "http:bert:80", requests.ApiRequest("POST", "/v1/models", body=b"{}"))
+PROXIED = through_service("models", "http:bert:80", requests.ApiRequest("POST", "/v1/models", body=b"{}"))
 
 
 @pytest.mark.parametrize("status", [200, 404, 500])
@@ -421,7 +422,7 @@ async def test_the_response_of_a_log_may_begin_with_its_first_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 0.1)
-    request = requests.follow_log("models", "bert", "server", LogOptions(lines=1, follow=True))
+    request = follow_log("models", "bert", "server", LogOptions(lines=1, follow=True))
 
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         await asyncio.sleep(0.3)  # longer than any other request may take

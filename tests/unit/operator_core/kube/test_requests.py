@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from yarl import URL
 
-from isvc_operator.api.kinds import kind_named
 from isvc_operator.kube import requests
 from isvc_operator.kube.requests import ApiRequest, path_of
 from tests.support.builders import a_child, a_service_body
@@ -35,15 +34,6 @@ def test_the_path_of_a_collection() -> None:
 
 def test_the_path_of_a_collection_of_the_whole_cluster() -> None:
     assert path_of("ClusterServingRuntime", "") == "/apis/serving.kserve.io/v1alpha1/clusterservingruntimes"
-
-
-def test_what_carries_a_services_label_is_listed_in_pages() -> None:
-    assert requests.list_objects(kind_named("Pod"), "models", page="next", limit=50) == ApiRequest(
-        method="GET",
-        path="/api/v1/namespaces/models/pods",
-        query=(("labelSelector", "serving.kserve.io/inferenceservice"), ("limit", "50"), ("continue", "next")),
-        accept="application/json",
-    )
 
 
 def test_a_creation() -> None:

@@ -210,22 +210,20 @@ def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) 
 def _preset(
     request: StorageRequest, copied: Sequence[StorageSource], annotations: Mapping[str, str], context: Context
 ) -> PodPreset:
-    """Return what annotations say; also credentials, certificates and the cache for downloads over the network."""
-    config, annotated = context.config, _annotated(annotations)
-    if not any(source.remote for source in copied):
-        return annotated
-    return annotated + download_preset(request, config, context.storage.objects)
+    """Return what annotations say of a download: the digests of its files, and which files it is of.
 
-
-def _annotated(annotations: Mapping[str, str]) -> PodPreset:
-    """Return what annotations say of a download: the digests of its files, and which files it is of."""
+    For one over the network also credentials, certificates and the cache.
+    """
     sums = _json_object(annotations, ANNOTATION_SHA256) if ANNOTATION_SHA256 in annotations else {}
     for path, digest in sums.items():
         if not _SHA256.fullmatch(str(digest)):
             raise InvalidSpec(f"annotation {ANNOTATION_SHA256} has {digest!r} for {path}; write 64 hexadecimal digits")
     env = [variable(_VARIABLES[ANNOTATION_SHA256], json.dumps(sums, sort_keys=True))] if sums else []
     env += [variable(_PATTERNS[name], annotations[name]) for name in _PATTERNS if annotations.get(name)]
-    return PodPreset(env=tuple(env))
+    annotated = PodPreset(env=tuple(env))
+    if not any(source.remote for source in copied):
+        return annotated
+    return annotated + download_preset(request, context.config, context.storage.objects)
 
 
 def _resources(annotations: Mapping[str, str]) -> Mapping[str, Any]:

@@ -1,21 +1,32 @@
-"""Which annotations of a service are copied to its Ingress: those that cannot affect another service's traffic. Pure.
+"""Which annotations are copied to pods and Services, and to the Ingress: none that affects another service. Pure.
 
 An ingress controller serves all tenants with one configuration, and annotations change it: they can add a host name
 (`server-alias`), lines of configuration (`configuration-snippet`), or take a share of another Ingress' requests
-(`canary`). So an annotation is copied only if it is known to affect the service's own requests alone, or if the
-administrator allows it. One that an ingress controller might have read is reported if it is left out.
+(`canary`). So an annotation is copied to the Ingress only if it is known to affect the service's own requests alone, or
+if the administrator allows it. One that an ingress controller might have read is reported if it is left out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
+from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY, ANNOTATION_UPGRADE_POLICY
 from isvc_operator.config import IngressConfig
+from isvc_operator.resolve.component import Component, Context
 
+_NEVER_COPIED: Final = (
+    "autoscaling.knative.dev/min-scale",
+    "autoscaling.knative.dev/max-scale",
+    "internal.serving.kserve.io/storage-initializer-sourceuri",
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "modelFormat",
+    ANNOTATION_NETWORK_POLICY,
+    ANNOTATION_UPGRADE_POLICY,
+)
 _NGINX: Final = "nginx.ingress.kubernetes.io/"
 _CONTOUR: Final = "projectcontour.io/"
 _HAPROXY: Final = ("haproxy.org/", "haproxy-ingress.github.io/")
@@ -99,6 +110,20 @@ _GUARD: Final = re.compile(
     r"auth|jwt|oidc|allow-?list|white-?list|deny-?list|black-?list|source-range|cidr|security-group|waf|modsecurity|"
     r"middlewares|plugins|polic(y|ies)$"
 )
+
+
+def component_annotations(component: Component, context: Context) -> Component:
+    """Return the component with the annotations of the runtime, the service and the component; the last one wins."""
+    config, served = context.config, context.served
+    disallowed = {*_NEVER_COPIED, *config.inference_service.service_annotation_disallowed_list}
+    runtimes = (served.chosen.runtime.spec.annotations if served else None) or {}
+    merged = {**runtimes, **context.service.metadata.annotations, **(context.requested.spec.annotations or {})}
+    copied = {
+        name: value
+        for name, value in merged.items()
+        if name not in disallowed and not may_reach_others(name, config.ingress)
+    }
+    return replace(component, annotations=copied)
 
 
 @dataclass(frozen=True)
