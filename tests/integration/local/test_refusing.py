@@ -39,6 +39,7 @@ def run(folder: Path, flags: list[str], *documents: dict[str, Any]) -> int:
             "isvc: --watch and --request cannot be used together; leave out one of them",
         ),
         (["--pvc", "models"], "isvc: --pvc models: write --pvc CLAIM=DIR"),
+        (["--pvc", "../x=."], "isvc: --pvc ../x=.: '../x' cannot be the name of a PersistentVolumeClaim"),
         (["--pvc", "models=/absent"], "isvc: --pvc models=/absent: /absent is not a folder"),
         (["--request", "/absent.json"], "isvc: /absent.json cannot be read: No such file or directory"),
         (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from isvc.commands.files import PATH, FileFlags, file_flags, usable
+from isvc.commands.names import is_name
 from isvc.commands.values import WholeNumber
 from isvc.run.errors import RunFailed, UnusableInput
 
@@ -133,6 +134,8 @@ def _claims(flags: Sequence[str]) -> dict[str, Path]:
         claim, _, folder = flag.partition("=")
         if not claim or not folder:
             raise UnusableInput(f"--pvc {flag}: write --pvc CLAIM=DIR")
+        if not is_name(claim):
+            raise UnusableInput(f"--pvc {flag}: {claim!r} cannot be the name of a PersistentVolumeClaim")
         if not Path(folder).is_dir():
             raise UnusableInput(f"--pvc {flag}: {folder} is not a folder")
         claims[claim] = Path(folder)
