@@ -16,7 +16,7 @@ from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.ignored_settings import IgnoredSettings
 from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.kube.requests import path_of
-from isvc_operator.observe.conditions import certificate_valid
+from isvc_operator.observe.conditions import certificate_problem
 from isvc_operator.render.children import render
 from isvc_operator.resolve.runtime import Runtimes, choose_runtime
 from tests.contract.troubles.rows import Elsewhere, Observed, Provoked, Tried
@@ -139,7 +139,7 @@ def certified(hosts: Sequence[str] = OF_SERVICES, *, exists: bool = True, after:
         assert tls
         assert tls.certificate
         now = tls.certificate.begins + (tls.certificate.ends - tls.certificate.begins) * after
-        found = certificate_valid(tls, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        found = certificate_problem(tls, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
         return "; ".join(f"{item.reason} {item.message}" for item in found)
 
     return run
