@@ -21,6 +21,7 @@ def test_each_protocol_has_its_path() -> None:
         (b'{"models": ["bert", "mnist"]}', ["bert", "mnist"]),
         (b'{"models": ["\\ud800", "mnist"]}', ["mnist"]),
         (b'{"models": [{"name": "llm"}]}', None),
+        (b'{"object": "list", "data": [{"id": "llm"}]}', None),
         (b"[]", None),
         (b"<html></html>", None),
         (b"[" * 100_000, None),

@@ -40,8 +40,3 @@ def test_the_patch_for(before: dict[str, Any], after: dict[str, Any], patch: dic
 @given(STATUSES, STATUSES)
 def test_a_patch_applied_to_the_one_gives_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert merge_patched(before, merge_patch(before, after)) == after
-
-
-@given(STATUSES)
-def test_equal_statuses_need_no_patch(status: dict[str, Any]) -> None:
-    assert merge_patch(status, status) == {}

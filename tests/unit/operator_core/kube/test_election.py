@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 
 from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
-from isvc_operator.kube.leader import LEASE_SECONDS, WRITE_SECONDS, Election, Fence, LeaseLost
+from isvc_operator.kube.leader import (
+    LATEST_WRITE_SECONDS,
+    LEASE_SECONDS,
+    RETRY_SECONDS,
+    WRITE_SECONDS,
+    Election,
+    Fence,
+    LeaseLost,
+    claimed,
+    new_lease,
+)
 from isvc_operator.kube.requests import ApiRequest
 from tests.support.fakes import Seconds
 
@@ -71,6 +81,30 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Seconds:
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     return clock
+
+
+def test_the_last_write_is_over_before_another_one_leads_and_that_one_leads_within_15_seconds() -> None:
+    assert WRITE_SECONDS + LATEST_WRITE_SECONDS < LEASE_SECONDS
+    assert LEASE_SECONDS + 2 * RETRY_SECONDS < 15
+
+
+def test_taking_a_lease_counts_a_transition_and_renewing_it_does_not() -> None:
+    lease = new_lease("ns", "isvc-operator")
+    others = {"holderIdentity": "other", "acquireTime": "before", "leaseTransitions": 4}
+    own = {
+        "holderIdentity": "own",
+        "leaseDurationSeconds": 11,
+        "acquireTime": "2026-01-01T00:00:00.000000Z",
+        "renewTime": "2026-01-01T00:00:00.000000Z",
+        "leaseTransitions": 5,
+    }
+
+    taken = claimed(lease | {"spec": others}, "own", NOW)
+
+    assert taken == lease | {"spec": own}
+    assert claimed(taken, "own", "2026-01-01T00:00:01Z") == lease | {
+        "spec": own | {"renewTime": "2026-01-01T00:00:01.000000Z"}
+    }
 
 
 async def test_the_first_one_creates_the_lease_and_leads_for_as_long_as_it_renews_it(clock: Seconds) -> None:
@@ -178,6 +212,20 @@ async def test_a_released_lease_has_no_holder_although_a_renewal_was_on_its_way(
     await election.release()
 
     assert (election.leading, api.holder()) == (False, "")
+
+
+@pytest.mark.parametrize(("released", "identity"), [(True, "other"), (False, "own")], ids=["released", "its own"])
+async def test_a_lease_is_taken_at_once_that_is(clock: Seconds, released: bool, identity: str) -> None:
+    api = Leases()
+    first, _ = an_election(api, clock)
+    await first.win()
+    if released:
+        await first.release()
+    next_one, _ = an_election(api, clock, identity)
+
+    await next_one.win()
+
+    assert (clock.passed, next_one.leading, api.holder()) == (0.0, True, identity)
 
 
 async def test_the_lease_of_another_one_is_not_released(clock: Seconds) -> None:

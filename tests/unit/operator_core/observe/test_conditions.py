@@ -10,26 +10,6 @@ from isvc_operator.observe.conditions import condition, merge, ready
 from tests.support.builders import EARLIER, NOW
 
 
-def test_a_condition_says_true_false_or_unknown() -> None:
-    assert [condition("Ready", status).status for status in (True, False, None)] == ["True", "False", "Unknown"]
-
-
-@pytest.mark.parametrize(
-    ("type_", "severity"),
-    [
-        ("Ready", None),
-        ("PredictorReady", None),
-        ("IngressReady", None),
-        ("Stopped", "Info"),
-        ("FieldsIgnored", "Warning"),
-        ("ChangeHeldBack", "Warning"),
-        ("StorageIncomplete", "Warning"),
-    ],
-)
-def test_what_ready_does_not_depend_on_is_a_warning_or_information(type_: str, severity: str | None) -> None:
-    assert condition(type_, True).severity == severity
-
-
 def test_empty_reasons_and_messages_are_left_out() -> None:
     assert condition("Ready", True, "", "") == Condition(type="Ready", status="True")
 
@@ -44,10 +24,6 @@ INGRESS_UNKNOWN = condition("IngressReady", None, "PredictorNotResolved")
 IGNORED = condition("FieldsIgnored", True, "FieldsIgnored", "Ignored: spec.predictr")
 
 SUMS = {
-    "all good": (GOOD, condition("Ready", True)),
-    "the predictor starts": ([STARTING, GOOD[1]], condition("Ready", None, "LoadingModel", "copying")),
-    "the predictor fails": ([CRASHED, GOOD[1]], condition("Ready", False, "ServerFailed", "it crashed")),
-    "the ingress fails": ([GOOD[0], NO_INGRESS], condition("Ready", False, "IngressNotCreated", "not there")),
     "both fail: the predictor's words": (
         [CRASHED, NO_INGRESS],
         condition("Ready", False, "ServerFailed", "it crashed"),
@@ -57,11 +33,6 @@ SUMS = {
         condition("Ready", False, "IngressNotCreated", "not there"),
     ),
     "the ingress is unknown": ([GOOD[0], INGRESS_UNKNOWN], condition("Ready", None, "PredictorNotResolved")),
-    "what is for information does not count": ([*GOOD, condition("Stopped", False)], condition("Ready", True)),
-    "ignored settings are referred to": (
-        [*GOOD, IGNORED],
-        condition("Ready", True, message="Some settings have no effect; the condition FieldsIgnored lists them"),
-    ),
     "a change that is held back is referred to first": (
         [*GOOD, IGNORED, condition("ChangeHeldBack", True, "CanaryNotSupported", "held back")],
         condition(

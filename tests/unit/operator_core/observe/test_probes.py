@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from isvc_operator.observe.pod_events import with_probe
-from isvc_operator.observe.pods import PodFailure, first_failure
-from tests.support.failing_pods import ENDED, PODS_OF_EVENTS, STARTED, a_killed_pod, of_the_kubelet
+from isvc_operator.observe.pods import first_failure
+from tests.support.failing_pods import ENDED, STARTED, a_killed_pod, of_the_kubelet
 
 FAILED = "Liveness probe failed: HTTP probe failed with statuscode: 503"
 KILLED = "Container kserve-container failed liveness probe, will be restarted"
@@ -19,14 +19,6 @@ def cause(exit_code: int, *events: dict[str, Any]) -> str:
     failure = first_failure([a_killed_pod(exit_code)])
     assert failure
     return with_probe(failure, events).cause
-
-
-@pytest.mark.parametrize(("pod", "events", "failure"), PODS_OF_EVENTS.values(), ids=PODS_OF_EVENTS.keys())
-def test_the_cause_is_the_probe(pod: dict[str, Any], events: list[dict[str, Any]], failure: PodFailure) -> None:
-    found = first_failure([pod])
-
-    assert found
-    assert with_probe(found, events) == failure
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from tests.support.builders import NOW, a_crashed_pod, a_runtime_body, a_service
 from tests.support.reconcile_fixture import LOG, STATUS, Cluster, cluster_with
 
 
-async def test_a_stopped_service_has_no_children(serving: Cluster) -> None:
+async def test_a_stopped_service_has_no_children_and_stays_stopped_without_a_call(serving: Cluster) -> None:
     serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
 
     assert await serving.reconcile() == [
@@ -18,12 +18,6 @@ async def test_a_stopped_service_has_no_children(serving: Cluster) -> None:
     ]
     assert serving.condition("Stopped")["status"] == "True"
     assert sorted(serving.service["status"]) == ["conditions", "deploymentMode", "observedGeneration"]
-
-
-async def test_a_stopped_service_stays_stopped_without_a_call(serving: Cluster) -> None:
-    serving.edit_service(annotations={"serving.kserve.io/stop": "true"})
-    await serving.reconcile()
-
     assert await serving.reconcile() == []
 
 
