@@ -62,7 +62,7 @@ recordings: setup ## Record TorchServe's responses again; show and write the dif
 	@$(BIN)/python -m tests.conformance record $(ARGS)
 
 # What these tests start is built before them: a test may not take so long.
-e2e: setup cluster-up images deploy ## Run the tests that need a cluster, object stores, Prometheus, Helm, a browser or real models; builds what is missing
+e2e: setup cluster-up images deploy ## Run the tests that need a cluster, object stores, Prometheus, Helm, a browser, a package index or real models; builds what is missing
 	@bash tests/cluster/stores > /dev/null
 	@bash tests/cluster/azurite > /dev/null
 	@for name in kube-controller-manager prometheus helm; do bash tests/cluster/program $$name > /dev/null; done

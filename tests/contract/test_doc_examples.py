@@ -24,7 +24,7 @@ class Reason(StrEnum):
 
 
 _TRANSFORMERS = "tests/e2e/cluster/test_transformers_page.py::test_the_page_leads_from_an_empty_folder_to_a_prediction"
-_FIVE_MINUTES = "tests/integration/release/test_distributions.py::test_the_first_five_minutes_are_as_the_page_says"
+_FIVE_MINUTES = "tests/e2e/programs/test_distributions.py::test_the_first_five_minutes_are_as_the_page_says"
 _PACK = "tests/unit/cli/test_pack.py::test_the_commands_of_the_page_do_what_it_says"
 _DOCS = "tests/integration/cli/test_docs.py::"
 _NEW_MODEL = _DOCS + "test_the_tests_of_a_new_model_pass"

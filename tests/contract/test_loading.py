@@ -17,7 +17,7 @@ import pytest
 
 with warnings.catch_warnings(action="ignore"):  # what torch and TorchServe's wheel do when they are imported
     import torch
-    import ts.torch_handler.base_handler  # noqa: F401
+    import ts.handler_utils.utils  # noqa: F401
 
 from model_archive.errors import CannotPack
 from model_archive.manifest import MANIFEST

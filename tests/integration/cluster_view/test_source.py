@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from isvc.source.errors import NotAllowed, NotInstalled
+from isvc.source.errors import NotAllowed
 from isvc.source.source import ClusterSource, cluster_source
 from isvc.view.service import view_of
 from isvc.view.values import HealthStatus
 from isvc_operator.kube.client import ProxiedResponse, ProxyApi, connect
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import ServiceKey
-from tests.support.apiserver import ApiServer, running
+from tests.support.apiserver import ApiServer
 from tests.support.builders import a_pod, an_initializer, ended
 from tests.support.builders import running as runs
 from tests.support.limited_users import PODS, SERVICES, a_reader
@@ -118,10 +118,4 @@ async def test_who_may_see_nothing_is_told_what_to_do(
     kubeconfig = a_reader(apiserver, namespace, [SERVICES, PODS], tmp_path)
     with pytest.raises(NotAllowed, match=message):
         async with seen(kubeconfig, *elsewhere):
-            pass
-
-
-async def test_a_cluster_without_the_crds_is_told(assets: Path) -> None:
-    with running(assets) as server, pytest.raises(NotInstalled, match="install the operator"):
-        async with seen(server.kubeconfig, "default"):
             pass

@@ -43,7 +43,8 @@ REQUEST_TIMEOUT_S = 6
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     folder = model_dir(tmp_path_factory.mktemp("misbehaving"), MODELS)
-    with Runtime("mar", folder, "--request-timeout", str(REQUEST_TIMEOUT_S), "--max-request-size=100000000") as running:
+    flags = ("--request-timeout", str(REQUEST_TIMEOUT_S), "--max-request-size=100000000")
+    with Runtime("mar", folder, *flags, has_torch=False) as running:
         yield running.wait_ready(MODELS)
 
 

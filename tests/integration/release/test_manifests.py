@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hack.release.build import write_manifests
-from tests.support.apiserver import running
+from isvc.source.errors import NotInstalled
+from isvc.source.source import cluster_source
+from isvc_operator.kube.client import connect
+from tests.support.apiserver import ApiServer, running
 from tests.support.source_tree import ROOT
 
 OPTIONAL = ROOT / "manifests" / "runtimes-kserve"
 ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}
+
+
+@pytest.fixture
+def empty(assets: Path) -> Iterator[ApiServer]:
+    with running(assets) as server:
+        yield server
 
 
 @pytest.fixture
@@ -21,16 +31,22 @@ def dist(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_kubectl_installs_the_crds_and_then_the_rest(dist: Path, assets: Path) -> None:
-    with running(assets) as server:
-        server.kubectl("apply", "--server-side", f"--filename={dist / 'install-crds.yaml'}")
-        server.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
-        server.kubectl("apply", "--server-side", f"--filename={dist / 'install.yaml'}")
+async def test_a_cluster_is_told_to_be_empty_until_kubectl_installs_the_crds_and_then_the_rest(
+    dist: Path, empty: ApiServer
+) -> None:
+    async with connect(str(empty.kubeconfig), agent="isvc") as api:
+        with pytest.raises(NotInstalled, match="install the operator"):
+            async with cluster_source(api, ("default",)):
+                pass
 
-        operator = server.get("deployment", "isvc-operator", "--namespace=isvc-system")
-        runtimes = server.get("clusterservingruntimes")
-        server.kubectl("apply", "--server-side", f"--filename={dist / 'runtimes-kserve.yaml'}")
-        names = {item["metadata"]["name"] for item in server.get("clusterservingruntimes")["items"]}
+    empty.kubectl("apply", "--server-side", f"--filename={dist / 'install-crds.yaml'}")
+    empty.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+    empty.kubectl("apply", "--server-side", f"--filename={dist / 'install.yaml'}")
+
+    operator = empty.get("deployment", "isvc-operator", "--namespace=isvc-system")
+    runtimes = empty.get("clusterservingruntimes")
+    empty.kubectl("apply", "--server-side", f"--filename={dist / 'runtimes-kserve.yaml'}")
+    names = {item["metadata"]["name"] for item in empty.get("clusterservingruntimes")["items"]}
 
     containers = [
         *operator["spec"]["template"]["spec"]["containers"],
