@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from ipaddress import ip_network
 from typing import Annotated, Any, Literal, Self
 
@@ -348,6 +349,19 @@ class NetworkPolicyConfig(_Section):
         return bool(self.ingress_namespaces or self.ingress_cidrs)
 
 
+class PodSecurityConfig(_Section):
+    """Key ``podSecurity``, which is not KServe's: where services get only pods that Pod Security would admit.
+
+    ``restricted`` are names and patterns of the namespaces where that is its standard of the same name.
+    """
+
+    restricted: tuple[str, ...] = ()
+
+    def restricts(self, namespace: str) -> bool:
+        """Whether it says so of a namespace."""
+        return any(fnmatchcase(namespace, pattern) for pattern in self.restricted)
+
+
 class LoggerConfig(_Section):
     """Key ``logger``: where payloads are sent by default, and how certificates are checked there.
 
@@ -373,6 +387,7 @@ class OperatorConfig(_Section):
     opentelemetry_collector: OpenTelemetryConfig = Field(default=OpenTelemetryConfig(), alias="opentelemetryCollector")
     logger: LoggerConfig = LoggerConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
+    pod_security: PodSecurityConfig = PodSecurityConfig()
 
     def with_headless_services(self, headless: bool) -> OperatorConfig:
         """Return the configuration with another ``serviceClusterIPNone``."""
