@@ -15,7 +15,7 @@ def memory_limit(size: int) -> Iterator[Callable[[], None]]:
     """A function for ``preexec_fn``: the process that calls it is held to the limit, page cache included."""
     old = _ROOT / "memory"
     group, limit = (old, "memory.limit_in_bytes") if old.is_dir() else (_ROOT, "memory.max")
-    group = group / f"storage-initializer-{os.getpid()}"
+    group = group / f"isvc-tests-{os.getpid()}"
     group.mkdir()
     try:
         (group / limit).write_text(str(size))
