@@ -32,7 +32,13 @@ from isvc_operator.resolve.component import (
     Step,
     StorageContext,
 )
-from isvc_operator.resolve.defaults import check_repeated_items, check_resources, termination, with_defaults
+from isvc_operator.resolve.defaults import (
+    check_repeated_items,
+    check_resources,
+    check_users,
+    termination,
+    with_defaults,
+)
 from isvc_operator.resolve.front import ServingTls, payload_logger, read_tls, serving_tls, tls_secret
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.ingress_annotations import IngressAnnotations, ingress_annotations
@@ -50,6 +56,7 @@ _COMPLETED: Final[tuple[Step, ...]] = (
     with_defaults,
     check_repeated_items,
     check_resources,
+    check_users,
     check_ports,
     serving_tls,
     payload_logger,
