@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from isvc_operator.config import CONFIG_MAP, OperatorConfig
+from isvc_operator.api.names import CONFIG_MAP
+from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest, annotations_of, name_of
@@ -32,7 +33,11 @@ _SYSCTLS: Final = frozenset(
 )  # fmt: skip
 _SELINUX_TYPES: Final = (None, "", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
 # By path: the values that may be given in a pod, in a container, and in the security context of either.
-_OF_POD: Final = {("hostNetwork",): _UNSET, ("hostPID",): _UNSET, ("hostIPC",): _UNSET}
+_OF_POD: Final[Mapping[tuple[str, ...], tuple[Any, ...]]] = {
+    ("hostNetwork",): _UNSET,
+    ("hostPID",): _UNSET,
+    ("hostIPC",): _UNSET,
+}
 _OF_CONTEXT: Final[Mapping[tuple[str, ...], tuple[Any, ...]]] = {
     ("windowsOptions", "hostProcess"): _UNSET,
     ("seLinuxOptions", "type"): _SELINUX_TYPES,
