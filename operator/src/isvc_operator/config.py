@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from ipaddress import ip_network
 from typing import Annotated, Any, Literal, Self
 
@@ -356,10 +355,6 @@ class PodSecurityConfig(_Section):
     """
 
     restricted: tuple[str, ...] = ()
-
-    def restricts(self, namespace: str) -> bool:
-        """Whether it says so of a namespace."""
-        return any(fnmatchcase(namespace, pattern) for pattern in self.restricted)
 
 
 class LoggerConfig(_Section):

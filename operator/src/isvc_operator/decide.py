@@ -148,7 +148,8 @@ def decide(inputs: Inputs, memo: Memo = made_anew) -> Decision:
             resolved = memo("resolve", inputs.rendered_from, lambda: _resolved(inputs, config))
             decision = replace(decision, resolved=resolved)
             decision = replace(decision, rendered=memo("render", (resolved, config), lambda: render(resolved, config)))
-            check_pod_security(decision.rendered, config, inputs.body["metadata"].get("namespace") or "")
+            if config.pod_security.restricted:
+                check_pod_security(decision.rendered, config, inputs.body["metadata"].get("namespace") or "")
         return _compared(inputs, decision)
     except InvalidSpec as error:
         return replace(decision, problem=Problem.of(error))

@@ -42,11 +42,13 @@ def gather(cache: Cache, key: ServiceKey, config: OperatorConfig) -> Inputs | No
         return None
     service, problem = cache.read(body, read_service)
     children = tuple(item for item in cache.of_service(key) if is_a(item["kind"], Role.CHILD))
+    if outlines := [child for child in children if OMITTED in child]:
+        problem = problem or _omitted(body, outlines)
     return Inputs(
         body=body,
         service=service,
         config=config,
-        problem=problem or _omitted(body, children),
+        problem=problem,
         runtimes=_runtimes(cache, key.namespace),
         storage_containers=_parsed(cache, cache.of_kind(storage_container.KIND), parse_storage_container)[0],
         children=children,
@@ -76,10 +78,10 @@ async def with_objects(inputs: Inputs, objects: ObjectReader, discovery: Discove
     return replace(inputs, objects=found, keda=keda)
 
 
-def _omitted(service: Manifest, children: Iterable[Manifest]) -> Problem | None:
+def _omitted(service: Manifest, outlines: Iterable[Manifest]) -> Problem | None:
     """Return that a child of the service is too large to be compared with what it should be."""
-    for child in children:
-        if OMITTED in child and controller_of(child).get("uid") == service["metadata"]["uid"]:
+    for child in outlines:
+        if controller_of(child).get("uid") == service["metadata"]["uid"]:
             return Problem.of(InvalidSpec(f"{child['kind']} {name_of(child)}: {child[OMITTED]}"))
     return None
 

@@ -118,8 +118,8 @@ class Reconciler:
         return self._memories.terminating(key, body["metadata"]["uid"]) if body else 0.0
 
     async def _reconcile(self, key: ServiceKey, failures: int) -> float | None:
-        for omitted in self.cache.omitted(key):
-            await self._read_again(omitted)
+        for refused in self.cache.refused(key):
+            await self._read_again(refused)
         with self.tracer.span("gather"):
             inputs = gather(self.cache, key, self.config)
         if inputs is None:
@@ -139,7 +139,9 @@ class Reconciler:
         return await self._report(key, inputs, memory, outcome)
 
     async def _read_again(self, key: ObjectKey) -> None:
-        """Put an object into the cache for which there was no room before."""
+        """Put an object into the cache for which there was no room before, and is now."""
+        if not self.cache.has_room(key):
+            return
         with suppress(ObjectNotFound):  # its deletion is reported by the watch
             self.cache.put(decode(await self.api.send(requests.get(*key))))
 
@@ -209,6 +211,6 @@ class Reconciler:
         if outcome.failed is not None:
             raise outcome.failed
         waits = resolved and (resolved.refers_to_objects or resolved.waits_for_keda)
-        resync = RESYNC if waits or self.cache.lacks_room(key) else None
+        resync = RESYNC if waits or self.cache.refused(key) else None
         times = (wait or None, requeue_after, outcome.applied.requeue_after, resync)
         return min((seconds for seconds in times if seconds is not None), default=None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from isvc_operator.api.names import CONFIG_MAP
@@ -69,7 +70,7 @@ _APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 
 def check_pod_security(children: Iterable[Manifest], config: OperatorConfig, namespace: str) -> None:
     """Raise InvalidSpec with the fields that ``podSecurity`` refuses in the pods of these children."""
-    if not config.pod_security.restricts(namespace):
+    if not any(fnmatchcase(namespace, pattern) for pattern in config.pod_security.restricted):
         return
     for child in children:
         if child["kind"] == "Deployment" and (refused := list(refused_fields(child["spec"]["template"]))):

@@ -306,27 +306,29 @@ def test_the_large_objects_of_a_namespace_are_bounded_together(cache: Cache) -> 
     assert kept == [*bodies[:FIT], elsewhere, small]
     assert refused == [key_of(body) for body in bodies[FIT:]]
     assert "with the other objects of services in namespace models that have" in (cache.get(refused[0]) or {})[OMITTED]
-    assert (cache.lacks_room(OURS), cache.omitted(OURS)) == (True, [])
+    assert cache.refused(OURS) == refused
+    assert not any(map(cache.has_room, refused))
 
 
-def test_what_was_refused_is_named_when_there_is_room(cache: Cache) -> None:
+def test_there_is_room_for_what_was_refused_when_another_is_gone(cache: Cache) -> None:
     bodies = [a_large_object(f"d{number:02}", 100_000) for number in range(FIT + 1)]
     for body in bodies:
         cache.put(body)
-    assert (cache.lacks_room(OURS), cache.omitted(OURS)) == (True, [])
+    last = key_of(bodies[-1])
+    assert (cache.refused(OURS), cache.has_room(last)) == ([last], False)
 
     cache.remove(bodies[0])
-    assert cache.omitted(OURS) == [key_of(bodies[-1])]
+    assert (cache.refused(OURS), cache.has_room(last)) == ([last], True)
 
     cache.put(bodies[-1])
-    assert (cache.lacks_room(OURS), cache.get(key_of(bodies[-1]))) == (False, bodies[-1])
+    assert (cache.refused(OURS), cache.get(last)) == ([], bodies[-1])
 
 
 def test_an_object_counts_once_whatever_its_version(cache: Cache) -> None:
     for version in range(1, 2 * FIT):
         cache.put(a_large_object("a", 100_000, version=version))
 
-    assert not cache.lacks_room(OURS)
+    assert cache.refused(OURS) == []
 
 
 def test_the_reading_of_a_large_object_is_not_kept(cache: Cache) -> None:

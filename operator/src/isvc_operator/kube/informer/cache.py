@@ -149,14 +149,14 @@ class Cache:
         """Whether the object counts among the large ones of its namespace."""
         return key in self._large.get(key.namespace, ())
 
-    def lacks_room(self, service: ServiceKey) -> bool:
-        """Whether there is an outline alone of the service, or of an object with its label, for lack of room."""
-        return bool(self._without_room(service))
+    def refused(self, service: ServiceKey) -> list[ObjectKey]:
+        """Return of what there is an outline alone for lack of room: the service, and objects with its label."""
+        keys = (ObjectKey(KIND, *service), *self._by_service.get(service, ()))
+        return [key for key in keys if key in self._refused]
 
-    def omitted(self, service: ServiceKey) -> list[ObjectKey]:
-        """Return those of these objects for which there is room by now."""
-        room = NAMESPACE_BYTES - self._large_bytes(service.namespace)
-        return [key for key in self._without_room(service) if self._refused[key] <= room]
+    def has_room(self, key: ObjectKey) -> bool:
+        """Whether there is room by now for such an object."""
+        return self._large_bytes(key.namespace) + self._refused[key] <= NAMESPACE_BYTES
 
     def kinds(self) -> list[str]:
         """Return the kinds that have an object."""
@@ -193,10 +193,6 @@ class Cache:
             )
         self._large[key.namespace][key] = size
         return manifest
-
-    def _without_room(self, service: ServiceKey) -> list[ObjectKey]:
-        keys = (ObjectKey(KIND, *service), *self._by_service.get(service, ()))
-        return [key for key in keys if key in self._refused]
 
     def _large_bytes(self, namespace: str) -> int:
         return sum(self._large.get(namespace, {}).values())
