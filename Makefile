@@ -31,7 +31,7 @@ help: ## Show this list
 
 setup: .venv/.ready ## Create .venv with everything pinned in constraints.txt
 
-.venv/.ready: constraints.txt pyproject.toml
+.venv/.ready: constraints.txt uv.txt pyproject.toml
 	@bash tests/support/setup-venv "$(PYTHON)"
 	@touch $@
 

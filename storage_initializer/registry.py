@@ -7,7 +7,7 @@ from typing import cast
 
 from storage_initializer.errors import UnsupportedSchemeError, UsageError
 from storage_initializer.plan import Plan, Transfer
-from storage_initializer.schemes import INSTEAD, SCHEMES, backend_of, foreign_service, forms
+from storage_initializer.schemes import INSTEAD, SCHEMES, backend_of, foreign_service, forms, problem_of
 from storage_initializer.sources import Source
 
 
@@ -23,7 +23,7 @@ def open_source(transfer: Transfer, plan: Plan) -> Source:
             f"{transfer.source.shown} is {service}, which is not supported; let a ClusterStorageContainer download it, "
             "or copy the model to a bucket or a claim and name that"
         )
-    if problem := SCHEMES[name].problem(transfer.source):
+    if problem := problem_of(transfer.source):
         raise UsageError(f"it {problem}")
     backend = import_module(f"storage_initializer.backends.{backend_of(transfer.source.text, name)}")
     return cast(Source, backend.open_source(transfer, plan))

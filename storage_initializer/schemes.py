@@ -39,6 +39,7 @@ class AzureAddress:
 
 _AZURE_HOST = re.compile(r"([a-z0-9]+)\.(?:[a-z0-9]+\.)?(?:blob|dfs)\.[a-z.]+(?::443)?")
 _CLAIM = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_UNWRITTEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters, and what is no Unicode
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # As the hub's own library has it.
 _MODEL = re.compile(r"(?!.*(?:--|\.\.))(?:\b[\w.-]{1,96}\b)/(?:\b[\w.-]{1,96}\b)(?<!\.git)", re.ASCII)
@@ -64,15 +65,20 @@ def _of_bucket(uri: Uri) -> str | None:
         return f"names no bucket; write {uri.scheme}://BUCKET/PATH"
     if not _BUCKET.fullmatch(uri.authority):
         return f"names no bucket, whose name has letters, digits, '.', '_' and '-'; write {uri.scheme}://BUCKET/PATH"
-    return None
+    return _of_key(uri.path)
 
 
 def _of_azure(uri: Uri) -> str | None:
     try:
-        azure_address(uri)
+        return _of_key(azure_address(uri).path)
     except ValueError as error:
         return str(error)
-    return None
+
+
+def _of_key(path: str) -> str | None:
+    """Name a part of a path that means another place on a disk; the library of stores takes none as a name."""
+    odd = "//" if "//" in path else next((part for part in path.split("/") if part in (".", "..")), None)
+    return f"has {odd!r} in its path; write the path without it" if odd else None
 
 
 def _of_hub(uri: Uri) -> str | None:
@@ -161,6 +167,17 @@ _SERVICES = (
     (re.compile(rf"https?://[^/?#]+\.file\.{_AZURE}.*", re.IGNORECASE), "Azure Files"),
     (re.compile(r"https?://[^?#]+\.git/?(?:[?#].*)?", re.IGNORECASE), "a Git repository"),
 )
+
+
+def problem_of(uri: Uri) -> str | None:
+    """Say what is wrong with a URI of a scheme that is known; None if nothing is.
+
+    No name in a store or on the web has what cannot be written in a line of text. A file's may have it.
+    """
+    scheme = SCHEMES[uri.scheme]
+    if scheme.is_remote and (found := _UNWRITTEN.search(uri.text)):
+        return f"has the character {found[0]!a}, which the name of a stored model cannot have; remove it"
+    return scheme.problem(uri)
 
 
 def backend_of(uri: str, scheme: str) -> str:

@@ -352,8 +352,11 @@ CONFIG = full(
         "serviceAnnotationDisallowedList": ["example.org/hidden"],
         "defaultUrl": "https://sink.example",
     },
-    # They change no child; tests/unit/operator_core/reconcile/test_upgrades.py shows their effect.
-    leave_out=frozenset({"inferenceService.upgradePolicy", "inferenceService.rolloutsPerMinute"}),
+    # They change no child; tests/unit/operator_core/reconcile/test_upgrades.py and
+    # tests/unit/operator_core/render/test_pod_security.py show their effect.
+    leave_out=frozenset(
+        {"inferenceService.upgradePolicy", "inferenceService.rolloutsPerMinute", "podSecurity.restricted"}
+    ),
 )
 # What a field needs beside it to have an effect.
 GATEWAY_API: Manifest = {"ingress": {"enableGatewayApi": True}}

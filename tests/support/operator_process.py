@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.support.apiserver import ApiServer
@@ -21,16 +21,18 @@ OPERATOR, WATCHES = "isvc-operator", "isvc-watches"
 
 
 @contextlib.contextmanager
-def operator(server: ApiServer, log: Path, *flags: str, code: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def operator(
+    server: ApiServer, log: Path, *flags: str, code: Path | None = None, limit: Callable[[], None] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A running operator whose watches are up; it is stopped, by SIGTERM, at the end of the block.
 
-    ``code`` is the folder of another version's package.
+    ``code`` is the folder of another version's package, ``limit`` what limits the process that calls it.
     """
     started = server.position()
     env = {**os.environ, "KUBECONFIG": str(server.kubeconfig), **({"PYTHONPATH": str(code)} if code else {})}
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "isvc_operator", *flags], env=env, stdout=output, stderr=output
+            [sys.executable, "-m", "isvc_operator", *flags], env=env, stdout=output, stderr=output, preexec_fn=limit
         )
     try:
         agent = "" if code else WATCHES  # another version may have another name

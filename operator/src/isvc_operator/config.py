@@ -348,6 +348,15 @@ class NetworkPolicyConfig(_Section):
         return bool(self.ingress_namespaces or self.ingress_cidrs)
 
 
+class PodSecurityConfig(_Section):
+    """Key ``podSecurity``, which is not KServe's: where services get only pods that Pod Security would admit.
+
+    ``restricted`` are names and patterns of the namespaces where that is its standard of the same name.
+    """
+
+    restricted: tuple[str, ...] = ()
+
+
 class LoggerConfig(_Section):
     """Key ``logger``: where payloads are sent by default, and how certificates are checked there.
 
@@ -373,6 +382,7 @@ class OperatorConfig(_Section):
     opentelemetry_collector: OpenTelemetryConfig = Field(default=OpenTelemetryConfig(), alias="opentelemetryCollector")
     logger: LoggerConfig = LoggerConfig()
     network_policy: NetworkPolicyConfig = NetworkPolicyConfig()
+    pod_security: PodSecurityConfig = PodSecurityConfig()
 
     def with_headless_services(self, headless: bool) -> OperatorConfig:
         """Return the configuration with another ``serviceClusterIPNone``."""

@@ -4,7 +4,7 @@ The operator decides here, and so do ``isvc diff``, ``isvc migrate``, ``isvc doc
 how they come by the ``Inputs``.
 
 1. resolve    runtime, merged pod, storage, hosts
-2. render     every child
+2. render     every child; its pods may be refused by `podSecurity`
 3. pause      rollouts for which the service requests a canary
 4. upgrade    keep the pods that would be replaced only because of the operator, or whose turn it is not
 5. compare    with the children that exist
@@ -26,6 +26,7 @@ from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import ChildChange, managed_by_kserve, plan_changes
 from isvc_operator.plan.kept_pods import RenderOrigin, canary_requests, pause_rollouts, plan_upgrade, without_records
 from isvc_operator.render.children import render
+from isvc_operator.render.pod_security import check_pod_security
 from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.requested import is_stopped, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
@@ -144,6 +145,8 @@ def decide(inputs: Inputs, memo: Memo = made_anew) -> Decision:
             resolved = memo("resolve", inputs.rendered_from, lambda: _resolved(inputs, config))
             decision = replace(decision, resolved=resolved)
             decision = replace(decision, rendered=memo("render", (resolved, config), lambda: render(resolved, config)))
+            if config.pod_security.restricted:
+                check_pod_security(decision.rendered, config, inputs.body["metadata"].get("namespace") or "")
         return _compared(inputs, decision)
     except InvalidSpec as error:
         return replace(decision, problem=Problem.of(error))

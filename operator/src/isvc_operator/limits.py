@@ -7,6 +7,9 @@ from typing import Final
 # --- one object, such as an InferenceService -------------------------------------------------------------
 NESTING: Final = 32  # levels of objects and lists
 VALUES: Final = 20_000  # fields and items, at all levels
+TEXT_BYTES: Final = 256 * 1024  # names of fields and strings, at all levels
+LARGE_BYTES: Final = 32 * 1024  # of an object that counts among the large ones of its namespace, as JSON
+NAMESPACE_BYTES: Final = 2 * 1024 * 1024  # of all large objects of a namespace
 SECRETS: Final = 100  # of a service account, which are read one by one
 GRACE_SECONDS: Final = 3600  # for a pod to finish its requests, where its component's timeout asks for more
 URI_CHARACTERS: Final = 8192  # of a storageUri
@@ -22,8 +25,9 @@ KUBECONFIG_BYTES: Final = 4 * 1024 * 1024  # of one file, with its certificates
 RETRY_AFTER_SECONDS: Final = 30.0  # that an API server may ask requests to wait, at a time
 RETRIES_PER_SECOND: Final = 20  # of services whose last reconcile failed, all together
 LONGEST_BACKOFF_SECONDS: Final = 60.0  # between two attempts of a service that keeps failing
-API_RESPONSE_BYTES: Final = 64 * 1024 * 1024  # of one response; a list that has more is asked for in smaller pages
+API_RESPONSE_BYTES: Final = 16 * 1024 * 1024  # of one response; a list that has more is asked for in smaller pages
 PROXIED_BYTES: Final = 16 * 1024 * 1024  # of a pod's response through the API server
+LIST_BYTES: Final = 48 * 1024 * 1024  # of memory that one page of a list takes, about
 WATCH_LINE_BYTES: Final = 16 * 1024 * 1024  # of one event
 WATCH_IDLE_SECONDS: Final = 100.0  # without a word on a watch; the API server sends bookmarks, most often one a minute
 WATCH_SILENT_SECONDS: Final = 180.0  # without a word on a watch, although it was opened again

@@ -32,11 +32,11 @@ dockerfile_of() { # name
 
 sources_of() { # name → the files that go into the image
   case $1 in
-    torch ) echo constraints.txt ;;
-    torchserve | mar ) echo pyproject.toml constraints.txt first-party.txt runtime-images/common/src "runtime-images/$1/src" ;;
-    transformer ) echo constraints.txt runtime-images/common/src/data_plane transformer_sdk runtime-images/transformer ;;
-    storage-initializer ) echo pyproject.toml constraints.txt runtime-images/common/src/model_archive storage_initializer ;;
-    operator ) echo pyproject.toml constraints.txt operator/src/isvc_operator storage_initializer/{__init__,errors,schemes,uri}.py ;;
+    torch ) echo constraints.txt uv.txt ;;
+    torchserve | mar ) echo pyproject.toml constraints.txt first-party.txt uv.txt runtime-images/common/src "runtime-images/$1/src" ;;
+    transformer ) echo constraints.txt uv.txt runtime-images/common/src/data_plane transformer_sdk runtime-images/transformer ;;
+    storage-initializer ) echo pyproject.toml constraints.txt uv.txt runtime-images/common/src/model_archive storage_initializer ;;
+    operator ) echo pyproject.toml constraints.txt uv.txt operator/src/isvc_operator storage_initializer/{__init__,errors,schemes,uri}.py ;;
     dashboard ) echo operator/src/isvc ;;
     mnist-transformer* ) echo examples/mnist_transformer ;;
     mlserver ) echo tests/e2e/cluster/mlserver/requirements.txt ;;

@@ -26,6 +26,30 @@ BOUNDS: tuple[Bound, ...] = (
         test=f"{_SIZE}::test_what_has_more_values_is_named_with_the_place_where_there_are_too_many",
     ),
     Bound(
+        what="text of such an object: names of fields and strings, at all levels",
+        constant="isvc_operator.limits:TEXT_BYTES",
+        unit=Unit.BYTES,
+        beyond="the service is not Ready: `InvalidPredictorSpec`, with the place; its children stay as they are",
+        test=f"{_SIZE}::test_what_has_more_text_is_named_with_the_place_where_there_is_too_much",
+    ),
+    Bound(
+        what="an object of a service, as JSON, that does not count among the large ones of its namespace",
+        constant="isvc_operator.limits:LARGE_BYTES",
+        unit=Unit.BYTES,
+        beyond="it counts, and nothing that is made from it is remembered",
+        test="tests/unit/operator_core/reconcile/test_large.py::"
+        "test_a_large_service_is_served_and_nothing_of_it_is_remembered",
+    ),
+    Bound(
+        what="large objects of services in one namespace, together",
+        constant="isvc_operator.limits:NAMESPACE_BYTES",
+        unit=Unit.BYTES,
+        setting="make them smaller; bound the number of services by a ResourceQuota",
+        beyond="the services that come last are not Ready: `InvalidPredictorSpec`; looked at again after 300 s",
+        test="tests/unit/operator_core/reconcile/test_large.py::"
+        "test_one_for_which_its_namespace_has_no_room_waits_until_there_is",
+    ),
+    Bound(
         what="secrets of a service account whose service downloads a model",
         constant="isvc_operator.limits:SECRETS",
         unit=Unit.COUNT,
@@ -141,6 +165,13 @@ BOUNDS: tuple[Bound, ...] = (
         unit=Unit.BYTES,
         beyond="a list is requested in smaller pages; any other request has failed",
         test="tests/unit/operator_core/kube/test_client.py::test_a_response_that_is_too_large_is_not_kept",
+    ),
+    Bound(
+        what="memory that one page of a list is expected to take",
+        constant="isvc_operator.limits:LIST_BYTES",
+        unit=Unit.BYTES,
+        beyond="smaller pages are requested",
+        test="tests/unit/operator_core/kube/test_watch_session.py::test_so_is_one_whose_objects_take_much_memory",
     ),
     Bound(
         what="one event of a watch",

@@ -13,7 +13,7 @@ from isvc_operator.api.parsing import (
     parse_serving_runtime,
     parse_storage_container,
 )
-from isvc_operator.limits import NESTING, VALUES, VARIABLES
+from isvc_operator.limits import NESTING, TEXT_BYTES, VALUES, VARIABLES
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -48,6 +48,15 @@ def test_what_has_more_values_is_named_with_the_place_where_there_are_too_many()
 
     assert excess({"spec": {"a": 1, "list": [1] * VALUES}}) == f"spec.list: {too_many}"
     assert str(excess(aliased(12))).endswith(too_many)
+
+
+@pytest.mark.parametrize("text", ["x" * TEXT_BYTES, "\u00e9" * (TEXT_BYTES // 2), "\ud800" * TEXT_BYTES])
+def test_what_has_more_text_is_named_with_the_place_where_there_is_too_much(text: str) -> None:
+    too_much = f"with it there are more than {TEXT_BYTES} bytes of text"
+
+    assert excess({"spec": {"args": ["a", text]}}) == f"spec.args[1]: {too_much}"
+    assert excess({"spec": {text: 1}}) == f"spec.{text}: {too_much}"
+    assert str(excess({"a": [[text[:20_000]] * 100] * 100})).endswith(too_much)
 
 
 @pytest.mark.parametrize(

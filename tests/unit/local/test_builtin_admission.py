@@ -36,6 +36,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         own(livenessProbe={"tcpSocket": {"port": 1}, "successThreshold": 2}),
         f"{_SERVER}.livenessProbe.successThreshold: Invalid value: must be 1",
     ),
+    "privileges without an escalation": (
+        own(securityContext={"privileged": True, "allowPrivilegeEscalation": False}),
+        f"{_SERVER}.securityContext: Invalid value: cannot set `allowPrivilegeEscalation` to false and `privileged` to "
+        "true",
+    ),
+    "a capability that needs an escalation": (
+        own(securityContext={"allowPrivilegeEscalation": False, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}),
+        f"{_SERVER}.securityContext: Invalid value: cannot set `allowPrivilegeEscalation` to false and "
+        "`capabilities.Add` CAP_SYS_ADMIN",
+    ),
     "a misspelt field": (
         own(readinessProbe={"httpGet": {"port": 8080, "pth": "/ready"}}),
         f'{_SERVER}.readinessProbe.httpGet: unknown field "pth"',

@@ -68,6 +68,11 @@ _NO_NAME = (
         *((uri, _NO_NAME) for uri in (
             "hf://owner/a..b", "hf://owner/model.git", "hf://owner/mödel", "hf://owner/-model:main", "hf://o n/model",
         )),
+        *((uri.format(part), f"it has {named!r} in its path; write the path without it")
+          for uri in ("s3://b{}k", "gs://b/a{}k", "abfs://c@me.dfs.core.windows.net/a{}k")
+          for part, named in (("/../", ".."), ("/./", "."), ("/a//", "//"))),
+        *((f"s3://b/{path}", "it has '//' in its path; write the path without it") for path in ("a//", "//", "//a")),
+        ("s3://b/a/..", "it has '..' in its path; write the path without it"),
         ("https:///model", "it names no host; write https://HOST/FILE"),
         ("https://host:99999/model", "it names no host; write https://HOST/FILE"),
         ("http://[::1/model", "it names no host; write http://HOST/FILE"),

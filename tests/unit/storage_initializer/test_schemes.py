@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from storage_initializer.schemes import INSTEAD, NETWORK_SETTINGS, SCHEMES, SETTINGS, backend_of, foreign_service, forms
+from storage_initializer.schemes import (
+    INSTEAD,
+    NETWORK_SETTINGS,
+    SCHEMES,
+    SETTINGS,
+    backend_of,
+    foreign_service,
+    forms,
+    problem_of,
+)
 from storage_initializer.uri import parse_uri
 from tests.support.runtimes import ROOT
 
@@ -40,7 +49,34 @@ def test_what_a_form_offers_is_taken() -> None:
     for name, scheme in SCHEMES.items():
         uri = re.sub(r"CLAIM|ACCOUNT|\[|\]", lambda found: names[found[0]], scheme.form)
 
-        assert (name, scheme.problem(parse_uri(uri))) == (name, None)
+        assert (name, problem_of(parse_uri(uri))) == (name, None)
+
+
+_NAMED = {
+    "s3": ("s3://b{}/k", "s3://b/k{}"),
+    "gs": ("gs://b{}/k", "gs://b/k{}"),
+    "abfs": ("abfs://c{}@account.dfs.core.windows.net/p", "abfs://c@account.dfs.core.windows.net/p{}"),
+    "hf": ("hf://owner{}/model", "hf://owner/model{}", "hf://owner/model:main{}"),
+    "https": (
+        "https://host{}/a.mar",
+        "https://host/a.mar{}",
+        "https://account.blob.core.windows.net/c/p{}",
+        "https://account.blob.core.windows.net/c{}/p",
+    ),
+    "http": ("http://host/a{}.mar",),
+}
+
+
+@pytest.mark.parametrize("character", ["\n", "\r", "\t", "\x1b", "\x7f", "\x85", "\udc80"])
+@pytest.mark.parametrize("scheme", _NAMED)
+def test_what_is_no_text_in_one_line_is_refused_in_the_name_of_a_stored_model(scheme: str, character: str) -> None:
+    problem = f"has the character {character!a}, which the name of a stored model cannot have; remove it"
+
+    assert {problem_of(parse_uri(form.format(character))) for form in _NAMED[scheme]} == {problem}
+
+
+def test_a_file_may_have_any_name() -> None:
+    assert {problem_of(parse_uri(uri)) for uri in ("pvc://claim/a\n\udc80", "file:///a\n\udc80", "/a\n")} == {None}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

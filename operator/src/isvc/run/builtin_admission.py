@@ -155,6 +155,7 @@ def _in_container(container: Container, pod: Mapping[str, Any], path: str) -> It
             yield from _one_of(hook.keys(), f"{path}.lifecycle.{name}", "handler type")
             if hook.get("sleep", {}).get("seconds", 0) > pod.get("terminationGracePeriodSeconds", 30):
                 yield f"{path}.lifecycle.{name}.sleep: Invalid value: must be less than terminationGracePeriodSeconds"
+    yield from _of_privileges(container.get("securityContext", {}), f"{path}.securityContext")
     yield from _of_resources(container.get("resources", {}), f"{path}.resources")
 
 
@@ -169,6 +170,16 @@ def _twice(names: Iterable[str], path: str) -> Iterator[str]:
     for name, count in Counter(names).items():
         if count > 1:
             yield f'{path}: Duplicate value: "{name}"'
+
+
+def _of_privileges(context: Mapping[str, Any], path: str) -> Iterator[str]:
+    if context.get("allowPrivilegeEscalation") is not False:
+        return
+    refused = f"{path}: Invalid value: cannot set `allowPrivilegeEscalation` to false and"
+    if context.get("privileged"):
+        yield f"{refused} `privileged` to true"
+    if "CAP_SYS_ADMIN" in context.get("capabilities", {}).get("add", ()):
+        yield f"{refused} `capabilities.Add` CAP_SYS_ADMIN"
 
 
 def _of_resources(resources: Mapping[str, Any], path: str) -> Iterator[str]:

@@ -12,8 +12,11 @@ from isvc_operator.api.base import ApiModel, name_in
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.serving_runtime import CLUSTER_KIND, ClusterServingRuntime, ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
-from isvc_operator.limits import NAMED, NESTING, VALUES
+from isvc_operator.limits import NAMED, NESTING, TEXT_BYTES, VALUES
 from isvc_operator.text import one_line
+
+# In an object that is kept without most of its content: why it is.
+OMITTED: Final = "omitted"
 
 # Pydantic's messages mention dictionaries and our classes, which the author of a YAML file does not know.
 _PLAIN_MESSAGES: Final = {
@@ -51,7 +54,7 @@ Model = TypeVar("Model", bound=ApiModel)
 
 def _parse(model: type[Model], body: Mapping[str, Any]) -> Model:
     """Parse an object; raises InvalidObject with the invalid fields, or the place where it is too large."""
-    if too_much := excess(body):
+    if too_much := body.get(OMITTED) or excess_of_object(body):
         raise InvalidObject(model.__name__, name_in(body), [too_much])
     try:
         return model.model_validate(body, by_alias=True, by_name=False)
@@ -74,12 +77,21 @@ def parse_storage_container(body: Mapping[str, Any]) -> ClusterStorageContainer:
     return _parse(ClusterStorageContainer, body)
 
 
+def excess_of_object(body: Mapping[str, Any]) -> str | None:
+    """Return where an object exceeds a limit, and which one.
+
+    Its status counts by itself: what is written there about the object must not change what is said of it.
+    """
+    status = {"status": body.get("status")}
+    return excess({name: value for name, value in body.items() if name != "status"}) or excess(status)
+
+
 def excess(value: Any) -> str | None:
     """Return where a JSON value exceeds a limit, and which one; None if it is within the limits.
 
     A value with several references to it, as from YAML's anchors, counts once for each of them.
     """
-    count = 0
+    count = size = 0
     waiting: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
     while waiting:
         parent, path = waiting.pop()
@@ -89,6 +101,9 @@ def excess(value: Any) -> str | None:
             count += 1
             if count > VALUES:
                 return f"{path_of(path)}: with it there are more than {VALUES} values"
+            size += sum(len(text.encode(errors="replace")) for text in (key, child) if isinstance(text, str))
+            if size > TEXT_BYTES:
+                return f"{path_of((*path, key))}: with it there are more than {TEXT_BYTES} bytes of text"
             if isinstance(child, Mapping | list) and child:
                 waiting.append((child, (*path, key)))
     return None

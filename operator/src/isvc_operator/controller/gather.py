@@ -11,6 +11,7 @@ from isvc_operator.api.base import ApiModel
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.kinds import DISRUPTION_BUDGET, SCALED_OBJECT, Role, is_a
 from isvc_operator.api.parsing import (
+    OMITTED,
     InvalidObject,
     parse_inference_service,
     parse_serving_runtime,
@@ -39,6 +40,9 @@ def gather(cache: Cache, key: ServiceKey, config: OperatorConfig) -> Inputs | No
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
     service, problem = cache.read(body, read_service)
+    children = tuple(item for item in cache.of_service(key) if is_a(item["kind"], Role.CHILD))
+    if outlines := [child for child in children if OMITTED in child]:
+        problem = problem or _omitted(body, outlines)
     return Inputs(
         body=body,
         service=service,
@@ -46,7 +50,7 @@ def gather(cache: Cache, key: ServiceKey, config: OperatorConfig) -> Inputs | No
         problem=problem,
         runtimes=_runtimes(cache, key.namespace),
         storage_containers=_parsed(cache, cache.of_kind(storage_container.KIND), parse_storage_container)[0],
-        children=tuple(item for item in cache.of_service(key) if is_a(item["kind"], Role.CHILD)),
+        children=children,
         taken_hosts=cache.hosts.taken_from(*key),
         budgets=tuple(_budgets_of_others(cache, body)),
     )
@@ -69,6 +73,14 @@ async def with_objects(inputs: Inputs, objects: ObjectReader, discovery: Discove
         return replace(inputs, problem=Problem.of(error))
     keda = not asks_for_keda(service) or await discovery.has(SCALED_OBJECT)
     return replace(inputs, objects=found, keda=keda)
+
+
+def _omitted(service: Manifest, outlines: Iterable[Manifest]) -> Problem | None:
+    """Return that a child of the service is too large to be compared with what it should be."""
+    for child in outlines:
+        if controller_of(child).get("uid") == service["metadata"]["uid"]:
+            return Problem.of(InvalidSpec(f"{child['kind']} {name_of(child)}: {child[OMITTED]}"))
+    return None
 
 
 def _budgets_of_others(cache: Cache, service: Manifest) -> Iterator[Manifest]:
@@ -96,7 +108,7 @@ def read_service(body: Manifest) -> tuple[InferenceService, Problem | None]:
 
 
 def _without_spec(body: Manifest) -> InferenceService:
-    bare = {**body, "spec": {"predictor": {}}}
+    bare = {name: value for name, value in body.items() if name != OMITTED} | {"spec": {"predictor": {}}}
     try:
         return parse_inference_service(bare)
     except InvalidObject:  # its status is not valid either

@@ -26,7 +26,8 @@ _LATE: Final = 1.0
 class ServiceMemory:
     """What is remembered of one service; times are of the operator's clock, which counts seconds.
 
-    ``results`` has the last result of each step, with the inputs that it was made from. ``terminating``: the uid with
+    ``results`` has the last result of each step, with the inputs that it was made from; none if the service
+    ``is_large``. ``terminating``: the uid with
     which the service was found in a namespace that is being deleted, and until when nothing is written for it.
     ``drained_since``: since when its removed components get no traffic, ``stage_since``: since when its status lacks
     its stage. ``labelled``: it has no more children of KServe's without its label. ``sent`` has the last change sent to
@@ -34,6 +35,7 @@ class ServiceMemory:
     """
 
     results: dict[str, tuple[tuple[Any, ...], Any]] = field(default_factory=dict)
+    is_large: bool = False
     terminating: tuple[str, float] = ("", 0.0)
     drained_since: float | None = None
     stage_since: float | None = None
@@ -47,6 +49,9 @@ class ServiceMemory:
         While a service starts, each event of its pods reconciles it, and of ten reconciles nine resolve and render the
         same.
         """
+        if self.is_large:
+            self.results.clear()
+            return make()
         known = self.results.get(step)
         if known is None or known[0] != inputs:
             known = self.results[step] = inputs, make()

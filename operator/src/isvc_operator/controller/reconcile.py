@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -29,10 +30,12 @@ from isvc_operator.controller.pod_details import PodDetails
 from isvc_operator.controller.status import Observer, stage_wait, write_status
 from isvc_operator.decide import Decision, Inputs, decide
 from isvc_operator.errors import InvalidCertificate, InvalidCredentials, OperatorError, Problem, Unexpected
+from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import KubeError, NamespaceEnding
-from isvc_operator.kube.informer.cache import Cache, ObjectKey
+from isvc_operator.kube.errors import KubeError, NamespaceEnding, ObjectNotFound
+from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.objects import Discovery, ObjectReader, copy_ca_bundle
+from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.status import derive_status
 from isvc_operator.telemetry.tracing import NoTracer, Tracer
@@ -41,8 +44,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-# Seconds. Secrets, service accounts and the installation of KEDA are not watched; only services that refer to them are
-# reconciled again.
+# Seconds. Secrets, service accounts, the installation of KEDA and the room for large objects are not watched; only
+# services that depend on them are reconciled again.
 RESYNC = 300.0
 # Failed attempts before the status reports an API server that is unavailable: four to eight seconds of retries.
 REPORT_AFTER = 4
@@ -115,6 +118,8 @@ class Reconciler:
         return self._memories.terminating(key, body["metadata"]["uid"]) if body else 0.0
 
     async def _reconcile(self, key: ServiceKey, failures: int) -> float | None:
+        for refused in self.cache.refused(key):
+            await self._read_again(refused)
         with self.tracer.span("gather"):
             inputs = gather(self.cache, key, self.config)
         if inputs is None:
@@ -124,6 +129,7 @@ class Reconciler:
         if left := self._memories.terminating(key, inputs.uid):
             return left
         memory = self._memories.of(key)
+        memory.is_large = self.cache.is_large(key_of(inputs.body))
         outcome = await self._apply(key, inputs, memory, failures)
         if outcome.applied.created and outcome.decision.problem is None:
             # Where many services are created, all of them get their children first. The first events of the pods have
@@ -131,6 +137,13 @@ class Reconciler:
             self._memories.hold(key, "resolve")
             return 0.0
         return await self._report(key, inputs, memory, outcome)
+
+    async def _read_again(self, key: ObjectKey) -> None:
+        """Put an object into the cache for which there was no room before, and is now."""
+        if not self.cache.has_room(key):
+            return
+        with suppress(ObjectNotFound):  # its deletion is reported by the watch
+            self.cache.put(decode(await self.api.send(requests.get(*key))))
 
     async def _apply(self, key: ServiceKey, inputs: Inputs, memory: ServiceMemory, failures: int) -> ApplyOutcome:
         """Decide and apply; raises a transient error, unless it has lasted for so many ``failures``."""
@@ -197,6 +210,7 @@ class Reconciler:
             memory.stage_since = None
         if outcome.failed is not None:
             raise outcome.failed
-        resync = RESYNC if resolved and (resolved.refers_to_objects or resolved.waits_for_keda) else None
+        waits = resolved and (resolved.refers_to_objects or resolved.waits_for_keda)
+        resync = RESYNC if waits or self.cache.refused(key) else None
         times = (wait or None, requeue_after, outcome.applied.requeue_after, resync)
         return min((seconds for seconds in times if seconds is not None), default=None)

@@ -2,8 +2,9 @@
 
 An ingress controller serves all tenants with one configuration, and annotations change it: they can add a host name
 (`server-alias`), lines of configuration (`configuration-snippet`), or take a share of another Ingress' requests
-(`canary`). So an annotation is copied to the Ingress only if it is known to affect the service's own requests alone, or
-if the administrator allows it. One that an ingress controller might have read is reported if it is left out.
+(`canary`). A value that the controller's server cannot read stops all changes of that configuration. So an annotation
+is copied only if it is known to affect the service's own requests alone and its value can be read, or if the
+administrator allows it. One that an ingress controller might have read is reported if it is left out.
 """
 
 from __future__ import annotations
@@ -90,6 +91,69 @@ _OWN_TRAFFIC: Final = frozenset(
 _OF_EVERY_ROUTE: Final = frozenset({"external-dns.alpha.kubernetes.io/ttl"})
 # Enough for words, numbers, ranges and lists of them, and too little for a line of a controller's configuration.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 ,.:/*%+_-]{0,1024}")
+_NUMBER: Final = "[0-9]{1,9}"
+_SIZE: Final = "[0-9]{1,6}[kKmM]?"
+_SIZE_OF_BODY: Final = "[0-9]{1,6}[kKmMgG]?"
+_SWITCH: Final = "on|off"
+_ALGORITHM: Final = "roundrobin|static-rr|leastconn|first|source|uri|random"
+# HAProxy takes less than 25 days.
+_TIME: Final = "[0-9]{1,6}(us|ms|s)?|[0-9]{1,4}m|[0-9]{1,2}h|1?[0-9]d"
+_BUFFER, _BUFFERS, _BUSY, _TEMPORARY = (
+    _NGINX + name
+    for name in ("proxy-buffer-size", "proxy-buffers-number", "proxy-busy-buffers-size", "proxy-max-temp-file-size")
+)
+# The values of those that controllers write into the configuration of their server as they are.
+_OF_NGINX: Final = {
+    "backend-protocol": "(?i:HTTPS?|GRPCS?|AUTO_HTTP|FCGI)",
+    "client-body-buffer-size": _SIZE,
+    "cors-max-age": _NUMBER,
+    "limit-burst-multiplier": _NUMBER,
+    "limit-connections": _NUMBER,
+    "limit-rate": _NUMBER,
+    "limit-rate-after": _NUMBER,
+    "limit-rpm": _NUMBER,
+    "limit-rps": _NUMBER,
+    "proxy-body-size": _SIZE_OF_BODY,
+    "proxy-buffer-size": "[1-9][0-9]{0,4}[kK]?|[1-9][0-9]?[mM]",  # a temporary file, by default of 1 GiB, is larger
+    "proxy-buffering": _SWITCH,
+    "proxy-buffers-number": "[3-9]|[1-9][0-9]{1,2}",  # two of them may be busy, and not all
+    "proxy-busy-buffers-size": _SIZE,
+    "proxy-connect-timeout": _NUMBER,
+    "proxy-http-version": "1[.][01]",
+    "proxy-max-temp-file-size": _SIZE,
+    "proxy-next-upstream": (
+        "((error|timeout|invalid_header|http_(500|502|503|504|403|404|429)|non_idempotent|off)( (?!$)|$))+"
+    ),
+    "proxy-next-upstream-timeout": _NUMBER,
+    "proxy-next-upstream-tries": _NUMBER,
+    "proxy-read-timeout": _NUMBER,
+    "proxy-request-buffering": _SWITCH,
+    "proxy-send-timeout": _NUMBER,
+}
+_OF_HAPROXY: Final = {
+    "balance-algorithm": _ALGORITHM,
+    "limit-connections": _NUMBER,
+    "limit-rps": _NUMBER,
+    "load-balance": _ALGORITHM,
+    "maxconn-server": _NUMBER,
+    "pod-maxconn": _NUMBER,
+    "proxy-body-size": _SIZE_OF_BODY,
+    "rate-limit-period": _TIME,
+    "rate-limit-requests": _NUMBER,
+    "timeout-client": _TIME,
+    "timeout-connect": _TIME,
+    "timeout-http-request": _TIME,
+    "timeout-queue": _TIME,
+    "timeout-server": _TIME,
+    "timeout-tunnel": _TIME,
+}
+_VALUES: Final = {
+    prefix + name: re.compile(pattern)
+    for prefix, patterns in ((_NGINX, _OF_NGINX), *((prefix, _OF_HAPROXY) for prefix in _HAPROXY))
+    for name, pattern in patterns.items()
+}
+# Of ingress-nginx's own buffers, which the administrator may have changed: surely not more.
+_OWN_BUFFER: Final = "1m"
 # Prefixes of annotations that ingress controllers and related controllers read.
 _READ: Final = re.compile(
     r"([^/]*\.)?ingress\.[^/]*/|ingress\.kubernetes\.io/|kubernetes\.io/(ingress|tls-acme)|nginx\.(org|com)/|"
@@ -140,7 +204,7 @@ class IngressAnnotations:
 
 def ingress_annotations(own: Mapping[str, str], config: IngressConfig) -> IngressAnnotations:
     """Divide the service's annotations into those for its Ingress and those left out."""
-    allowed = {name: value for name, value in own.items() if _is_allowed(name, value, config)}
+    allowed = {name: value for name, value in own.items() if _is_allowed(name, own, config)}
     left_out = tuple(name for name in own if name not in allowed and _READ.match(name))
     return IngressAnnotations(
         allowed, left_out, tuple(name for name in left_out if _GUARD.search(name.partition("/")[2]))
@@ -157,11 +221,36 @@ def is_read_of_ingresses(name: str) -> bool:
     return bool(_READ_OF_INGRESSES.match(name))
 
 
-def _is_allowed(name: str, value: str, config: IngressConfig) -> bool:
+def has_unread_value(name: str, config: IngressConfig) -> bool:
+    """Whether an annotation was left out for its value alone."""
+    return name in _OWN_TRAFFIC and not config.enable_gateway_api
+
+
+def _is_allowed(name: str, own: Mapping[str, str], config: IngressConfig) -> bool:
     """Gateways do not read the annotations of Ingress controllers: one that restricts access would be lost."""
     if config.enable_gateway_api and name not in _OF_EVERY_ROUTE:
         return _matches(name, config)
-    return _matches(name, config) or (name in _OWN_TRAFFIC and _PLAIN.fullmatch(value) is not None)
+    return _matches(name, config) or (name in _OWN_TRAFFIC and _can_be_read(name, own))
+
+
+def _can_be_read(name: str, own: Mapping[str, str]) -> bool:
+    """Whether the server of a controller takes the value, together with the sizes of the service's buffers."""
+    if not _VALUES.get(name, _PLAIN).fullmatch(own[name]):
+        return False
+    buffer = own.get(_BUFFER, _OWN_BUFFER)
+    if name == _TEMPORARY:
+        size = _bytes(own[name])
+        return size == 0 or bool(_VALUES[_BUFFER].fullmatch(buffer) and size >= _bytes(buffer))
+    if name == _BUSY:
+        given = _BUFFERS in own and _BUFFER in own and all(_can_be_read(item, own) for item in (_BUFFER, _BUFFERS))
+        return given and _bytes(buffer) <= _bytes(own[name]) <= (int(own[_BUFFERS]) - 1) * _bytes(buffer)
+    return True
+
+
+def _bytes(size: str) -> int:
+    """Return the bytes of a size as nginx reads it."""
+    unit = {"k": 1024, "m": 1024**2}.get(size[-1].lower())
+    return int(size[:-1]) * unit if unit else int(size)
 
 
 def _matches(name: str, config: IngressConfig) -> bool:

@@ -198,6 +198,23 @@ def check_resources(component: Component, context: Context) -> Component:
     return component
 
 
+def check_users(component: Component, context: Context) -> Component:
+    """Return the component as it is; raises InvalidSpec for a container that the kubelet would not start.
+
+    It has the user root, and must not run as root: by itself, or one of them by its pod. A service contradicts nothing
+    of its runtime's container (``merge_container``).
+    """
+    pod = component.pod
+    for container in (component.server, *pod["containers"], *pod.get("initContainers", ())):
+        user = {**(pod.get("securityContext") or {}), **(container.get("securityContext") or {})}
+        if user.get("runAsUser") == 0 and user.get("runAsNonRoot") is True:
+            raise InvalidSpec(
+                f"{context.requested.field}: container {container['name']} has runAsUser 0 and runAsNonRoot true, by "
+                "itself or by its pod, so that the kubelet does not start it; remove one of them"
+            )
+    return component
+
+
 def _parts(context: Context) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the component as it is requested, its runtime, and each container of these, a model too, by their paths."""
     specs: dict[str, ApiModel] = {context.requested.field: context.requested.spec}

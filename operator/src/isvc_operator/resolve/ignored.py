@@ -24,7 +24,12 @@ from isvc_operator.config import IngressConfig, LoggerConfig, NetworkAccess, Net
 from isvc_operator.ignored.walker import unknown_annotations, unknown_fields, unused_fields, unused_parts
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.annotations import ingress_annotations, is_read_of_ingresses, may_reach_others
+from isvc_operator.resolve.annotations import (
+    has_unread_value,
+    ingress_annotations,
+    is_read_of_ingresses,
+    may_reach_others,
+)
 from isvc_operator.resolve.front import LOGGER, url_problem
 from isvc_operator.resolve.hosts import has_ingress
 from isvc_operator.resolve.pod import has_fixed_image, settings_of
@@ -204,7 +209,10 @@ def refused_annotations(service: InferenceService, config: IngressConfig) -> Ite
     for _, component in specified_components(service.spec):
         names += [name for name in component.annotations or () if may_reach_others(name, config)]
     for name in dict.fromkeys([*names, *(name for name in own if may_reach_others(name, config))]):
-        yield f"annotation {name} (left out: the administrator has not allowed it in allowedServiceAnnotations)"
+        why = "the administrator has not allowed it in allowedServiceAnnotations"
+        if has_unread_value(name, config):
+            why = "an ingress controller may not read its value, and then serves no change of any Ingress; correct it"
+        yield f"annotation {name} (left out: {why})"
 
 
 def annotations_of_no_ingress(service: InferenceService) -> Iterator[str]:

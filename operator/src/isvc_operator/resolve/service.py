@@ -33,7 +33,13 @@ from isvc_operator.resolve.component import (
     Step,
     StorageContext,
 )
-from isvc_operator.resolve.defaults import check_repeated_items, check_resources, termination, with_defaults
+from isvc_operator.resolve.defaults import (
+    check_repeated_items,
+    check_resources,
+    check_users,
+    termination,
+    with_defaults,
+)
 from isvc_operator.resolve.front import ServingTls, payload_logger, read_tls, serving_tls, tls_secret
 from isvc_operator.resolve.hosts import Hosts, resolve_hosts
 from isvc_operator.resolve.pod import fill_placeholders, own_fields, runtime_fields, server_image, service_name
@@ -49,6 +55,7 @@ _COMPLETED: Final[tuple[Step, ...]] = (
     termination,
     with_defaults,
     check_repeated_items,
+    check_users,
     check_resources,
     service_ports,
     serving_tls,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.kube.informer.cache import READ, Cache, ObjectKey, key_of
+from isvc_operator.api.parsing import OMITTED
+from isvc_operator.kube.informer.cache import READ, Cache, ObjectKey, key_of, trimmed
+from isvc_operator.limits import LARGE_BYTES, NAMESPACE_BYTES, TEXT_BYTES, VALUES
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_service_body
 
@@ -254,3 +257,85 @@ def test_an_object_that_had_left_what_is_watched_can_come_back(cache: Cache) -> 
 
     cache.tombstone(an_object(version=2), 2)  # the event comes after the response to the write that brought it back
     assert cache.get(key_of(back)) == back
+
+
+def a_large_object(name: str, size: int, **more: Any) -> dict[str, Any]:
+    body = an_object(name, kind="Deployment", **more)
+    return {**body, "apiVersion": "apps/v1", "spec": {"args": ["x" * 1000] * (size // 1000)}, "status": {"replicas": 1}}
+
+
+def test_of_an_object_that_is_too_large_an_outline_is_kept() -> None:
+    body = a_large_object("a", TEXT_BYTES + 2000)
+    body["metadata"]["annotations"] = {"large": "x" * 5000}
+
+    assert trimmed(body) == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {name: value for name, value in body["metadata"].items() if name != "annotations"},
+        "spec": {},
+        "status": {"replicas": 1},
+        OMITTED: f"spec.args[262]: with it there are more than {TEXT_BYTES} bytes of text; make it smaller",
+    }
+    assert trimmed(trimmed(body)) == trimmed(body)
+
+
+def test_so_it_is_of_one_with_too_many_values_and_of_too_large_a_status() -> None:
+    body = {**a_large_object("a", 0), "spec": {"volumes": [{}] * VALUES}, "status": {"x": "y" * LARGE_BYTES}}
+
+    assert (trimmed(body)["spec"], trimmed(body)["status"]) == ({}, {})
+
+
+def test_the_record_of_the_last_apply_is_not_kept() -> None:
+    body = an_object()
+    body["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"}
+
+    assert trimmed(body)["metadata"]["annotations"] == {"a": "b"}
+
+
+FIT = NAMESPACE_BYTES // len(to_json(a_large_object("d00", 100_000)))
+
+
+def test_the_large_objects_of_a_namespace_are_bounded_together(cache: Cache) -> None:
+    bodies = [a_large_object(f"d{number:02}", 100_000) for number in range(FIT + 2)]
+    elsewhere, small = a_large_object("e", 100_000, namespace="elsewhere"), an_object("small", kind="Deployment")
+    for body in (*bodies, elsewhere, small):
+        cache.put(body)
+
+    kept = [body for body in cache.of_kind("Deployment") if OMITTED not in body]
+    refused = [key for key in map(key_of, bodies) if OMITTED in (cache.get(key) or {})]
+    assert kept == [*bodies[:FIT], elsewhere, small]
+    assert refused == [key_of(body) for body in bodies[FIT:]]
+    assert "with the other objects of services in namespace models that have" in (cache.get(refused[0]) or {})[OMITTED]
+    assert cache.refused(OURS) == refused
+    assert not any(map(cache.has_room, refused))
+
+
+def test_there_is_room_for_what_was_refused_when_another_is_gone(cache: Cache) -> None:
+    bodies = [a_large_object(f"d{number:02}", 100_000) for number in range(FIT + 1)]
+    for body in bodies:
+        cache.put(body)
+    last = key_of(bodies[-1])
+    assert (cache.refused(OURS), cache.has_room(last)) == ([last], False)
+
+    cache.remove(bodies[0])
+    assert (cache.refused(OURS), cache.has_room(last)) == ([last], True)
+
+    cache.put(bodies[-1])
+    assert (cache.refused(OURS), cache.get(last)) == ([], bodies[-1])
+
+
+def test_an_object_counts_once_whatever_its_version(cache: Cache) -> None:
+    for version in range(1, 2 * FIT):
+        cache.put(a_large_object("a", 100_000, version=version))
+
+    assert cache.refused(OURS) == []
+
+
+def test_the_reading_of_a_large_object_is_not_kept(cache: Cache) -> None:
+    body = a_large_object("a", 2 * LARGE_BYTES)
+    cache.put(body)
+    known = cache.get(key_of(body))
+    assert known is not None
+
+    readings = [cache.read(known, lambda _: object()) for _ in range(2)]
+    assert readings[0] is not readings[1]

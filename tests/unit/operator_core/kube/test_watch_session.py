@@ -304,6 +304,16 @@ async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
     ]
 
 
+async def test_so_is_one_whose_objects_take_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = page("a", more="next")
+    many["items"][0]["spec"] = {"volumes": [{}] * 100}
+    monkeypatch.setattr(session_module, "LIST_BYTES", 100 * 128)
+    api = Script([page("a", "b", more="next"), many, many, many, many, page("b")])
+
+    assert (await run(api)).found == [(["a", "b", "a", "b"], 10)]
+    assert [asked[1] for asked in api.asked if asked[0] == "list"] == ["500", "500", "50", "5", "1", "1"]
+
+
 async def test_an_object_that_is_too_large_alone_is_a_failure(slept: list[float]) -> None:
     await run(Script([ResponseTooLarge(0, "large")] * 4), slept=slept)
 

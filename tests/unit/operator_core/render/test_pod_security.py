@@ -1,8 +1,8 @@
-"""Rendered pods pass the `restricted` Pod Security Standard, as checked in a namespace that enforces it."""
+"""Rendered pods pass the `restricted` Pod Security Standard; with `podSecurity`, those that do not are refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,85 +11,22 @@ import pytest
 from isvc.run.documents import parse_documents
 from isvc.run.files import read_runtimes
 from isvc_operator.api.serving_runtime import ServingRuntime
-from isvc_operator.config import OperatorConfig
+from isvc_operator.config import OperatorConfig, parse_config
+from isvc_operator.errors import InvalidSpec
+from isvc_operator.limits import NAMED
 from isvc_operator.render.deployment import build_deployment
-from tests.support.builders import a_resolved, a_service, the_children
+from isvc_operator.render.pod_security import check_pod_security, refused_fields
+from tests.support.builders import a_resolved, a_service, a_service_body, the_children, the_shipped_runtime_body
+from tests.support.reconcile_fixture import cluster_with
 
 ROOT = Path(__file__).parents[4]
 
 Pod = dict[str, Any]
 Container = dict[str, Any]
 
-# https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
-ALLOWED_VOLUMES = {
-    "configMap",
-    "csi",
-    "downwardAPI",
-    "emptyDir",
-    "ephemeral",
-    "persistentVolumeClaim",
-    "projected",
-    "secret",
-}
-
 
 def containers_of(pod: Pod) -> list[Container]:
     return [*pod.get("initContainers", []), *pod["containers"]]
-
-
-def effective(pod: Pod, container: Container, setting: str) -> Any:
-    """A setting of the container, else of its pod."""
-    own, pods = container.get("securityContext", {}), pod.get("securityContext", {})
-    return own.get(setting, pods.get(setting))
-
-
-def no_host_namespaces(pod: Pod) -> bool:
-    return not any(pod.get(name) for name in ("hostNetwork", "hostPID", "hostIPC"))
-
-
-def no_host_ports(pod: Pod) -> bool:
-    return not any(port.get("hostPort") for item in containers_of(pod) for port in item.get("ports", []))
-
-
-def only_allowed_volumes(pod: Pod) -> bool:
-    return all(set(volume) - {"name"} <= ALLOWED_VOLUMES for volume in pod.get("volumes", []))
-
-
-def not_privileged(pod: Pod) -> bool:
-    return not any(item["securityContext"].get("privileged") for item in containers_of(pod))
-
-
-def no_escalation(pod: Pod) -> bool:
-    return all(item["securityContext"].get("allowPrivilegeEscalation") is False for item in containers_of(pod))
-
-
-def not_root(pod: Pod) -> bool:
-    return all(
-        effective(pod, item, "runAsNonRoot") is True and effective(pod, item, "runAsUser") != 0
-        for item in containers_of(pod)
-    )
-
-
-def seccomp(pod: Pod) -> bool:
-    profiles = [effective(pod, item, "seccompProfile") or {} for item in containers_of(pod)]
-    return all(profile.get("type") in ("RuntimeDefault", "Localhost") for profile in profiles)
-
-
-def no_capabilities(pod: Pod) -> bool:
-    capabilities = [item["securityContext"].get("capabilities", {}) for item in containers_of(pod)]
-    return all(item.get("drop") == ["ALL"] and not item.get("add") for item in capabilities)
-
-
-RULES = (
-    no_host_namespaces,
-    no_host_ports,
-    only_allowed_volumes,
-    not_privileged,
-    no_escalation,
-    not_root,
-    seccomp,
-    no_capabilities,
-)
 
 
 SHIPPED = parse_documents(read_runtimes(None), "default").runtimes
@@ -110,9 +47,8 @@ def pod_of(runtime: ServingRuntime, **model: Any) -> Pod:
 
 @for_each(*SHIPPED, *OPTIONAL)
 @pytest.mark.parametrize("uri", ["pvc://leeway", "s3://bucket/model"])
-@pytest.mark.parametrize("rule", RULES)
-def test_the_pod_is_restricted(rule: Callable[[Pod], bool], uri: str, runtime: ServingRuntime) -> None:
-    assert rule(pod_of(runtime, storageUri=uri))
+def test_the_pod_is_restricted(uri: str, runtime: ServingRuntime) -> None:
+    assert list(refused_fields({"metadata": {}, "spec": pod_of(runtime, storageUri=uri)})) == []
 
 
 @for_each(*SHIPPED)
@@ -134,11 +70,77 @@ OF_OWN_CONTAINERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", OF_OWN_CONTAINERS)
-@pytest.mark.parametrize("rule", RULES)
-def test_so_is_the_pod_of_own_containers_that_say_nothing(rule: Callable[[Pod], bool], kind: str) -> None:
+def test_so_is_the_pod_of_own_containers_that_say_nothing(kind: str) -> None:
     resolved = a_resolved(a_service(**OF_OWN_CONTAINERS[kind]))
     (component,) = [item for item in resolved.components if item.kind == kind]
     pod = build_deployment(resolved, component, OperatorConfig())["spec"]["template"]["spec"]
 
-    assert rule(pod)
+    assert list(refused_fields({"metadata": {}, "spec": pod})) == []
     assert pod["automountServiceAccountToken"] is False
+
+
+def a_policy(*namespaces: str) -> OperatorConfig:
+    return parse_config({"podSecurity": json.dumps({"restricted": namespaces})})
+
+
+PRIVILEGED: dict[str, Any] = {
+    "hostPID": True,
+    "model": {"securityContext": {"privileged": True}},
+    "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+}
+
+
+async def ready_condition(namespace: str, **fields: Any) -> dict[str, Any]:
+    """What is said of a service in the namespace ``models``, where those of ``namespace`` are restricted."""
+    cluster = cluster_with(a_service_body(**fields), the_shipped_runtime_body(), config=a_policy("bank", namespace))
+    await cluster.reconcile()
+    condition = cluster.condition("Ready")
+    return {**condition, "children": bool(cluster.api.get("Deployment", "models", "torchserve-predictor"))}
+
+
+@pytest.mark.parametrize("namespace", ["models", "mod*", "*"])
+async def test_a_refused_pod_is_not_created_and_its_fields_are_named(namespace: str) -> None:
+    model, predictor = PRIVILEGED["model"], {name: PRIVILEGED[name] for name in ("hostPID", "volumes")}
+    condition = await ready_condition(namespace, model=model, predictor=predictor)
+
+    assert (condition["status"], condition["reason"], condition["children"]) == ("False", "InvalidPredictorSpec", False)
+    assert condition["message"] == (
+        "Deployment torchserve-predictor: hostPID is true; volume host is a hostPath; "
+        "container kserve-container: securityContext.privileged is true; "
+        "container kserve-container: securityContext.allowPrivilegeEscalation is not set; "
+        "podSecurity of inferenceservice-config restricts the pods of namespace models; change the fields"
+    )
+
+
+async def test_elsewhere_it_is_created() -> None:
+    condition = await ready_condition("others", predictor={"hostPID": True})
+
+    assert condition["children"]
+
+
+async def test_a_pod_with_nothing_to_refuse_is_created() -> None:
+    assert (await ready_condition("*"))["children"]
+
+
+def test_many_fields_are_not_all_named() -> None:
+    volumes = [{"name": f"v{number}", "hostPath": {"path": "/"}} for number in range(NAMED + 5)]
+    children = the_children(a_service(predictor={"volumes": volumes}))
+
+    with pytest.raises(InvalidSpec, match=f"volume v{NAMED - 1} is a hostPath; and others; podSecurity of "):
+        check_pod_security(children.values(), a_policy("models"), "models")
+
+
+ODD: list[dict[str, Any]] = [
+    {"capabilities": []},
+    {"capabilities": {"drop": "ALL", "add": [{}]}},
+    {"seccompProfile": ["x"]},
+    {"seLinuxOptions": {"type": {}}, "windowsOptions": 5},
+    {"runAsNonRoot": "yes", "sysctls": {"a": "b"}},
+]
+
+
+@pytest.mark.parametrize("context", ODD)
+def test_what_is_no_security_context_is_refused(context: dict[str, Any]) -> None:
+    pod = {"containers": [{"name": "a", "securityContext": context, "ports": [5], "livenessProbe": []}]}
+
+    assert list(refused_fields({"metadata": {}, "spec": {**pod, "securityContext": context}}))

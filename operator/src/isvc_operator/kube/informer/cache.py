@@ -11,16 +11,22 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
+from pydantic_core import to_json
+
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.names import FIELD_MANAGER
+from isvc_operator.api.parsing import OMITTED, excess_of_object
 from isvc_operator.config import IngressConfig
-from isvc_operator.manifests import Manifest, ServiceKey, labels_of, updated_by
+from isvc_operator.limits import LARGE_BYTES, NAMESPACE_BYTES
+from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, labels_of, updated_by
 from isvc_operator.resolve.hosts import HostClaims
 
 T = TypeVar("T")
 
 TOMBSTONES: Final = 1000  # of the objects that were deleted last
 READ: Final = 512  # objects of which the last reading is kept
+PART_BYTES: Final = 4096  # of a field of the metadata that an outline has
+_NOT_KEPT: Final = "kubectl.kubernetes.io/last-applied-configuration"  # an annotation that repeats the object
 _OF_POD: Final = ("nodeName", "volumes")  # what is read of a pod's spec
 _UPDATED_BY_US: Final = ({"manager": FIELD_MANAGER, "operation": "Update"},)
 
@@ -52,6 +58,8 @@ class Cache:
         self._tombstones: OrderedDict[str, int] = OrderedDict()  # the resource version by uid
         self._expected: dict[ObjectKey, Manifest] = {}
         self._read: OrderedDict[ObjectKey, tuple[Manifest, Any]] = OrderedDict()
+        self._large: defaultdict[str, dict[ObjectKey, int]] = defaultdict(dict)  # bytes, by namespace
+        self._refused: dict[ObjectKey, int] = {}  # bytes of objects for which their namespace had no room
 
     def put(self, manifest: Manifest) -> None:
         """Store the object, unless a newer version of it is known, or it has been deleted since."""
@@ -63,7 +71,7 @@ class Cache:
         if known is not None and version_of(manifest) < version_of(known):
             return
         self._drop(key)
-        self._objects[key] = trimmed(manifest)
+        self._objects[key] = self._with_room(key, trimmed(manifest))
         self._by_kind[key.kind][key] = None
         if service := self.service_of(manifest):
             self._by_service[service][key] = None
@@ -122,9 +130,12 @@ class Cache:
     def read(self, manifest: Manifest, how: Callable[[Manifest], T]) -> T:
         """Return ``how(manifest)`` for an object of the cache, or what it returned for this version of the object.
 
-        Only that of the objects that were read last is kept: it takes as much memory as the object itself.
+        Only that of the objects that were read last is kept, and of no large one: it takes as much memory as the object
+        itself.
         """
         key = key_of(manifest)
+        if self.is_large(key):
+            return how(manifest)
         known = self._read.pop(key, None)
         if known is None or known[0] is not manifest:
             known = manifest, how(manifest)
@@ -133,6 +144,19 @@ class Cache:
             self._read.popitem(last=False)
         found: T = known[1]
         return found
+
+    def is_large(self, key: ObjectKey) -> bool:
+        """Whether the object counts among the large ones of its namespace."""
+        return key in self._large.get(key.namespace, ())
+
+    def refused(self, service: ServiceKey) -> list[ObjectKey]:
+        """Return of what there is an outline alone for lack of room: the service, and objects with its label."""
+        keys = (ObjectKey(KIND, *service), *self._by_service.get(service, ()))
+        return [key for key in keys if key in self._refused]
+
+    def has_room(self, key: ObjectKey) -> bool:
+        """Whether there is room by now for such an object."""
+        return self._large_bytes(key.namespace) + self._refused[key] <= NAMESPACE_BYTES
 
     def kinds(self) -> list[str]:
         """Return the kinds that have an object."""
@@ -155,8 +179,29 @@ class Cache:
         name = labels_of(manifest).get(self._service_label)
         return ServiceKey(manifest["metadata"].get("namespace", ""), name) if name else None
 
+    def _with_room(self, key: ObjectKey, manifest: Manifest) -> Manifest:
+        """Return the object, or its outline if it is large and the large ones of its namespace leave no room for it."""
+        size = len(to_json(manifest))
+        if size <= LARGE_BYTES or not key.namespace:
+            return manifest
+        if self._large_bytes(key.namespace) + size > NAMESPACE_BYTES:
+            self._refused[key] = size
+            return outline(
+                manifest,
+                f"it has {size} bytes, and with the other objects of services in namespace {key.namespace} that have "
+                f"more than {LARGE_BYTES} there are more than {NAMESPACE_BYTES}; make them smaller, or delete some",
+            )
+        self._large[key.namespace][key] = size
+        return manifest
+
+    def _large_bytes(self, namespace: str) -> int:
+        return sum(self._large.get(namespace, {}).values())
+
     def _drop(self, key: ObjectKey) -> None:
         known = self._objects.pop(key, None)
+        self._refused.pop(key, None)
+        if self.is_large(key):
+            del self._large[key.namespace][key]
         self._read.pop(key, None)
         self._by_kind[key.kind].pop(key, None)
         self._unlabelled[key.kind, key.namespace].pop(key, None)
@@ -187,12 +232,29 @@ def _without_spec(manifest: Manifest) -> Manifest:
 def trimmed(manifest: Manifest) -> Manifest:
     """Return the object without what is not read here: managedFields, which are half of its size, and a pod's spec.
 
-    Of the fields that are ours by an update it keeps that there are some.
+    Of the fields that are ours by an update it keeps that there are some; of an object that is too large, an outline.
     """
     metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
     if updated_by(FIELD_MANAGER, manifest):
         metadata["managedFields"] = _UPDATED_BY_US
-    if manifest["kind"] != "Pod" or "spec" not in manifest:
-        return {**manifest, "metadata": metadata}
-    spec = {name: value for name, value in manifest["spec"].items() if name in _OF_POD}
-    return {**manifest, "metadata": metadata, "spec": spec}
+    if _NOT_KEPT in annotations_of(manifest):
+        metadata["annotations"] = {key: text for key, text in annotations_of(manifest).items() if key != _NOT_KEPT}
+    kept = {**manifest, "metadata": metadata}
+    if manifest["kind"] == "Pod" and "spec" in manifest:
+        kept["spec"] = {name: value for name, value in manifest["spec"].items() if name in _OF_POD}
+    too_much = excess_of_object(kept) if len(to_json(kept)) > LARGE_BYTES else None
+    return outline(kept, f"{too_much}; make it smaller") if too_much else kept
+
+
+def outline(manifest: Manifest, why: str) -> Manifest:
+    """Return what identifies the object, and its status: it is not read any further, for the reason ``why``."""
+    metadata = {name: value for name, value in manifest["metadata"].items() if len(to_json(value)) <= PART_BYTES}
+    status = manifest.get("status") or {}
+    return {
+        "apiVersion": manifest["apiVersion"],
+        "kind": manifest["kind"],
+        "metadata": metadata,
+        "spec": {},
+        "status": status if len(to_json(status)) <= LARGE_BYTES else {},
+        OMITTED: why,
+    }

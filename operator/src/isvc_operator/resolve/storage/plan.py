@@ -22,7 +22,7 @@ from isvc_operator.manifests import Manifest, NamedItem, Volume, name_of
 from isvc_operator.resolve.containers import merge_items
 from isvc_operator.text import one_line
 from storage_initializer.errors import UsageError
-from storage_initializer.schemes import SCHEMES
+from storage_initializer.schemes import SCHEMES, problem_of
 from storage_initializer.uri import parse_uri
 
 IMAGE_SCHEME: Final = "oci"
@@ -54,7 +54,7 @@ class StorageSource:
     def check(self) -> None:
         """Raise InvalidSpec for a URI that the storage-initializer would refuse; it supports the scheme."""
         uri = parse_uri(self.uri)
-        if problem := SCHEMES[self.scheme].problem(uri):
+        if problem := problem_of(uri):
             raise InvalidSpec(f"storageUri {self.shown} {problem}")
         source, target = PurePosixPath(uri.path), PurePosixPath(self.destination)
         if self.scheme == "file" and (source.is_relative_to(target) or target.is_relative_to(source)):
