@@ -133,7 +133,7 @@ def test_what_the_storage_initializer_would_refuse_is_an_error() -> None:
         ("https://me.blob.core.windows.net/models/bert", {"AZURE_STORAGE_ACCESS_KEY": "a key"},
          "AZURE_STORAGE_ACCESS_KEY is not an account's key, which is base64; store it again as it was issued"),
         ("https://example.com/m.mar", {"https-host": "example.com", "headers": '{"Authorization": "Bearer\\na"}'},
-         "Authorization in example.com-headers has a line end or another character that cannot be sent; store it again "
+         "example.com-headers has a line end or another character that cannot be sent; store it again "
          "as it was issued"),
     ],
 )  # fmt: skip

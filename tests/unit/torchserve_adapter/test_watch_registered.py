@@ -40,7 +40,7 @@ async def test_what_is_unregistered_is_gone(tmp_path: Path) -> None:
 
     await watched.look()
 
-    assert (watched.models.names, watched.models.ready) == ((), True)
+    assert (watched.models.names, watched.models.ready) == ((), False)
 
 
 async def test_a_registered_model_whose_worker_keeps_dying_is_given_up_and_the_others_are_served(

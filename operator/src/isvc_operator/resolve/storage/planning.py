@@ -91,7 +91,7 @@ def _check_mounts(component: Component, plan: StoragePlan) -> None:
     With KServe, the API server refuses such a mount, because the Deployment does not have the volume. Pods of all
     tenants share the node's cache.
     """
-    own = {volume["name"] for volume in component.pod.get("volumes", ())}
+    own = {volume.get("name") for volume in component.pod.get("volumes", ())}
     internal = {volume["name"] for volume in plan.preset.volumes} - own
     for container in (component.server, *component.pod["containers"], *component.pod.get("initContainers", ())):
         for mount in container.get("volumeMounts", ()):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from isvc_operator.resolve.ingress_annotations import ingress_annotations
 
 from isvc_operator.config import IngressConfig
+from isvc_operator.resolve.annotations import ingress_annotations
 
 NGINX, HAPROXY, INGRESS = "nginx.ingress.kubernetes.io/", "haproxy.org/", "haproxy-ingress.github.io/"
 
