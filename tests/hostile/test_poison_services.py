@@ -57,10 +57,10 @@ def with_annotations(name: str) -> dict[str, Any]:
     return service
 
 
-# What the API server accepts. The large one has 1.4 MB; etcd takes 1.5.
+# What the API server accepts. The large one, which is refused, has 1.4 MB; etcd takes 1.5.
+LARGE = with_env("large", 1, 700_000)
 POISONS = (
     with_env("many-variables", VARIABLES, 100),
-    with_env("large", 1, 700_000),
     with_annotations("many-annotations"),
     good(LONGEST_NAME),
     good("restless"),
@@ -192,8 +192,9 @@ def test_the_others_get_ready_beside_them(alone: ApiServer, tmp_path: Path) -> N
         operator(alone, log, f"--health-port={port}"),
         Watched(port) as seen,
     ):
-        for service in POISONS:
+        for service in (LARGE, *POISONS):
             poison.apply(service)
+        poison.wait_for_condition("Ready", "False", "InvalidPredictorSpec", "large")
         expected = {f"{service['metadata']['name']}-predictor" for service in POISONS}
         eventually(lambda: deployments(alone, poison) >= expected, "the poisons have their children", WITHIN)
         patch_status(alone, poison, "conditions-predictor", {"conditions": many_conditions()})

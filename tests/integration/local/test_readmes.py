@@ -112,7 +112,7 @@ def test_torchserve_alone_serves_the_sample(shell: DocShell) -> None:
 def test_make_serves_the_sample(shell: DocShell) -> None:
     folder, port = shell.folder, free_port()
     shutil.copytree(sample("bert"), folder / "build/bert")
-    for name in ("Makefile", "constraints.txt", "pyproject.toml", "tests"):
+    for name in ("Makefile", "constraints.txt", "uv.txt", "pyproject.toml", "tests"):
         (folder / name).symlink_to(ROOT / name)
     (folder / ".venv").mkdir()
     for name in ("bin", "lib", "pyvenv.cfg"):

@@ -22,7 +22,7 @@ _OURS = (
     "torchserve_compat", "torchserve_adapter", "mar_runtime",
 )  # fmt: skip
 _SUN_PATH = 103  # bytes; Linux has 107
-_readlink = os.readlink
+_readlink, _stat = os.readlink, os.stat
 
 
 class _Sys:
@@ -61,9 +61,15 @@ def _readlink_without_proc(path: Any, **options: Any) -> Any:
     return _readlink(path, **options)
 
 
+def _stat_without_proc(path: Any, **options: Any) -> Any:
+    if not isinstance(path, int) and os.fsdecode(path).startswith("/proc"):
+        raise FileNotFoundError(2, "No such file or directory, as on macOS", path)
+    return _stat(path, **options)
+
+
 for _name in _ONLY_LINUX:
     if hasattr(os, _name):
         delattr(os, _name)
-os.readlink = _readlink_without_proc
+os.readlink, os.stat = _readlink_without_proc, _stat_without_proc
 builtins.__import__ = _import_as_on_macos
 sys.addaudithook(_refuse)

@@ -63,6 +63,12 @@ def test_a_snapshots_lone_version_may_have_another_name_than_the_archives() -> N
     assert requirements.limits("a", "7.0", "a.mar").max_batch_size == 4
 
 
+def test_an_archive_says_how_long_its_clients_wait() -> None:
+    requirements = BatchRequirements(BatchOptions(), {}, {"a.mar": {"clientTimeoutInMills": 1500}})
+
+    assert requirements.limits("a", "1.0", "a.mar").timeout_s == 1.5
+
+
 def test_the_flags_win() -> None:
     options = BatchOptions(max_batch_size=16, max_latency_ms=50, timeout_ms=2000)
     requirements = BatchRequirements(options, {**in_models(batchSize=4), "job_queue_size": "7"}, {})
