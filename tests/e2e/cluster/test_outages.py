@@ -11,7 +11,7 @@ NAME = "hangs"
 # Ready as long as a file is there.
 SERVER = {
     "name": "kserve-container",
-    "image": f"localhost/isvc-operator/transformer:{current_version()}",
+    "image": f"localhost/isvc-operator/storage-initializer:{current_version()}",
     "command": ["python", "-c", "import time; open('/state/ready', 'w'); time.sleep(3600)"],
     "readinessProbe": {"exec": {"command": ["cat", "/state/ready"]}, "periodSeconds": 1, "failureThreshold": 1},
     "volumeMounts": [{"name": "state", "mountPath": "/state"}],

@@ -181,7 +181,12 @@ def a_probe(failures: int) -> Manifest:
 
 
 OF_LICENCE = {"env": [{"name": "LICENCE", "valueFrom": {"secretKeyRef": {"name": "licence", "key": "key"}}}]}
-WITH_LICENCE = {"volumes": [{"name": "licence", "secret": {"secretName": "licence-file"}}]}
+WITH_LICENCE = {
+    "volumes": [{"name": "licence", "secret": {"secretName": "licence-file"}}],
+    "volumeMounts": [
+        {"name": "licence", "mountPath": "/licence"}
+    ],  # what nothing mounts, the kubelet does not look for
+}
 FIXES: dict[str, Fixed] = {
     "fix-claim": Fixed("ClaimNotFound", {"storageUri": "pvc://nowhere"}, {}),
     "fix-requests": Fixed("Unschedulable", {"resources": {"requests": {"cpu": "1000"}, "limits": {"cpu": "1000"}}}, {}),
