@@ -25,6 +25,7 @@ ENVIRONMENT = {
 }
 
 _CALM_CHECKS = 3
+_AGAIN_S = 5.0
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
@@ -74,4 +75,7 @@ async def trim_heap_after_bursts(budget: ByteBudget) -> None:
     while True:
         await asyncio.sleep(1)
         if burst.is_over():
+            await asyncio.to_thread(trim_heap)
+            # gRPC frees what it has for a connection when its client closes it, which may be after the last request.
+            await asyncio.sleep(_AGAIN_S)
             await asyncio.to_thread(trim_heap)
