@@ -21,8 +21,10 @@ CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 # Tests import the same modules in hundreds of processes, which would compile them again each time.
 export PYTHONDONTWRITEBYTECODE =
+# torch warns of a package that torchserve's requirements bring.
+export PYTHONWARNINGS ?= ignore:The pynvml package is deprecated:FutureWarning
 
-.PHONY: help setup run demo fmt lint quick test recordings e2e bench images cluster-up cluster-down deploy verify release clean
+.PHONY: help setup run demo fmt lint quick quick-tests test recordings e2e bench images cluster-up cluster-down deploy verify release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +39,7 @@ setup: .venv/.ready ## Create .venv with everything pinned in constraints.txt
 
 run: setup ## Serve the sample model from its InferenceService YAML; print its URL and a curl line; Ctrl-C stops it
 	@$(BIN)/python examples/bert/build.py build/bert
-	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --http-port $(HTTP_PORT)
+	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --http-port $(HTTP_PORT) || [ $$? -eq 130 ]
 
 demo: setup ## Play the first story: serve the sample model, send its request with curl, check the response, stop
 	@$(BIN)/python examples/bert/build.py build/bert
@@ -51,8 +53,11 @@ fmt: setup ## Format the code
 lint: setup ## Check formatting, lint, types and layers
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
+quick: setup ## Run lint, and the tests that start no process: a minute
+	@$(MAKE) --no-print-directory --jobs=2 lint quick-tests
+
 # To import torch is a quarter of what a worker does before its first test, and none of these tests computes with it.
-quick: lint ## Run lint, and the tests that start no process: a minute
+quick-tests: setup
 	@PYTHONPATH=tests/support/torchless $(BIN)/pytest -m "not process" --numprocesses=$(PROCESSORS) --maxprocesses=4 $(QUICK) $(ARGS)
 
 test: setup ## Run all tests that need no cluster and no program but an API server (etcd and kube-apiserver) and TorchServe
@@ -65,7 +70,7 @@ recordings: setup ## Record TorchServe's responses again; show and write the dif
 e2e: setup cluster-up images deploy ## Run the tests that need a cluster, object stores, Prometheus, Helm, a browser, a package index or real models; builds what is missing
 	@bash tests/cluster/stores > /dev/null
 	@bash tests/cluster/azurite > /dev/null
-	@for name in kube-controller-manager prometheus helm; do bash tests/cluster/program $$name > /dev/null; done
+	@for name in kube-controller-manager prometheus promtool helm kstatus nginx haproxy; do bash tests/cluster/program $$name > /dev/null; done
 	@bash tests/e2e/browser/chromium > /dev/null
 	@assets="$$(bash tests/cluster/assets)"; KUBECONFIG=$(CLUSTER)/kubeconfig KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" \
 		$(BIN)/pytest tests/e2e tests/models --numprocesses=$$(($(PROCESSORS) + 1)) $(PARALLEL) --durations=10 $(ARGS)

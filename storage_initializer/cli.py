@@ -58,6 +58,8 @@ def run(plan: Plan) -> list[str]:
 
     What is wrong with one of them without a request is found before the first is staged.
     """
+    if plan.packages:
+        _create(plan.packages)
     with ExitStack() as opened:
         sources = [_open(transfer, plan) for transfer in plan.transfers]
         staged = []
@@ -68,6 +70,14 @@ def run(plan: Plan) -> list[str]:
     for each in staged:
         log.info("done: %s", each.summary)
     return [warning for each in staged for warning in each.warnings]
+
+
+def _create(packages: Path) -> None:
+    """Create the folder that the server mounts; the kubelet would create one that only root can write to."""
+    try:
+        packages.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        log.warning("the server cannot keep packages on the node: %s cannot be created (%s)", packages, error.strerror)
 
 
 def _move_into_place(plan: Plan, staged: Sequence[StagedSource]) -> None:

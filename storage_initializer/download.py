@@ -125,7 +125,7 @@ class _Download:
             if self._source.read_back and _sum_on_disk(target, part, buffer) != arrival.checksum:
                 raise CopyError(f"the copy of {part.file.path} does not read back as it was written; check the disk")
             self._journal.record(part.number, part.start)
-            return arrival.checksum
+            return None if self._source.read_back else arrival.checksum
 
     def _receive(self, arrival: _Arrival, buffer: memoryview) -> None:
         """Receive a part, or the rest of one where the source can be read from its middle."""
@@ -152,29 +152,23 @@ class _Download:
         if self._source.read_back:
             return _READ_BACK
         whole = part.start == 0 and part.stop == part.file.size
-        expected = self._expected(part.file) if whole else None
-        return expected.algorithm if expected else None
-
-    def _expected(self, file: SourceFile) -> Checksum | None:
-        return file.checksum or self._source.checksum(file)
+        return part.file.checksum.algorithm if whole and part.file.checksum else None
 
     def _finish(self, file: SourceFile, found: Checksum | None) -> None:
         path = self._folder / file.path
-        expected = self._retry.run(lambda: self._expected(file))
-        found = found or (checksum_of(path, expected.algorithm) if expected else None)
-        if expected and found and found != expected:
-            raise CopyError(
-                f"{file.path} has the {found.algorithm} checksum {found.value} instead of {expected.value}; "
-                "copy it to the source again"
-            )
+        if expected := file.checksum:
+            found = found or checksum_of(path, expected.algorithm)
+            if found != expected:
+                raise CopyError(
+                    f"{file.path} has the {found.algorithm} checksum {found.value} instead of {expected.value}; "
+                    "copy it to the source again"
+                )
         if file.executable:
             path.chmod(0o755)
         self._progress.finish(file)
 
 
 class _Arrival:
-    """A part while it is received."""
-
     def __init__(self, part: Part, target: int) -> None:
         self.part = part
         self.position = part.start

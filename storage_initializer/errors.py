@@ -109,6 +109,13 @@ class CertificateError(InitializerError):
 
     exit_code = 16
 
+    @classmethod
+    def untrusted(cls, host: str, why: str) -> CertificateError:
+        return cls(
+            f"the certificate of {host} is not trusted ({why}); "
+            "give its CA in a bundle (annotation serving.kserve.io/s3-cabundle, or caBundleConfigMapName)"
+        )
+
 
 class ServerError(InitializerError):
     """The server failed, or sent an invalid response."""

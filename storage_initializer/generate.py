@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
-from model_archive.archive import is_model, is_unpacked
+from model_archive.archive import is_model, is_source, is_unpacked
 from model_archive.configuration import CONFIG, STORES
 from model_archive.handlers import is_script
 from model_archive.manifest import MANIFEST
@@ -50,6 +50,8 @@ def complete_layout(layout: LayoutName, root: Path) -> None:
         _configure(layout, root, _store_with(root, archives))
     elif stores := [name for name in STORES if _has_archive(root / name)]:
         _configure(layout, root, stores[0])
+    elif layout is LayoutName.AUTO and is_source(root):
+        log.info("served as it is, by its own handler")
     elif bare := [root / entry.name for entry in entries if entry.name.endswith(_BARE_MODELS) and entry.is_file()]:
         _complete_bare(layout, root, bare)
 

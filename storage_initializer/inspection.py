@@ -15,24 +15,27 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, cast
 
-from model_archive.archive import ENDINGS
+from model_archive.archive import ENDINGS, HANDLER
 from model_archive.configuration import CONFIG, STORES, select
-from model_archive.errors import InvalidArchive
+from model_archive.errors import CannotPack, InvalidArchive, NoModel
+from model_archive.formats import SUFFIXES, format_of
 from model_archive.inspection import (
     Inspected,
     checked_files,
     inspect_archive,
-    problems_in,
-    problems_of,
-    requirement_lines,
+    inspected,
 )
-from model_archive.limits import MAX_CHECKED, MAX_MANIFEST, MAX_REQUIREMENTS
-from model_archive.manifest import MANIFEST, parse_manifest
+from model_archive.limits import MAX_CHECKED, MAX_MANIFEST
+from model_archive.manifest import MANIFEST, Manifest, parse_manifest
+from model_archive.packing import CONFIG as MODEL_CONFIG
+from model_archive.packing import found_by_name
+from model_archive.signatures import signature_of
+from model_archive.text import quoted
 from storage_initializer.errors import InitializerError, LayoutError, UnexpectedResponseError
 from storage_initializer.layout import not_there, parse_settings, requested, store_below
 from storage_initializer.limits import MAX_CONFIG, MAX_INSPECTED, MAX_UNSIZED
@@ -44,12 +47,18 @@ from storage_initializer.secrets import hiding
 from storage_initializer.sources import Source, SourceFile
 from storage_initializer.termination import leave
 
-_BARE_MODELS = (".pt", ".pt2", ".onnx")
 _BLOCK = 1 << 18
 _KEPT_BLOCKS = 16
 # Where a copy would go: nothing is written.
 _NOWHERE = "/nonexistent/isvc-inspect"
 _MOUNT = PurePosixPath("/mnt/models")
+_PACK_AGAIN = ", and pack it again"  # which is no advice on a folder that is served as it is
+_WAYS = ("inputs", "outputs")
+MODEL_SETTINGS = (*_WAYS, "batchSize", "maxBatchDelay")
+"""What a server takes of model-config.yaml beside a model file."""
+DATATYPES = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
+             "BF16", "BYTES")  # fmt: skip
+"""What a tensor may have there."""
 
 Document = dict[str, Any]
 
@@ -89,19 +98,25 @@ class Inspection:
     scratch: Path
 
     def document(self, listed: Sequence[SourceFile]) -> Document:
-        """Return what the files are."""
         files = {file.path: file for file in listed}
         settings, problems = self._configuration(files)
         stores = _stores(settings)
         archives = _archives(files, stores)
-        inspected = {path: self._archive(path, files) for path in archives[:MAX_INSPECTED]}
+        has_handler = PurePosixPath(HANDLER) in files  # which the files beside it are for
+        if has_handler and not archives and settings is None:
+            archives = [PurePosixPath()]
+        looked_into = {path: self._archive(path, files) for path in archives[:MAX_INSPECTED]}
         served, unserved = _served(settings, archives, stores)
         problems += unserved
         if len(archives) > MAX_INSPECTED:
             problems.append(f"there are {len(archives)} archives, of which {MAX_INSPECTED} were looked into")
-        models = [path for path in files if path.suffix in _BARE_MODELS and len(path.parts) == 1]
-        if not archives and not models:
-            problems.append("there is no model in it: no .mar, and no .pt, .pt2 or .onnx at its top")
+        is_one = has_handler or PurePosixPath() in archives
+        models = [path for path in files if path.suffix in SUFFIXES and len(path.parts) == 1 and not is_one]
+        if models and PurePosixPath(MODEL_CONFIG) in files:
+            content = self._beginning(files[PurePosixPath(MODEL_CONFIG)], MAX_CHECKED + 1)
+            problems += [f"{MODEL_CONFIG}: {why}; correct it"] if (why := _model_settings_problem(content)) else []
+        if not archives and not models and not is_one:
+            problems.append(f"there is no model in it: no .mar, and no {', '.join(SUFFIXES)} at its top")
         return {
             "files": len(files),
             "bytes": sum(file.size for file in files.values()),
@@ -113,32 +128,53 @@ class Inspection:
                     "served": path in served and found.manifest is not None,
                     **_fields(found),
                 }
-                for path, found in inspected.items()
+                for path, found in looked_into.items()
             ],
-            "models": [{"path": str(path), "bytes": files[path].size} for path in models],
-            "problems": [*problems, *(problem for found in inspected.values() for problem in found.problems)],
+            "models": [self._model(files[path], problems) for path in models],
+            "problems": [*problems, *(problem for found in looked_into.values() for problem in found.problems)],
         }
+
+    def _model(self, file: SourceFile, problems: list[str]) -> Document:
+        """Return what a model file is; add to the problems why no runtime serves it."""
+        found: Document = {"path": str(file.path), "bytes": file.size}
+        try:
+            packed = self._packed(file)
+            form = format_of(packed)
+        except NoModel as error:
+            problems.append(f"{file.path}: {error}")
+            return {**found, "format": None}
+        tensors = {name: items for name, items in asdict(signature_of(packed, form)).items() if items}
+        return {**found, "format": form.value, **tensors}
 
     def _archive(self, path: PurePosixPath, files: Mapping[PurePosixPath, SourceFile]) -> Inspected:
         if path in files:
             return inspect_archive(self._packed(files[path]), str(path), _settings_problem)
         inside = {each.relative_to(path): file for each, file in files.items() if each.is_relative_to(path)}
         try:
-            manifest = parse_manifest(self._beginning(inside[PurePosixPath(MANIFEST)], MAX_MANIFEST + 1), str(path))
-        except InvalidArchive as error:
+            manifest = self._manifest(inside, str(path))
+        except (InvalidArchive, CannotPack) as error:
             return Inspected(problems=(str(error),))
         contents = {
             name: self._beginning(inside[PurePosixPath(name)], MAX_CHECKED + 1)
             for name in checked_files(manifest)
             if PurePosixPath(name) in inside
         }
-        lines = requirement_lines(contents.get(manifest.requirements_file or "", b"")[:MAX_REQUIREMENTS])
-        size = sum(file.size for file in inside.values())
-        problems = (
-            *problems_of(manifest, inside, str(path)),
-            *problems_in(manifest, contents.get, str(path), _settings_problem),
-        )
-        return Inspected(manifest, len(inside), size, lines, problems)
+        sizes = {name: file.size for name, file in inside.items()}
+        found = inspected(manifest, sizes, contents, name=str(path), check=_settings_problem)
+        if PurePosixPath(MANIFEST) in inside:
+            return found
+        problems = (text.removeprefix(f"{path}: ").removesuffix(_PACK_AGAIN) for text in found.problems)
+        return replace(found, problems=tuple(problems))
+
+    def _manifest(self, inside: Mapping[PurePosixPath, SourceFile], name: str) -> Manifest:
+        """Return the manifest of an unpacked archive; of a folder with a handler alone, the one that it is served with.
+
+        The name of such a model is that of its service.
+        """
+        if file := inside.get(PurePosixPath(MANIFEST)):
+            return parse_manifest(self._beginning(file, MAX_MANIFEST + 1), name)
+        names = {str(path) for path in inside if len(path.parts) == 1}
+        return Manifest(model_name="", model_version="1.0", **found_by_name(names, "the folder"))
 
     def _configuration(self, files: Mapping[PurePosixPath, SourceFile]) -> tuple[dict[str, str] | None, list[str]]:
         """Return the settings of config.properties, None without one, and what is wrong with them."""
@@ -290,6 +326,25 @@ def _settings_problem(content: bytes) -> str | None:
     return None if settings is None or isinstance(settings, dict) else "no mapping of names to values"
 
 
+def _model_settings_problem(content: bytes) -> str | None:
+    """Return why a server does not take the settings of a model file, as far as their names and datatypes tell."""
+    import yaml
+
+    if why := _settings_problem(content):
+        return f"it is {why}"
+    settings = (yaml.safe_load(content) if len(content) <= MAX_CHECKED else None) or {}
+    for name in settings:
+        if isinstance(name, str) and name not in MODEL_SETTINGS:
+            return f"there is no setting {quoted(name)}, only {', '.join(MODEL_SETTINGS)}"
+    declared = [settings.get(way) for way in _WAYS]
+    tensors = (tensor for several in declared if isinstance(several, list) for tensor in several)
+    for tensor in tensors:
+        datatype = tensor.get("datatype") if isinstance(tensor, dict) else None
+        if isinstance(datatype, str) and datatype not in DATATYPES:
+            return f"there is no datatype {quoted(datatype)}, only {', '.join(DATATYPES)}"
+    return None
+
+
 def _fields(found: Inspected) -> Document:
     """Return an archive's fields as the document has them."""
     manifest = asdict(found.manifest) if found.manifest else {}
@@ -301,6 +356,7 @@ def _fields(found: Inspected) -> Document:
     fields = {name: manifest[field] for field, name in names.items() if manifest.get(field)}
     return {
         **fields,
+        **({"entry": found.entry} if found.entry else {}),
         "requirements": list(found.requirements),
         "files": found.files,
         "unpackedBytes": found.size,

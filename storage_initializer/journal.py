@@ -28,7 +28,6 @@ class Journal:
         self._known = known
 
     def has(self, file: int, start: int) -> bool:
-        """Whether the part arrived in an earlier run."""
         return (file, start) in self._known
 
     def record(self, file: int, start: int) -> None:

@@ -45,8 +45,6 @@ class RequestPolicy:
 
 @dataclass(frozen=True)
 class CachePlan:
-    """The node's cache: a folder, and how many bytes it may take."""
-
     folder: Path
     limit: int
 
@@ -63,6 +61,8 @@ class Plan:
     environment: Mapping[str, str] = field(repr=False, compare=False)
     """Backends read their credentials and endpoints from it."""
     cache: CachePlan | None = None
+    packages: Path | None = None
+    """The folder of the node's cache in which the server keeps packages."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -88,6 +88,7 @@ def make_plan(arguments: Sequence[str], environment: Mapping[str, str]) -> Plan:
         selection=make_selection(environment),
         environment=environment,
         cache=_cache(environment),
+        packages=Path(environment["PACKAGE_CACHE"]) if environment.get("PACKAGE_CACHE") else None,
     )
 
 

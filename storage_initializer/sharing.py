@@ -1,5 +1,5 @@
 """A file at a second path, by the cheapest way that the file systems support: a hard link, a copy that shares its
-blocks, a copy in the kernel, a copy.
+blocks, a copy.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ def share_file(source: Path, target: Path, mode: int) -> str:
         os.fchmod(writer.fileno(), mode)
         if _clone(reader.fileno(), writer.fileno()):
             return "cloned"
-        if _copy_in_kernel(reader.fileno(), writer.fileno(), source.stat().st_size):
-            return "copied"
     shutil.copyfile(source, target)
     return "copied"
 
@@ -50,18 +48,6 @@ def _clone(reader: int, writer: int) -> bool:
     except OSError as error:
         return _unless_impossible(error)
     return True
-
-
-def _copy_in_kernel(reader: int, writer: int, size: int) -> bool:
-    if not hasattr(os, "copy_file_range"):  # macOS
-        return False
-    copied = 0
-    try:
-        while copied < size and (count := os.copy_file_range(reader, writer, size - copied)):
-            copied += count
-    except OSError as error:
-        return _unless_impossible(error)
-    return copied == size
 
 
 def _unless_impossible(error: OSError) -> bool:

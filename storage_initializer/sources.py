@@ -56,7 +56,6 @@ def bounded(files: Iterable[File]) -> Iterator[File]:
 
 
 def reported_size(text: str) -> int:
-    """Return a file's size in bytes, from what a server reports."""
     if not _SIZE.fullmatch(text):
         raise UnexpectedResponseError(f"the server reports the size {text[:40]!r} of a file; see its log")
     return int(text)
@@ -89,6 +88,3 @@ class Source(Protocol):
 
     def open(self, file: SourceFile, start: int, stop: int) -> AbstractContextManager[Content]:
         """Open the bytes from ``start`` to ``stop`` of the version that was listed, or raise CopyError."""
-
-    def checksum(self, file: SourceFile) -> Checksum | None:
-        """Return the whole file's checksum where the source reports one. Called once the file has arrived."""

@@ -57,7 +57,6 @@ def _is_model(archive: Path) -> bool:
 
 
 def _unpack(archive: Path, folder: Path, contents: Contents) -> set[PurePosixPath]:
-    """Return the files."""
     room = shutil.disk_usage(folder).free
     files: set[PurePosixPath] = set()
     links: dict[PurePosixPath, PurePosixPath] = {}

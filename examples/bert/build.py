@@ -88,8 +88,12 @@ def pack(work: Path) -> None:
         "--export-path", str(work),
     ]  # fmt: skip
     # The archiver assembles in a folder of the temporary directory that is named after the model alone.
-    subprocess.run(command, check=True, env={**os.environ, "TMPDIR": str(work)})
+    # Not in this process's group: Ctrl-C ends it by this process, without a traceback of its own.
+    subprocess.run(command, check=True, env={**os.environ, "TMPDIR": str(work)}, process_group=0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

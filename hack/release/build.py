@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from hack.release.charts import write_charts
+from hack.release.folders import pack
+from hack.release.version import current_version
 
 # The folders with a pyproject.toml.
 DISTRIBUTIONS: Final = ("runtime-images/common/src/data_plane", "transformer_sdk", ".")
 # What manifests name, and what users build on.
-IMAGES: Final = ("operator", "dashboard", "storage-initializer", "mar", "torchserve", "transformer")
+IMAGES: Final = ("operator", "dashboard", "storage-initializer", "mar", "onnx", "torchserve", "transformer")
 
 
 class BuildFailed(Exception):
@@ -26,12 +28,16 @@ class BuildFailed(Exception):
 
 
 def build(source: Path, dist: Path, released: datetime, environment: Mapping[str, str]) -> None:
-    """Write the release to the empty folder `dist`; REGISTRY and TAG of the environment name the images."""
+    """Write the release to the empty folder `dist`.
+
+    REGISTRY and TAG of the environment name the images, REPOSITORY the URL to whose files and releases the site links.
+    """
     environment = _at(released, environment)
     for distribution in DISTRIBUTIONS:
         _run([sys.executable, "-m", "hatchling", "build", "--directory", str(dist)], source / distribution, environment)
     write_manifests(source, dist, environment)
     write_charts(source, dist, released, environment)
+    write_site(source, dist, released, environment)
     pins = (source / "constraints.txt").read_text()
     (dist / "constraints.txt").write_text(pins)
     # pip, and so pipx, would ask for a hash of the wheel itself, too.
@@ -65,6 +71,16 @@ def write_manifests(source: Path, dist: Path, environment: Mapping[str, str]) ->
     (dist / "dashboard.yaml").write_text(_run(["bash", "tests/cluster/render", "dashboard"], source, environment))
     images = (f"{environment['REGISTRY']}/{name}:{environment['TAG']}\n" for name in IMAGES)
     (dist / "images.txt").write_text("".join(images))
+
+
+def write_site(source: Path, dist: Path, released: datetime, environment: Mapping[str, str]) -> None:
+    """Write the documentation as a site; a link that leads nowhere fails it."""
+    with tempfile.TemporaryDirectory() as folder:
+        site = Path(folder, "docs")
+        sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", "-d", f"{folder}/doctrees"]
+        _run([*sphinx, ".", str(site)], source, environment)
+        (site / ".buildinfo").unlink()
+        pack(site, dist / f"isvc-operator-docs-{current_version(source)}.tar.gz", released)
 
 
 def write_bill_of_materials(source: Path, dist: Path, environment: Mapping[str, str]) -> None:

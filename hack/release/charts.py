@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+from hack.release.folders import pack
 from hack.release.version import current_version
 
 _NOT_PACKED = shutil.ignore_patterns("README.md", "kustomization.yaml")
@@ -26,29 +25,10 @@ def write_charts(source: Path, dist: Path, released: datetime, environment: Mapp
             copy = Path(folder, chart.name)
             shutil.copytree(chart, copy, ignore=_NOT_PACKED)
             _name_images(copy, environment["REGISTRY"], environment["TAG"])
-            _pack(copy, dist / f"{chart.name}-{current_version(source)}.tgz", released)
+            pack(copy, dist / f"{chart.name}-{current_version(source)}.tgz", released)
 
 
 def _name_images(chart: Path, registry: str, tag: str) -> None:
     for name, field, value in (("values.yaml", "  registry", registry), ("Chart.yaml", "appVersion", f'"{tag}"')):
         text = (chart / name).read_text()
         (chart / name).write_text(re.sub(f"^{field}: .*$", f"{field}: {value}", text, flags=re.MULTILINE))
-
-
-def _pack(chart: Path, archive: Path, released: datetime) -> None:
-    time = int(released.timestamp())
-
-    def normalized(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-        entry.mtime, entry.mode = time, 0o644
-        entry.uid = entry.gid = 0
-        entry.uname = entry.gname = ""
-        return entry
-
-    with (
-        archive.open("wb") as file,
-        gzip.GzipFile("", "wb", fileobj=file, mtime=time) as compressed,
-        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as opened,
-    ):
-        for path in sorted(chart.rglob("*")):
-            if path.is_file():
-                opened.add(path, f"{chart.name}/{path.relative_to(chart).as_posix()}", filter=normalized)

@@ -266,7 +266,7 @@ def _cause_of(error: BaseException) -> BaseException:
 def _explained(host: str, error: BaseException) -> InitializerError:
     match error:
         case ssl.SSLCertVerificationError():
-            return CertificateError(_untrusted(host, error))
+            return _untrusted(host, error)
         case socket.gaierror():
             return UnreachableError(f"the name {host} is not known ({error.strerror}); correct the endpoint")
         case IncompleteRead():
@@ -280,14 +280,11 @@ def _explained(host: str, error: BaseException) -> InitializerError:
     return UnreachableError(f"the connection to {host} broke ({_why(error)}); see its log")
 
 
-def _untrusted(host: str, error: ssl.SSLCertVerificationError) -> str:
+def _untrusted(host: str, error: ssl.SSLCertVerificationError) -> CertificateError:
     why = error.verify_message.rstrip(".")
     if error.verify_code in _MISMATCHES:
-        return f"the certificate of {host} is another host's ({why}); use the name it was made for"
-    return (
-        f"the certificate of {host} is not trusted ({why}); "
-        "give its CA in a bundle (annotation serving.kserve.io/s3-cabundle, or caBundleConfigMapName)"
-    )
+        return CertificateError(f"the certificate of {host} is another host's ({why}); use the name it was made for")
+    return CertificateError.untrusted(host, why)
 
 
 def _why(error: BaseException) -> str:

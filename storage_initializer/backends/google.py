@@ -26,47 +26,34 @@ _MARGIN = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
-class AnonymousGoogle:
-    def __str__(self) -> str:
-        return "anonymous"
+class GoogleIdentity:
+    """Who reads, ``text`` for the log: the account of a file of credentials, that of the metadata server, or nobody.
 
-
-@dataclass(frozen=True)
-class CredentialsFile:
-    """The credentials of a service account, a user, or a federated identity."""
-
-    path: str
-
-    def __str__(self) -> str:
-        return f"the account of {self.path}"
-
-
-@dataclass(frozen=True)
-class MetadataServer:
-    """Workload identity: the node's metadata server has tokens of the pod's service account.
-
-    ``sure`` is whether the environment says that there is such a server.
+    ``path`` is the file, of a service account, a user, or a federated identity. ``host`` is the node's metadata server,
+    which has tokens of the pod's service account (workload identity); ``sure`` is whether the environment says that
+    there is one.
     """
 
-    host: str
-    sure: bool
+    text: str
+    path: str = ""
+    host: str = ""
+    sure: bool = False
 
-    def __str__(self) -> str:
-        return f"the service account of the metadata server {self.host}"
 
-
-GoogleIdentity = AnonymousGoogle | CredentialsFile | MetadataServer
+ANONYMOUS = GoogleIdentity("anonymous")
 
 
 def google_identity(environment: Mapping[str, str]) -> GoogleIdentity:
     """Return the identity to try. Pure: whether there is a metadata server is found later, by a request."""
     if path := environment.get("GOOGLE_APPLICATION_CREDENTIALS"):
-        return CredentialsFile(path)
+        return GoogleIdentity(f"the account of {path}", path=path)
     if host := environment.get("GCE_METADATA_HOST"):
-        return MetadataServer(host, sure=True)
-    if environment.get("STORAGE_EMULATOR_HOST"):
-        return AnonymousGoogle()
-    return MetadataServer(_METADATA_HOST, sure=False)
+        return metadata_server(host, sure=True)
+    return ANONYMOUS if environment.get("STORAGE_EMULATOR_HOST") else metadata_server(_METADATA_HOST, sure=False)
+
+
+def metadata_server(host: str, *, sure: bool) -> GoogleIdentity:
+    return GoogleIdentity(f"the service account of the metadata server {host}", host=host, sure=sure)
 
 
 class TokenProvider:
@@ -84,7 +71,7 @@ class TokenProvider:
         self._fetched_until = datetime.min.replace(tzinfo=UTC)
 
     def __str__(self) -> str:
-        return f"service account {self._email}" if self._email else str(self._identity)
+        return f"service account {self._email}" if self._email else self._identity.text
 
     def __call__(self) -> GCSCredential:
         try:
@@ -97,12 +84,9 @@ class TokenProvider:
     def current(self) -> GCSCredential | None:
         """Return the token to use now; None for an anonymous identity."""
         with self._lock:
-            match self._identity:
-                case CredentialsFile(path):
-                    return self._token_of_file(path)
-                case MetadataServer() as server:
-                    return self._token_of_node(server)
-        return None
+            if self._identity.path:
+                return self._token_of_file(self._identity.path)
+            return self._token_of_node(self._identity) if self._identity.host else None
 
     def _token_of_file(self, path: str) -> GCSCredential:
         from google.auth.exceptions import GoogleAuthError
@@ -122,7 +106,7 @@ class TokenProvider:
         expires = self._file.expiry
         return {"token": str(self._file.token), "expires_at": expires and expires.replace(tzinfo=UTC)}
 
-    def _token_of_node(self, server: MetadataServer) -> GCSCredential | None:
+    def _token_of_node(self, server: GoogleIdentity) -> GCSCredential | None:
         if self._fetched and self._fetched_until - self._now() > _MARGIN:
             return self._fetched
         try:
@@ -133,7 +117,7 @@ class TokenProvider:
             response = None
         # Other clouds have a server at the same address.
         if response is None or not (server.sure or response.headers.get("Metadata-Flavor") == "Google"):
-            self._identity = AnonymousGoogle()
+            self._identity = ANONYMOUS
             return None
         values = _granted(response, server)
         email = self._client.fetch("GET", f"http://{server.host}{_ACCOUNT_PATH}/email", _FLAVOR)
@@ -149,7 +133,8 @@ def _granted(response: WholeResponse, identity: GoogleIdentity) -> dict[str, Any
     is_token = isinstance(values.get("access_token"), str) and isinstance(values.get("expires_in"), int)
     if response.status != 200 or not is_token:
         raise AccessDeniedError(
-            f"no token for {identity}: {response.status}; bind the pod's service account to a Google service account"
+            f"no token for {identity.text}: {response.status}; "
+            "bind the pod's service account to a Google service account"
         )
     return values
 

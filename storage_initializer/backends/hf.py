@@ -124,9 +124,6 @@ class HubSource:
             body.check_start(start)
             yield body
 
-    def checksum(self, file: SourceFile) -> Checksum | None:
-        return file.checksum
-
     @contextmanager
     def _get(self, file: SourceFile, headers: Mapping[str, str]) -> Iterator[OpenResponse]:
         """GET the file from where the hub has sent its last request, else from the hub.

@@ -28,7 +28,7 @@ from storage_initializer.errors import (
     UsageError,
 )
 from storage_initializer.plan import Plan, Transfer
-from storage_initializer.sources import Checksum, Content, SourceFile, check_length, reported_size
+from storage_initializer.sources import Content, SourceFile, check_length, reported_size
 from storage_initializer.uri import Uri
 
 # Enough to distinguish a web page, such as one to sign in, from a file.
@@ -143,10 +143,6 @@ class HttpSource:
                 raise CopyError(f"{file.path} was replaced while it was copied; start again when it is complete")
             body.check_start(start)
             yield body
-
-    def checksum(self, file: SourceFile) -> Checksum | None:
-        """A web server reports none."""
-        return file.checksum
 
     def _request(self, headers: Mapping[str, str]) -> AbstractContextManager[OpenResponse]:
         return following(self._client, self._access.url, headers, own=self._access.headers)

@@ -80,9 +80,6 @@ class LocalSource:
     def describe(self) -> str:
         return ""
 
-    def checksum(self, file: SourceFile) -> None:
-        """Return None: a file system has no checksums. Copies are read back instead."""
-
     def _list(self, path: Path, ancestors: frozenset[Path]) -> Iterator[SourceFile]:
         real = self._real_path(path)
         with _reading(path):

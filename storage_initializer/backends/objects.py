@@ -66,7 +66,6 @@ def files_below(folder: str, objects: Iterable[Listed]) -> list[tuple[str, Sourc
 
 
 def _folders(names: Iterable[str]) -> set[str]:
-    """Return every folder that one of the names is in."""
     folders: set[str] = set()
     for name in names:
         folder = name.rpartition("/")[0]

@@ -32,7 +32,6 @@ class Proxy:
         return f"http://{self.login}{self.login and '@'}{self}"
 
     def refusal(self, server: str, why: str) -> InitializerError:
-        """Return the error where the proxy does not connect to a server."""
         # The text is `http.client`'s; other responses of the proxy may pass.
         refused = why.startswith(("407", "Tunnel connection failed: 4"))
         return (AccessDeniedError if refused else UnreachableError)(

@@ -51,7 +51,6 @@ class StoreClient:
 
 
 def client_options(url: str, trust: Trust, policy: RequestPolicy, proxies: Proxies) -> ClientConfig:
-    """Return the options of a client of the store at this URL."""
     options: ClientConfig = {
         "allow_http": url.startswith("http:"),
         "allow_invalid_certificates": not trust.verify,
@@ -110,9 +109,6 @@ class StoreSource:
             raise CopyError(f"the object {key} was replaced while it was copied; start again when it is complete")
         pieces = found.stream(_PIECE_BYTES)
         yield _Arriving(lambda: _wait_for(lambda: anext(pieces, b"")), lambda error: self._explained(error, key))
-
-    def checksum(self, file: SourceFile) -> Checksum | None:
-        return file.checksum
 
     @cached_property
     def _client(self) -> StoreClient:
@@ -187,7 +183,6 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _wait_for(call: Callable[[], Awaitable[Result]]) -> Result:
-    """Make a call of obstore in the loop; return or raise what it does."""
 
     async def awaited() -> Result:
         return await call()

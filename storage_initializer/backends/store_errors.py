@@ -155,10 +155,7 @@ def _untrusted(host: str, why: str) -> CertificateError:
         return CertificateError(
             f"the certificate of {host} is an authority's own, which no server may have; sign one for it (CA:FALSE)"
         )
-    return CertificateError(
-        f"the certificate of {host} is not trusted ({why}); "
-        "give its CA in a bundle (annotation serving.kserve.io/s3-cabundle, or caBundleConfigMapName)"
-    )
+    return CertificateError.untrusted(host, why)
 
 
 def _code_and_message(body: str) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """``python -m tests.bench [SUITE …]``: run suites, print their tables, write docs/benchmarks/<suite>.json.
 
-Suites: operator (a real API server), start and disruptions (the cluster of `make cluster-up`), storage (a real S3),
-transformer (our SDK beside KServe's), serving (our runtimes beside other servers), health (hostile clients).
+Suites: operator (a real API server), start and disruptions (the cluster of `make cluster-up`), starts (the .mar runtime
+alone), storage (a real S3), transformer (our SDK beside KServe's), serving (our runtimes beside other servers),
+health (hostile clients).
 migrate needs a cluster without the operator; scale creates many services, whose pods KWOK plays, for half an hour.
 """
 
@@ -20,7 +21,7 @@ from tests.bench.environments import UV
 from tests.bench.options import Options
 from tests.bench.report import QUICK_RESULTS, RESULTS, Report
 
-SUITES = ("operator", "start", "disruptions", "storage", "transformer", "serving", "health")
+SUITES = ("operator", "start", "starts", "disruptions", "storage", "transformer", "serving", "health")
 BY_NAME_ALONE = ("migrate", "scale")
 PLOTS = {"serving": "plot.py", "scale": "plot_scale.py"}
 MATPLOTLIB = "matplotlib==3.10.8"
@@ -46,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         help="default: all but migrate and scale",
     )
     made.add_argument("--quick", action="store_true", help="few cells, in minutes; writes to build/benchmarks instead")
-    made.add_argument("--before", type=Path, metavar="DIR", help="another checkout, whose operator `scale` runs, too")
+    made.add_argument("--before", type=Path, metavar="DIR", help="another checkout that `scale` and `starts` run, too")
     return made
 
 

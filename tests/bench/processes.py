@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,14 @@ class Command:
 class Server:
     """What was started for one server; ``port`` is where it answers."""
 
-    def __init__(self, commands: Sequence[Command], port: int, cores: str, folder: Path) -> None:
+    def __init__(
+        self,
+        commands: Sequence[Command],
+        port: int,
+        cores: str,
+        folder: Path,
+        preexec_fn: Callable[[], None] | None = None,
+    ) -> None:
         self.port = port
         self._log = folder / "log"
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -62,7 +69,7 @@ class Server:
             for command in commands:
                 self._processes.append(subprocess.Popen(
                     ["taskset", "--cpu-list", cores, *command.argv], cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
-                    stderr=subprocess.STDOUT, env=command.environment, start_new_session=True,
+                    stderr=subprocess.STDOUT, env=command.environment, start_new_session=True, preexec_fn=preexec_fn,
                 ))  # fmt: skip
 
     def wait_for(self, question: Question, work: Work) -> None:
@@ -78,7 +85,11 @@ class Server:
 
     def get(self, path: str) -> Any:
         """The JSON document at ``path``."""
-        return json.loads(self._wait_for_200("GET", path, None))
+        return json.loads(self.text(path))
+
+    def text(self, path: str) -> str:
+        """What is at ``path``."""
+        return self._wait_for_200("GET", path, None).decode()
 
     def end(self) -> None:
         """Kill every process of it."""
@@ -128,9 +139,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def running(commands: Sequence[Command], port: int, cores: str, folder: Path) -> Iterator[Server]:
-    """The server for the block; nothing of it is left afterwards."""
-    server = Server(commands, port, cores, folder)
+def running(
+    commands: Sequence[Command], port: int, cores: str, folder: Path, preexec_fn: Callable[[], None] | None = None
+) -> Iterator[Server]:
+    """The server for the block; nothing of it is left afterwards. `preexec_fn` is called in its process first."""
+    server = Server(commands, port, cores, folder, preexec_fn)
     try:
         yield server
     finally:

@@ -26,7 +26,7 @@ from tests.bench.downloads import Download, download
 from tests.bench.options import Options
 from tests.bench.peers.ours import sources
 from tests.bench.report import Measured, Row, versions
-from tests.support.memory_limit import memory_limit
+from tests.support.limits import memory_limit
 from tests.support.object_stores import tls, versitygw
 
 ROOT = Path(__file__).parents[2]

@@ -141,7 +141,7 @@ HONOURED: Mapping[str, tuple[str, ...]] = {
     "install_py_dep_per_model": (
         f"{_PLAN}::test_requirements_are_installed_only_where_that_is_turned_on",
         f"{_SERVING}::test_requirements_are_the_models_own",
-        "tests/unit/mar_runtime/test_requirements.py::test_what_the_image_has_satisfies_a_requirement",
+        "tests/unit/torchserve_compat/packages/test_installation.py::test_what_the_image_has_satisfies_a_requirement",
     ),
     "limit_max_image_pixels": (f"{_SERVING}::test_a_handler_has_its_settings_and_its_environment",),
     "decode_input_request": ("tests/conformance/test_decoding.py::test_json_and_text_reach_the_handler_as_bytes",),

@@ -138,7 +138,7 @@ _AROUND = (
     ("Python processes that a handler starts, `isvc-mar`", "find its archive's files and packages", "the same",
      "tests/integration/mar_runtime/test_environment.py"
      "::test_python_processes_of_a_handler_find_what_its_archive_brings"),
-    ("`blacklist_env_vars`, `isvc-mar`", "neither workers nor pip get them", "the same",
+    ("`blacklist_env_vars`, `isvc-mar`", "neither workers nor the installer get them", "the same",
      "tests/integration/mar_runtime/test_environment.py"
      "::test_a_handler_does_not_get_what_the_configuration_withholds"),
     ("a version in `model_snapshot` that is not the archive's, `isvc-mar`", "the archive's", "the same",

@@ -1,15 +1,16 @@
-"""What becomes of each field of a service, a runtime and the ConfigMap: honoured, or named as not honoured."""
+"""What becomes of each field of a service, a runtime and the ConfigMap: supported, or reported as not supported."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from isvc_operator.api.components import FRAMEWORKS
+from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.ignored.table import DETAILS
 from isvc_operator.ignored.walker import ignored_settings
 from tests.support.outcomes import Manifest, Outcome, Path, dotted, outcome_of, paths_in, renamed, without
@@ -21,9 +22,9 @@ _NAMES = (("metadata", "labels"), ("metadata", "annotations"))
 class Effect(StrEnum):
     """What becomes of a field."""
 
-    HONOURED = "honoured"
-    OTHERWISE = "honoured otherwise"
-    NAMED = "named as not honoured"
+    SUPPORTED = "supported"
+    OTHERWISE = "supported differently"
+    NAMED = "reported as not supported"
     DETAIL = "without effect: of Istio, or a detail of what is off"
     SILENT = "silent"
 
@@ -37,12 +38,18 @@ class Field:
     said: str = ""
 
 
-def fields_of(document: Manifest, others: Sequence[Manifest]) -> Iterator[Field]:
+def fields_of(
+    document: Manifest, others: Sequence[Manifest], runtimes: Sequence[ServingRuntime] = ()
+) -> Iterator[Field]:
     """Yield what becomes of each field of a service, or of its runtime, if the service is served."""
-    before = outcome_of([document, *others])
+
+    def becomes(changed: Manifest) -> Outcome:
+        return outcome_of([changed, *others], runtimes)
+
+    before = becomes(document)
     for path in paths_in(document):
         if path[:-1] in _NAMES or (path[0] == "spec" and not _has_parts(document, path)):
-            effect, said = _effect(document, path, others, before)
+            effect, said = _effect(document, path, becomes, before)
             yield Field(_described(path), effect, said)
 
 
@@ -54,21 +61,23 @@ def fields_of_config_map(data: Mapping[str, str]) -> Iterator[Field]:
         for path in paths_in(section):
             field = dotted((key, *path))
             said = next((item for item in named if _is_part(field, item)), "")
-            effect = Effect.NAMED if said else Effect.DETAIL if field in DETAILS else Effect.HONOURED
+            effect = Effect.NAMED if said else Effect.DETAIL if field in DETAILS else Effect.SUPPORTED
             if not _has_parts(section, path):
                 yield Field(field, effect, said)
 
 
-def _effect(document: Manifest, path: Path, others: Sequence[Manifest], before: Outcome) -> tuple[Effect, str]:
-    after = outcome_of([without(document, path), *others])
+def _effect(
+    document: Manifest, path: Path, becomes: Callable[[Manifest], Outcome], before: Outcome
+) -> tuple[Effect, str]:
+    after = becomes(without(document, path))
     changed = after.refused is None and (before.children, before.urls) != (after.children, after.urls)
     gone = [item for item in before.ignored if item not in after.ignored] if after.refused is None else []
     said = "; ".join(gone) or next((item for item in before.ignored if _is_part(dotted(path), item)), "")
     if said:
         # An annotation is copied to the children all the same.
         return (Effect.OTHERWISE if changed and path[0] == "spec" else Effect.NAMED), said
-    is_known = isinstance(path[-1], str) and outcome_of([renamed(document, path), *others]) != before
-    return (Effect.HONOURED if changed or after.refused or is_known else Effect.SILENT), ""
+    is_known = isinstance(path[-1], str) and becomes(renamed(document, path)) != before
+    return (Effect.SUPPORTED if changed or after.refused or is_known else Effect.SILENT), ""
 
 
 def _has_parts(document: Any, path: Path) -> bool:

@@ -6,6 +6,7 @@ The `isvc` command lines of all blocks are parsed by tests/unit/cli/test_example
 from __future__ import annotations
 
 import ast
+import re
 from enum import StrEnum
 
 import pytest
@@ -28,7 +29,7 @@ _FIVE_MINUTES = "tests/e2e/programs/test_distributions.py::test_the_first_five_m
 _PACK = "tests/unit/cli/test_pack.py::test_the_commands_of_the_page_do_what_it_says"
 _DOCS = "tests/integration/cli/test_docs.py::"
 _NEW_MODEL = _DOCS + "test_the_tests_of_a_new_model_pass"
-_SERVED_MODEL = _DOCS + "test_a_new_model_is_packed_and_run_as_in_the_first_five_minutes"
+_SERVED_MODEL = _DOCS + "test_a_new_model_is_run_and_packed_as_on_the_pages"
 _SEQUENCE = _DOCS + "test_a_sequence_has_its_number_in_a_header"
 _ADDRESSES = _DOCS + "test_a_run_prints_the_addresses_of_the_page"
 _RENDERED = _DOCS + "test_rendered_objects_are_what_a_cluster_gets"
@@ -58,6 +59,7 @@ _KUBECTL = "tests/integration/cli/test_kubectl_blocks.py::"
 _BLOCK = _KUBECTL + "test_a_block_does_what_it_says"
 _KOPF = "tests/integration/operator_core/test_kopf_run.py::test_kopf_run_serves_services_and_probes"
 _CONDITIONS = _KUBECTL + "test_conditions_are_counted"
+_FINALIZER = _KUBECTL + "test_the_finalizer_of_kserve_is_removed"
 _KSERVES = _KUBECTL + "test_runtimes_of_kserve_are_installed"
 _BESIDE = _KUBECTL + "test_what_is_beside_the_operator_is_found_and_applied"
 _ARCHIVES = _READMES + "test_archives_are_asked_as_torchserves_users_do"
@@ -65,7 +67,7 @@ _TORCHSERVE = _READMES + "test_torchserve_alone_serves_the_sample"
 _TEMPLATE = "tests/integration/kserve_sdk/test_page.py::test_the_page_runs_the_commands_of_a_new_transformers_readme"
 RUN_BY: dict[str, str] = {
     "README.md: $ curl -X POST -H 'Host: torchserve.default.example.": _CONSOLE,
-    'README.md: make run      # serves the sample model; prints its ': Reason.SUITE,
+    'README.md: make setup    # 3 GiB of downloads, once': Reason.SUITE,
     'README.md: make cluster-up   # uses $KUBECONFIG if set, else ki': Reason.CLUSTER,
     'docs/batching.md: $ curl -H \'ts_request_sequence_id: order-17\' -H "Hos': _SEQUENCE,
     'docs/batching.md: $ curl -si -H \'X-Server-Timing: 1\' -H "Host: $HOST" ': _CONSOLE,
@@ -77,13 +79,9 @@ RUN_BY: dict[str, str] = {
     'docs/dashboard.md: kubectl --namespace isvc-system port-forward service': Reason.CLUSTER,
     'docs/diff.md: $ isvc diff service.yaml': _DIFF,
     'docs/doctor.md: $ isvc doctor -n team': _DOCTOR,
-    "docs/first-five-minutes.md: $ uv tool install 'isvc-operator[local]' --constrain": Reason.USERS,
-    "docs/first-five-minutes.md: $ pipx install 'isvc-operator[local]' --pip-args='--": Reason.USERS,
     'docs/first-five-minutes.md: isvc new model largest': _FIVE_MINUTES,
-    'docs/first-five-minutes.md: "$(uv tool dir)/isvc-operator/bin/python" train.py': _FIVE_MINUTES,
-    'docs/first-five-minutes.md: mkdir -p volume': _FIVE_MINUTES,
-    'docs/first-five-minutes.md: isvc validate inferenceservice.yaml': _FIVE_MINUTES,
-    'docs/first-five-minutes.md: $ curl http://127.0.0.1:8080/default/largest/v1/mode': _CONSOLE,
+    'docs/first-five-minutes.md: isvc run largest/model --watch': _FIVE_MINUTES,
+    'docs/first-five-minutes.md: $ curl http://127.0.0.1:8080/default/model/v1/models': _CONSOLE,
     'docs/first-model.md: export KUBECONFIG=$PWD/.cluster/kubeconfig': Reason.CLUSTER,
     'docs/first-model.md: make setup': _MAKE,
     'docs/first-model.md: kubectl apply -f examples/bert/claim.yaml -f example': Reason.CLUSTER,
@@ -93,10 +91,15 @@ RUN_BY: dict[str, str] = {
     "docs/first-model.md: H='Host: torchserve.default.example.com'": _ANSWERED,
     'docs/first-model.md: kubectl annotate isvc torchserve serving.kserve.io/s': _BLOCK,
     'docs/ingress.md: $ curl https://ml.example.com/serving/bank/income/v1': Reason.USERS,
+    'docs/install-isvc.md: cd isvc-operator          # your clone': Reason.SUITE,
+    "docs/install-isvc.md: uv tool install 'isvc-operator[local]' --constraints": Reason.USERS,
+    "docs/install-isvc.md: uv tool install 'isvc-operator[local]' --torch-backe": Reason.USERS,
+    "docs/install-isvc.md: $ pipx install 'isvc-operator[local]' --pip-args='--": Reason.USERS,
     'docs/install.md: kubectl apply --server-side --force-conflicts -f ins': Reason.CLUSTER,
     'docs/install.md: helm upgrade --install isvc-operator-crds isvc-opera': Reason.USERS,
     'docs/install.md: kubectl apply --server-side -k .': Reason.USERS,
     'docs/install.md: python -m tests.support.permissions .cluster/log/aud': Reason.CLUSTER,
+    'docs/install.md: kubectl create rolebinding alice --namespace team-a ': _BLOCK,
     'docs/install.md: kubectl create rolebinding isvc-operator-credentials': _BLOCK,
     'docs/migrate-from-kserve.md: kubectl kustomize manifests/overlays/default > opera': _PLANNED,
     'docs/migrate-from-kserve.md: isvc migrate apply --manifests operator.yaml': _CHANGED,
@@ -110,10 +113,10 @@ RUN_BY: dict[str, str] = {
     'docs/pack.md: isvc pack --model-name mnist --version 1.0 --model-f': _PACK,
     'docs/pack.md: $ isvc inspect volume': _PACKED,
     "docs/pack.md: isvc inspect volume --output json | python -c 'impor": _PACK,
-    'docs/predict.md: $ isvc predict torchserve -d @examples/bert/sample.j': _CLUSTER_ASKED,
+    'docs/predict.md: $ isvc predict torchserve -d @sample.json': _CLUSTER_ASKED,
     'docs/predict.md: isvc predict bert -d \'{"instances": [1, 2]}\'        ': _SHAPES,
     'docs/predict.md: isvc predict bert -d @sample.json --port-forward': _WAYS,
-    'docs/predict.md: $ isvc predict torchserve -f examples/bert/sample.js': _CONSOLE,
+    'docs/predict.md: $ isvc predict torchserve -f sample.json --url http:': _CONSOLE,
     'docs/protocols.md: curl -H "Host: $HOST" $URL/v1/models/mnist:predict -': _ANSWERED,
     'docs/protocols.md: curl -H "Host: $HOST" $URL/v2/models/mnist/infer -d ': _ANSWERED,
     'docs/protocols.md: curl -H "Host: $HOST" $URL/predictions/densenet161 -': _ANSWERED,
@@ -140,11 +143,15 @@ RUN_BY: dict[str, str] = {
     'docs/transformers.md: bash ../tests/cluster/bring digits': _TRANSFORMERS,
     'docs/transformers.md: kubectl apply -f inferenceservice.yaml': _TRANSFORMERS,
     "docs/transformers.md: curl --silent -i -X POST -H 'x-server-timing: 1' -T ": _TRANSFORMERS,
+    'docs/transformers.md: kill %1 %2': _TRANSFORMERS,
     'docs/troubleshooting.md: kubectl -n isvc-system logs deployment/isvc-operator': Reason.CLUSTER,
     "docs/validate.md: $ pip install 'isvc-operator[validate]'": _VALIDATED,
+    'docs/uninstall.md: kubectl --namespace isvc-system delete deployment is': Reason.CLUSTER,
+    'docs/uninstall.md: kubectl delete isvc --all --all-namespaces': _BLOCK,
+    'docs/uninstall.md: kubectl delete --ignore-not-found -f install.yaml': Reason.CLUSTER,
+    'docs/uninstall.md: helm uninstall isvc-operator --namespace isvc-system': Reason.CLUSTER,
+    'docs/uninstall.md: kubectl patch isvc NAME --type=json --patch=\'[{"op":': _FINALIZER,
     'docs/validate.md: kubectl get isvc --all-namespaces -o yaml | isvc val': _BLOCK,
-    'examples/bert/README.md: python examples/bert/build.py build/bert': Reason.CLUSTER,
-    "examples/bert/README.md: curl -X POST -H 'Host: torchserve.default.example.co": _HTTPS,
     'examples/bert/README.md: cd build/bert && TS_SERVICE_ENVELOPE=kserve \\': _TORCHSERVE,
     'examples/mnist/README.md: python examples/mnist/build.py build/mnist': _ARCHIVE,
     'examples/mnist/README.md: curl -X POST -T examples/mnist/sample-tensor.json ht': _BARE,
@@ -161,7 +168,7 @@ RUN_BY: dict[str, str] = {
     'examples/torchserve/README.md: kubectl apply -f examples/torchserve/image-classifie': Reason.CLUSTER,
     'templates/model/README.md.template: python train.py': _NEW_MODEL,
     'templates/model/README.md.template: mkdir -p volume': _SERVED_MODEL,
-    'templates/model/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=volume': _SERVED_MODEL,
+    'templates/model/README.md.template: isvc run model --watch': _SERVED_MODEL,
     'templates/model/README.md.template: kubectl apply -f inferenceservice.yaml': Reason.CLUSTER,
     "templates/transformer/README.md.template: pip install 'isvc-transformer-sdk[fast]' pytest": Reason.USERS,
     'templates/transformer/README.md.template: python model.py --model_name {{name}} --predictor_ho': _TEMPLATE,
@@ -169,9 +176,19 @@ RUN_BY: dict[str, str] = {
     'templates/transformer/README.md.template: docker build -t localhost/isvc-operator/{{name}}:0.2': Reason.USERS,
 }  # fmt: skip
 
+_PLACED = re.compile(r"(docs|examples/\w+)/[\w-]+\.md$")
+_PLACE = re.compile(r"\b(any|the|same) folder\b|\broot of (a|the|this)\b|`kubectl`")
+
 
 def test_each_block_is_in_the_table() -> None:
     assert {block.key for block in blocks()} == set(RUN_BY)
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in blocks() if _PLACED.match(block.page)}))
+def test_a_page_says_before_its_first_block_where_to_type_it(page: str) -> None:
+    (before, *_) = re.split(r"^ *```(?:sh|console|bash)$", (ROOT / page).read_text(), flags=re.MULTILINE)
+
+    assert _PLACE.search(" ".join(before.split()))
 
 
 def test_the_keys_of_blocks_are_unique() -> None:

@@ -128,8 +128,12 @@ STORAGE_SECRET = {
 INSTALLED = (SMALL_RUNTIME, a_storage_container("first"), a_storage_container("second"), STORAGE_SECRET)
 
 
+FULL = full(InferenceServiceSpec, {**COMPONENT, **MODEL}, leave_out=LEFT_OUT)
+# The fields of one component at a time, with small ones beside it: a service is rendered whole for each of its fields.
 SERVICES = {
-    "a model": a_service(full(InferenceServiceSpec, {**COMPONENT, **MODEL}, leave_out=LEFT_OUT)),
+    "a model": a_service({"predictor": FULL["predictor"], "transformer": {"containers": [{"image": "mine"}]}}),
+    "a transformer": a_service({**SMALL_SERVICE["spec"], "transformer": FULL["transformer"]}),
+    "an explainer": a_service({**SMALL_SERVICE["spec"], "explainer": FULL["explainer"]}),
     "an older key": a_service(
         {
             "predictor": {
@@ -350,6 +354,7 @@ CONFIG = full(
         "ingressCidrs": ["10.0.0.0/24"],
         "metricsNamespaces": ["monitoring"],
         "serviceAnnotationDisallowedList": ["example.org/hidden"],
+        "serviceLabelDisallowedList": ["example.org/label"],
         "defaultUrl": "https://sink.example",
     },
     # They change no child; tests/unit/operator_core/reconcile/test_upgrades.py and

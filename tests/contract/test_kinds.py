@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
 from isvc.crds import RESOURCES
 from isvc_operator.api.kinds import Role, with_role
+from tests.support.yaml_files import documents
 
 GOLDENS = Path(__file__).parents[1] / "golden" / "cases"
 
@@ -15,9 +14,7 @@ GOLDENS = Path(__file__).parents[1] / "golden" / "cases"
 def test_what_is_rendered_are_the_child_kinds_of_the_table() -> None:
     """A rendered kind without a row would be neither watched nor pruned; a row without a golden case is untested."""
     rendered = {
-        (child["apiVersion"], child["kind"])
-        for file in GOLDENS.glob("*/children.yaml")
-        for child in yaml.safe_load_all(file.read_text())
+        (child["apiVersion"], child["kind"]) for file in GOLDENS.glob("*/children.yaml") for child in documents(file)
     }
 
     assert rendered == {(kind.api_version, kind.name) for kind in with_role(Role.CHILD)}

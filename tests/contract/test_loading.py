@@ -54,7 +54,7 @@ class Extending(BaseHandler):
 FUNCTION = "def answer(data, context):\n    return data\n"
 OF_BASE_HANDLER = "TorchServe's base_handler loads TorchScript from a .pt, and a state_dict with a model file"
 ONE_CLASS = "Leave only the handler's class in its file, or name a function after a colon: handler.py:FUNCTION."
-REPACK = "Correct the handler or the archive and upload it again."
+REPACK = "Correct the handler or the files of the model, and serve it again."
 
 
 def nothing(path: Path) -> None:
@@ -168,10 +168,29 @@ ROWS = {
         Tried("base_handler", {}, "net.pt", script),
         is_inspected=False,
     ),
+    "a network of another file type beside a model file": Row(
+        Tried("base_handler", {"network.py": NETWORK}, "net.onnx", text),
+        "'net.onnx' is no state_dict, which TorchServe's base_handler loads beside a model file",
+        "torch.load loads only tensors",
+        Tried("base_handler", {"network.py": NETWORK}, "net.pth", state),
+    ),
+    "a file that torch did not write beside a model file": Row(
+        Tried("base_handler", {"network.py": NETWORK}, "net.pt", text),
+        "'net.pt' is no state_dict, which TorchServe's base_handler loads beside a model file",
+        "torch.load loads only tensors",
+        Tried("base_handler", {"network.py": NETWORK}, "net.pt", state),
+        is_inspected=False,
+    ),
     "a handler that leaves its weights to BaseHandler": Row(
         Tried("extending.py", {"extending.py": EXTENDING}, "net.pt2"),
         "TorchServe's BaseHandler does not load 'net.pt2' without a model file",
         OF_BASE_HANDLER,
+        Tried("extending.py", {"extending.py": EXTENDING}, "net.pt", script),
+    ),
+    "a handler that leaves weights to BaseHandler which are not there": Row(
+        Tried("extending.py", {"extending.py": EXTENDING}),
+        "TorchServe's BaseHandler has no weights to load; add it",
+        "",
         Tried("extending.py", {"extending.py": EXTENDING}, "net.pt", script),
     ),
     "a class after the colon": Row(
@@ -198,6 +217,12 @@ ROWS = {
         ONE_CLASS,
         Tried("own.py:answer", {"own.py": FUNCTION}),
     ),
+    "a function of another name": Row(
+        Tried("own.py", {"own.py": FUNCTION}),
+        "its handler 'own.py' has no class, and no function handle",
+        ONE_CLASS,
+        Tried("own.py", {"own.py": FUNCTION.replace("answer", "handle")}),
+    ),
     "several classes": Row(
         Tried("own.py", {"own.py": f"{OWN}\nclass Other: ..."}),
         "its handler 'own.py' has the classes Own, Other, and no function handle",
@@ -213,7 +238,7 @@ ROWS = {
     "a module that is not there": Row(
         Tried("own.py", {"own.py": f"import words\n{OWN}"}),
         "",  # it may be among the requirements, or in the image
-        "a module of your own to the archive.",
+        "add a module of your own to the model's files.",
         Tried("own.py", {"own.py": f"import words\n{OWN}", "words.py": ""}),
     ),
 }

@@ -52,6 +52,15 @@ def server(children: Manifest) -> Manifest:
     return cast(Manifest, pod_of(children)["containers"][0])
 
 
+def test_the_runtime_for_onnx_is_the_same_with_an_image_without_torch() -> None:
+    mar, onnx = (yaml.safe_load(SHIPPED_RUNTIME.with_name(f"isvc-{name}.yaml").read_text()) for name in ("mar", "onnx"))
+
+    mar["metadata"]["name"] = "isvc-onnx"
+    mar["spec"]["supportedModelFormats"] = [{"name": "onnx", "version": "1", "autoSelect": True, "priority": 2}]
+    mar["spec"]["containers"][0]["image"] = mar["spec"]["containers"][0]["image"].replace("/mar:", "/onnx:")
+    assert onnx == mar
+
+
 def test_the_container_runs_the_server(server: Manifest) -> None:
     assert server["command"] == ["python", "-m", "mar_runtime"]
 

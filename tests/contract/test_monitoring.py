@@ -13,9 +13,9 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.parser import text_string_to_metric_families
 
-from isvc_operator.telemetry.metrics import Metrics, Result
-from isvc_operator.telemetry.snapshot import Snapshot, WatchState
-from tests.support.monitoring import FOLDER, alerts, dashboard, dashboard_queries
+from isvc_operator.telemetry.metrics import Metrics
+from isvc_operator.telemetry.snapshot import Result, ServiceCondition, Snapshot, WatchState
+from tests.support.monitoring import ALERT_CASES, FOLDER, alerts, dashboard, dashboard_queries
 from tests.support.source_tree import ROOT
 
 METRIC = re.compile(r"\b(?:isvc_operator|process|python)_\w+")
@@ -27,9 +27,11 @@ def exported() -> set[str]:
     metrics = Metrics()
     metrics.reconciled(Result.SUCCESS, 0.1)
     metrics.requested("list", "200", 0.1)
+    metrics.refused("create", "deployments", "admission")
     metrics.restored("Deployment")
     watch = WatchState("pods", "/api/v1/pods", listed=True, silent=0.0, starts=1)
-    text = metrics.exposition(Snapshot(watches=(watch,))).decode()
+    condition = ServiceCondition("bank", "bert", "Ready", "True", "")
+    text = metrics.exposition(Snapshot(watches=(watch,), conditions=(condition,))).decode()
     return {item.name for family in text_string_to_metric_families(text) for item in family.samples}
 
 
@@ -45,6 +47,27 @@ def test_an_alert_has_a_severity_a_summary_and_its_row_in_the_runbook(alert: dic
     assert alert["labels"]["severity"] in ("critical", "warning", "info")
     assert alert["annotations"].keys() == {"summary", "description"}
     assert f"| `{alert['alert']}` |" in PAGE
+
+
+def alert_cases() -> list[dict[str, Any]]:
+    return [case for test in yaml.safe_load(ALERT_CASES.read_text())["tests"] for case in test["alert_rule_test"]]
+
+
+def test_each_alert_has_a_case_that_fires_it_and_one_that_must_not() -> None:
+    tested = {(case["alertname"], bool(case["exp_alerts"])) for case in alert_cases()}
+
+    assert tested == {(alert["alert"], fires) for alert in alerts() for fires in (True, False)}
+
+
+def test_an_alert_about_a_service_is_called_so_and_has_its_namespace_and_name() -> None:
+    fired = [(case["alertname"], alert["exp_labels"]) for case in alert_cases() for alert in case["exp_alerts"]]
+
+    assert fired
+    assert [
+        name
+        for name, labels in fired
+        if name.startswith("InferenceService") != ({"namespace", "name"} <= labels.keys())
+    ] == []
 
 
 def test_the_docs_have_every_metric_of_ours() -> None:

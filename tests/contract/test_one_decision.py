@@ -13,14 +13,14 @@ import pytest
 from isvc.diff.dry_run import DryRun
 from isvc.diff.errors import DiffFailed
 from isvc.migrate.objects import LiveObjects
-from isvc.migrate.plan_line import Level, PlanLine
+from isvc.migrate.plan import Level, PlanLine
 from isvc.migrate.read import MigrationScope, make_plan
 from isvc.run.check import check
 from isvc.run.documents import YamlText, parse_documents
 from isvc_operator.api.kinds import Role, kind_named, with_role
 from isvc_operator.controller.reconcile import Reconciler
 from isvc_operator.decide import Decision, Inputs, Memo, decide, made_anew
-from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import NAMESPACE, a_format, a_ready_pod, a_runtime_body, a_service_body
 from tests.support.credentials import a_secret, an_account
@@ -132,10 +132,10 @@ def as_written(body: dict[str, Any]) -> dict[str, Any]:
 async def by_diff(api: FakeKubeApi) -> None:
     """One file after the other: the diff of one that cannot be served ends."""
     for body in stored(api):
-        reader, discovery = ObjectReader(api, lambda: 0.0), Discovery(api, lambda: 0.0)
+        reader = ObjectReader(api, lambda: 0.0)
         given = parse_documents(as_text(iter([as_written(body)])), NAMESPACE)
         with suppress(DiffFailed):
-            async for _ in DryRun(api, reader, discovery, "isvc-system").changes(given):
+            async for _ in DryRun(api, reader, "isvc-system").changes(given):
                 pass
 
 

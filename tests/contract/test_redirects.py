@@ -58,6 +58,7 @@ def test_every_module_with_a_client_is_looked_at() -> None:
         "operator/src/isvc/run/cluster.py",
         "operator/src/isvc/run/ingress.py",
         "operator/src/isvc/run/probes.py",
+        "operator/src/isvc/source/runs.py",
         "operator/src/isvc/source/metrics.py",
         "operator/src/isvc_operator/kube/client.py",
         "runtime-images/common/src/data_plane/client/http.py",

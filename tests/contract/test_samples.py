@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from isvc_operator.api.parsing import parse_serving_runtime
 from tests.contract.effects import Effect, Field, fields_of, fields_of_config_map
 from tests.support.outcomes import Manifest, outcome_of
+from tests.support.yaml_files import documents
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "compatibility.md"
@@ -23,20 +24,16 @@ SHIPPED = HERE.parents[1] / "manifests" / "runtimes"
 HEAD = """\
 # Compatibility with KServe, field by field
 
-`tests/contract/test_samples.py` writes this page. It renders services with every field that KServe's samples and
-documentation use, with the runtimes that KServe installs beside ours. Then it removes each field once and compares the
-results.
+This page shows what the operator does with every field that KServe's samples and documentation use.
+`tests/contract/test_samples.py` writes it: it renders services with these fields and with KServe's runtimes beside
+ours, removes each field once, and compares the results.
 
-- **honoured**: the children change, or the value is what the operator does anyway.
-- **honoured otherwise**: the children change, and `FieldsIgnored` says how they differ from KServe's.
-- **named as not honoured**: `FieldsIgnored` names the field; for the ConfigMap, an Event and the operator's log do.
+- **supported**: the rendered objects change, or the value is what the operator does anyway.
+- **supported differently**: the rendered objects change, and `FieldsIgnored` says how they differ from KServe's.
+- **reported as not supported**: `FieldsIgnored` names the field; for the ConfigMap, an Event and the operator's log do.
 
 No field is ignored silently. `tests/contract/test_every_field.py` shows the same for all fields of the API.
 """
-
-
-def documents(path: Path) -> list[Manifest]:
-    return [item for item in yaml.safe_load_all(path.read_text()) if item]
 
 
 SERVICES = [
@@ -48,19 +45,19 @@ CONFIG_MAP = documents(HERE / "samples" / "config.yaml")[0]
 OURS = [item for path in sorted(SHIPPED.glob("*.yaml")) for item in documents(path) if item["kind"] != "Kustomization"]
 STORAGE = documents(HERE / "samples" / "storage.yaml")
 # Ours are installed over KServe's of the same name.
-AROUND = [*{item["metadata"]["name"]: item for item in (*RUNTIMES, *OURS)}.values(), *STORAGE]
+INSTALLED = [*map(parse_serving_runtime, {item["metadata"]["name"]: item for item in (*RUNTIMES, *OURS)}.values())]
 
 
 @pytest.fixture(scope="module")
 def refused() -> dict[str, str]:
-    outcomes = {item["metadata"]["name"]: outcome_of([item, *AROUND]) for item in SERVICES}
+    outcomes = {item["metadata"]["name"]: outcome_of([item, *STORAGE], INSTALLED) for item in SERVICES}
     return {name: outcome.refused for name, outcome in outcomes.items() if outcome.refused}
 
 
 @pytest.fixture(scope="module")
 def fields(refused: dict[str, str]) -> list[Field]:
     served = [item for item in SERVICES if item["metadata"]["name"] not in refused]
-    return [field for service in served for field in fields_of(service, AROUND)]
+    return [field for service in served for field in fields_of(service, STORAGE, INSTALLED)]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from isvc_operator.config import OperatorConfig, parse_config
 from storage_initializer.backends.hf import HubAccess, hub_access
@@ -20,6 +21,7 @@ from storage_initializer.plan import CachePlan, LayoutName, Plan, Transfer, make
 from storage_initializer.registry import open_source
 from storage_initializer.schemes import SCHEMES
 from storage_initializer.uri import parse_uri
+from tests.support.build_cache import ROOT
 from tests.support.builders import Manifest, a_runtime, a_service, the_children, the_shipped_runtime
 from tests.support.credentials import (
     GCS_KEY,
@@ -183,6 +185,22 @@ def test_checksums_and_the_cache_are_read() -> None:
     assert plan.cache == CachePlan(Path("/mnt/storage-cache"), 1024)
     assert str(plan.cache.folder) in mounts
     assert plan.selection.sha256 == {"a.mar": "a" * 64}
+
+
+def test_the_daemon_set_of_the_page_fills_the_cache_of_services() -> None:
+    page = (ROOT / "docs/starts.md").read_text()
+    (settings,) = re.findall(r'`(\{"cache": .+?\}\})`', page)
+    (text,) = re.findall(r"```yaml\n(.+?)```", page, re.DOTALL)
+    preparing = yaml.safe_load(text)["spec"]["template"]["spec"]
+    _, download = preparing["initContainers"]
+
+    served = pod_of("s3://models/bert", config=parse_config({"storageInitializer": settings}))
+
+    assert plan_of({"initContainers": [download]}).cache == plan_of(served).cache
+    assert [one for one in served["volumes"] if one["name"] == "storage-cache"] == preparing["volumes"]
+    assert [one for one in served["initContainers"][0]["volumeMounts"] if one["name"] == "storage-cache"] == (
+        download["volumeMounts"]
+    )
 
 
 def test_patterns_and_the_token_of_a_hub_are_read() -> None:

@@ -25,7 +25,7 @@ from tests.support.failing_services import FAILING_SERVICES
 TRIED: tuple[Tried, ...] = (*services.HERE, *storage.HERE, *servers.HERE, *responses.HERE)
 PROVOKED = [tried for tried in TRIED if isinstance(tried, Provoked)]
 OBSERVED = [tried for tried in TRIED if isinstance(tried, Observed)]
-NAMED = [(tried.row, tried.test) for tried in TRIED if isinstance(tried, Elsewhere | Observed) and tried.test]
+NAMED = [(tried.row, tried.test) for tried in TRIED if isinstance(tried, Elsewhere | Observed)]
 
 
 @pytest.fixture

@@ -36,14 +36,17 @@ PROTOCOL = {
     "_unset_keepalive_if_required",
 }  # fmt: skip
 # What it reads or sets of its cycle's.
-CYCLE = {"disconnected", "keep_alive", "message_event", "more_body", "response_complete", "response_started"}
+CYCLE = {
+    "disconnected", "keep_alive", "message_event", "more_body", "response_complete", "response_started",
+    "waiting_for_100_continue",
+}  # fmt: skip
 # What HttpServer reads or sets of Server's, whose API it is.
 SERVERS = {"config", "serve", "should_exit"}
 OVERRIDDEN = {
     ServerConnection: (HttpToolsProtocol, {
-        "__init__", "connection_lost", "connection_made", "data_received", "on_body", "on_headers_complete",
-        "on_message_begin", "on_message_complete", "on_response_complete", "pause_writing", "resume_writing",
-        "shutdown",
+        "__init__", "connection_lost", "connection_made", "data_received", "on_body", "on_header",
+        "on_headers_complete", "on_message_begin", "on_message_complete", "on_response_complete", "pause_writing",
+        "resume_writing", "shutdown",
     }),
     HttpServer: (Server, {"__init__", "capture_signals"}),
 }  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.support.output_goldens import OutputGoldens, output_goldens
+from tests.support.yaml_files import documents
 
 Manifests = Sequence[dict[str, Any]]
 
@@ -31,7 +32,7 @@ def check_golden(request: pytest.FixtureRequest) -> Callable[[Path, Manifests], 
     def check(golden: Path, manifests: Manifests) -> None:
         if request.config.getoption("--rewrite-goldens"):
             golden.write_text(yaml.dump_all(manifests, Dumper=_PlainDumper, sort_keys=False, width=120))
-        assert list(yaml.safe_load_all(golden.read_text())) == list(manifests)
+        assert documents(golden) == list(manifests)
 
     return check
 

@@ -13,35 +13,29 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import yaml
-from release.version import current_version
-
+from hack.release.version import current_version
 from isvc_operator.api.parsing import parse_serving_runtime
 from tests.golden.templates import changed_paths
 from tests.support.last_release import OPERATOR, ROOT, Manifest, Release, ReleasedCase, last_release, write
 from tests.support.outcomes import outcome_of
+from tests.support.yaml_files import documents
 
 _RUNTIMES = ("manifests/runtimes", "manifests/runtimes-kserve")
 
 
 def record(tree: Path) -> Release:
     """The release of a checkout, which has no changes."""
-    runtimes = [item for folder in _RUNTIMES for file in sorted((tree / folder).glob("*.yaml")) for item in _read(file)]
-    runtimes = [item for item in runtimes if item["kind"] == "ClusterServingRuntime"]
+    files = [file for folder in _RUNTIMES for file in sorted((tree / folder).glob("*.yaml"))]
+    runtimes = [item for file in files for item in documents(file) if item["kind"] == "ClusterServingRuntime"]
     cases = [_case(folder, runtimes) for folder in sorted((tree / "tests/golden/cases").iterdir())]
     return Release(current_version(tree), runtimes, cases)
 
 
 def _case(folder: Path, runtimes: Sequence[Manifest]) -> ReleasedCase:
-    documents, children = (_read(folder / name) for name in ("input.yaml", "children.yaml"))
-    inputs = outcome_of(documents, tuple(map(parse_serving_runtime, runtimes))).inputs
-    return ReleasedCase(folder.name, documents, children, dict(inputs))
-
-
-def _read(file: Path) -> list[Any]:
-    return [item for item in yaml.safe_load_all(file.read_text()) if item]
+    objects, children = (documents(folder / name) for name in ("input.yaml", "children.yaml"))
+    inputs = outcome_of(objects, tuple(map(parse_serving_runtime, runtimes))).inputs
+    return ReleasedCase(folder.name, objects, children, dict(inputs))
 
 
 def _operator(tree: Path) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from isvc_operator.api.parsing import parse_serving_runtime
-from isvc_operator.plan.diff import mismatches
+from isvc_operator.plan.diff import differences
 from tests.support.last_release import ROOT, Manifest, ReleasedCase, last_release
 from tests.support.outcomes import Outcome, outcome_of
 
@@ -41,7 +41,7 @@ def deployments(children: object) -> dict[str, Manifest]:
 
 def _differing(before: Manifest, after: Manifest) -> set[str]:
     old, new = before["spec"]["template"], after["spec"]["template"]
-    return {*mismatches(old, new), *mismatches(new, old)}
+    return {str(item) for item in (*differences(old, new), *differences(new, old))}
 
 
 def listed_paths(changelog: str) -> list[str]:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from isvc.run.documents import parse_documents
 from isvc.run.files import read_runtimes
 from tests.support.outcomes import outcome_of
+from tests.support.yaml_files import documents
 
 CASES = Path(__file__).parent / "cases"
 OPTIONAL = Path(__file__).parents[2] / "manifests" / "runtimes-kserve"
@@ -24,7 +24,7 @@ SHIPPED = parse_documents([*read_runtimes(None), *read_runtimes(OPTIONAL)], "def
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
 def test_the_children_of(case: str, check_golden: Callable[[Path, list[dict[str, Any]]], None]) -> None:
-    outcome = outcome_of(list(yaml.safe_load_all((CASES / case / "input.yaml").read_text())), SHIPPED)
+    outcome = outcome_of(documents(CASES / case / "input.yaml"), SHIPPED)
 
     assert outcome.refused is None
     check_golden(CASES / case / "children.yaml", list(outcome.children))

@@ -17,6 +17,7 @@ import yaml
 
 from tests.support.builders import a_runtime_body, a_service_body
 from tests.support.outcomes import Outcome, changes, outcome_of
+from tests.support.yaml_files import document
 
 FIELDS, MESSAGES = (Path(__file__).parent / name for name in ("fields", "messages"))
 Case = dict[str, Any]
@@ -55,11 +56,11 @@ def shown(outcome: Outcome) -> Case:
 
 def check(file: Path, request: pytest.FixtureRequest, result: str, found: Callable[[Case], Any]) -> None:
     """Compare the result of every case with what its file says."""
-    cases = yaml.safe_load(file.read_text())
+    cases = document(file)
     today = {name: {**case, result: found(case)} for name, case in cases.items()}
     if request.config.getoption("--rewrite-goldens"):
         file.write_text(yaml.safe_dump(today, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None))
-    assert yaml.safe_load(file.read_text()) == today
+    assert document(file) == today
 
 
 @topics(MESSAGES)
@@ -71,7 +72,7 @@ def test_what_is_said_about(topic: str, request: pytest.FixtureRequest) -> None:
 def test_what_is_changed_by_fields_of(topic: str, request: pytest.FixtureRequest) -> None:
     """Each case is compared with the first one of its file, whose parts it has where it names no others."""
     file = FIELDS / f"{topic}.yaml"
-    base = next(iter(yaml.safe_load(file.read_text()).values()))
+    base = next(iter(document(file).values()))
     before = shown(outcome(base))
 
     check(file, request, "changes", lambda case: dict(changes(before, shown(outcome({**base, **case})))))

@@ -147,6 +147,7 @@ def test_bench_prints_what_was_measured(goldens: OutputGoldens, monkeypatch: pyt
     seen = Responses(
         latencies=array("d", [0.010, 0.011, 0.012, 0.040]),
         statuses=Counter({200: 3, 503: 1}),
+        refusals={503: b'{"error": "no worker"}'},
         errors=Counter({"connection refused": 1}),
         received=4096,
         seconds=1,
@@ -167,7 +168,7 @@ def test_bench_prints_what_was_measured(goldens: OutputGoldens, monkeypatch: pyt
         ["render", "absent.yaml"],
         ["diff", "absent.yaml"],
         ["doctor", "--kubeconfig=absent"],
-        ["predict", "bert"],
+        ["predict", "bert", "-d", "{"],
         ["bench", "ftp://h"],
         ["inspect", "absent"],
         ["pack", "absent"],

@@ -33,6 +33,7 @@ from tests.support.builders import (
 from tests.support.failing_pods import POD
 from tests.support.outcomes import changes
 from tests.support.related_objects import a_problem_of, a_related, an_event
+from tests.support.yaml_files import document
 
 GOLDEN = Path(__file__).with_name("views.yaml")
 LOADING_LINE = "2026-01-01T12:00:00Z  43 % of 1.2 GiB (35.0 MiB/s, 20 s left)"
@@ -159,4 +160,4 @@ def test_what_is_seen_of_a_service_when(request: pytest.FixtureRequest) -> None:
         GOLDEN.write_text(
             yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
         )
-    assert yaml.safe_load(GOLDEN.read_text()) == found
+    assert document(GOLDEN) == found

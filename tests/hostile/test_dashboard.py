@@ -15,7 +15,7 @@ import yaml
 
 from isvc_operator.api.core_shapes import quantity
 from tests.hostile.health import healthy
-from tests.support.memory_limit import memory_limit
+from tests.support.limits import memory_limit
 from tests.support.ports import free_port
 from tests.support.runtimes import ROOT
 from tests.support.waiting import eventually

@@ -12,7 +12,7 @@ import pytest
 from isvc_operator.kube.requests import path_of
 from tests.hostile.test_operator import apiserver, assets, good, log, reason_of, runtimes
 from tests.support.apiserver import ApiServer
-from tests.support.memory_limit import memory_limit
+from tests.support.limits import memory_limit
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
 

@@ -66,13 +66,14 @@ def post(model: str = "m", body: bytes = BODY) -> bytes:
 
 
 def test_connections_are_limited_and_probes_answered(port: int) -> None:
-    with contextlib.ExitStack() as held, healthy(port):
+    with contextlib.ExitStack() as held:
         for _ in range(CONNECTIONS):
             held.enter_context(visit(port, b"POST /v1/mod"))
-        with visit(port, post()) as refused:
+        # From now on: a probe that came before the last of them would have its place, and leave it to the next one.
+        with healthy(port), visit(port, post()) as refused:
             status, headers, _ = refused.answer()
 
-    assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
+    assert (status, headers.get("retry-after"), headers.get("connection")) == (503, "1", "close")
 
 
 def test_bodies_are_bounded_together_and_unknown_models_refused_before(port: int) -> None:

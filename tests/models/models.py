@@ -49,7 +49,7 @@ def read(name: str) -> Case:
 
 
 @contextmanager
-def served(one: Case, kind: str, *, locales: Path | None = None) -> Iterator[Runtime]:
+def served(one: Case, kind: str, *, locales: Path | None = None, **environment: str) -> Iterator[Runtime]:
     """A server of the case's model, on a machine with en_US.UTF-8 or with the locales in a folder."""
     packages = installed()
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +62,7 @@ def served(one: Case, kind: str, *, locales: Path | None = None) -> Iterator[Run
             )
         with Runtime(
             kind, model_dir, "--service-name", one.name,
-            LOCPATH=str(locales or packages.locales), PIP_NO_INDEX="", PIP_CACHE_DIR=str(packages.folder / "pip"),
+            LOCPATH=str(locales or packages.locales), **{"PIP_NO_INDEX": "", **environment},
         ) as runtime:  # fmt: skip
             yield runtime
 

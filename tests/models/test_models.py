@@ -14,6 +14,7 @@ import pytest
 from tests.models import asking, models
 from tests.models.asking import PROTOCOLS
 from tests.models.case import Case, Step
+from tests.support.ports import free_port
 from tests.support.runtimes import Request, Runtime
 
 Served = tuple[Case, Runtime]
@@ -71,6 +72,20 @@ def test_a_response_of_tensors_says_what_it_leaves_out(served: Served) -> None:
 
     assert [output["name"] for output in answer["outputs"]] == ["output_label"]
     assert answer["parameters"]["left_out"].startswith("output_probability, which has a map for each row")
+
+
+@pytest.mark.parametrize("kind", models.RUNTIMES)
+def test_a_model_is_served_without_the_index_by_the_packages_of_its_node(tmp_path: Path, kind: str) -> None:
+    case = models.read("minilm")
+    with models.served(case, kind, PACKAGE_CACHE=str(tmp_path)) as runtime:
+        runtime.wait_ready([case.name])
+
+    nobody = f"http://127.0.0.1:{free_port()}"
+    with models.served(case, kind, PACKAGE_CACHE=str(tmp_path), HTTPS_PROXY=nobody, HTTP_PROXY=nobody) as runtime:
+        answers = asking.walk(runtime.wait_ready([case.name]), case, PROTOCOLS["v1"])
+
+    wanted = [asking.expected(step, "v1") for step in case.steps]
+    assert list(map(asking.differs, answers, wanted)) == [""] * len(wanted)
 
 
 def test_a_model_whose_locale_the_machine_lacks_is_served_once_it_is_there(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ def main() -> int:
                     return 1
     except NotServed:
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

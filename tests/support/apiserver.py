@@ -36,7 +36,7 @@ CRDS = Path(__file__).parents[2] / "crds"
 BINARIES = ("etcd", "kube-apiserver", "kubectl")
 START_TIMEOUT = 60.0  # seconds
 STOP_TIMEOUT = 10.0  # seconds
-REQUEST_TIMEOUT = 10.0  # seconds
+REQUEST_TIMEOUT = 60.0  # seconds
 JSON = "application/json"
 
 # Of the kinds whose objects are searched by name; of all others it is v1.
@@ -363,6 +363,7 @@ def _kube_apiserver(server: ApiServer, home: Path, etcd_url: str) -> list[str]:
         "--disable-admission-plugins=ServiceAccount",  # nobody makes the accounts that it waits for
         "--endpoint-reconciler-type=none",
         "--allow-privileged=true",  # as clusters have it
+        "--shutdown-watch-termination-grace-period=1s",  # else it waits for watches until it is killed
         f"--audit-policy-file={home / 'audit-policy.json'}",
         f"--audit-log-path={server.audit_log}",
     ]

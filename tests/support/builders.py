@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.kinds import kind_named
@@ -27,6 +25,7 @@ from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import Resolved, resolve
+from tests.support.yaml_files import document
 
 Manifest = dict[str, Any]
 Fields = Mapping[str, Any]
@@ -148,7 +147,7 @@ def a_runtime(name: str = "kserve-torchserve", **fields: Any) -> ServingRuntime:
 
 def the_shipped_runtime_body() -> Manifest:
     """The runtime of `manifests/runtimes`."""
-    body: Manifest = yaml.safe_load(SHIPPED_RUNTIME.read_text())
+    body: Manifest = document(SHIPPED_RUNTIME)
     return body
 
 
@@ -349,9 +348,9 @@ def a_deployment_status(
     }
 
 
-def a_deployment(*, generation: int = 1, replicas: int = 1, **status: Any) -> Manifest:
+def a_deployment(*, generation: int = 1, replicas: int = 1, paused: bool = False, **status: Any) -> Manifest:
     """The predictor's Deployment as the API server and its controller leave it."""
-    child = a_child("Deployment", spec={"replicas": replicas})
+    child = a_child("Deployment", spec={"replicas": replicas, **({"paused": True} if paused else {})})
     return {
         **child,
         "metadata": {**child["metadata"], "generation": generation},
@@ -375,7 +374,7 @@ def seen(kind: str = "predictor", **fields: Any) -> ComponentObservation:
 def an_observation(*others: ComponentObservation, **fields: Any) -> Observation:
     """What is seen of a service; by default of one that serves. Fields of the predictor may be given as such."""
     service = fields.pop("service", None) or a_service()
-    names = ("rollout", "pods", "failure", "stage", "log", "progress")
+    names = ("rollout", "pods", "failure", "stage", "log", "progress", "autoscaler")
     predictor = seen(**{name: fields.pop(name) for name in names if name in fields})
     known: dict[str, Any] = {"resolved": a_resolved(service)}
     return Observation(service=service, components=(predictor, *others), **{**known, **fields})

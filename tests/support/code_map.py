@@ -21,15 +21,15 @@ HEAD = f"""# Code map
 
 <!-- Written by `{COMMAND}` from the import contracts of pyproject.toml and from docstrings. Do not edit. -->
 
-The packages and their layers. A module may import what its arrow points to and everything below that, and nothing
-above; `make lint` enforces it. How the parts work together is in [how it works](how-it-works.md), how to change them in
-[CONTRIBUTING](../CONTRIBUTING.md).
+The packages, and the layers of each from the top. A module may import modules of lower layers, and of packages that
+its own may import. `make lint` enforces it. How the parts work together is in [how it works](how-it-works.md), how to
+change them in [CONTRIBUTING](../CONTRIBUTING.md).
 """
 
 
 @dataclass(frozen=True)
 class Contracts:
-    """The import contracts, as far as a picture can show them."""
+    """The import contracts, as far as a table can show them."""
 
     packages: tuple[str, ...]
     layers: tuple[Layers, ...]
@@ -81,41 +81,33 @@ def read_contracts(settings: Mapping[str, Any]) -> Contracts:
 
 
 def render(contracts: Contracts, roots: Sequence[Path]) -> str:
-    parts = [HEAD, "```mermaid", *picture(contracts), "```"]
+    parts = [HEAD, *table_of_packages(contracts)]
     for package in contracts.packages:
         file = file_of(package, roots)
         parts += ["", f"## {package}", "", f"[`{shown(file)}`]({link(file)}). {summary(file)}"]
-        modules = [name for row in contracts.layers_inside(package) for name in row]
-        if modules:
-            parts += ["", "| module | what it is |", "|---|---|"]
-            parts += [table_row(name, file_of(name, roots)) for name in modules]
+        rows = contracts.layers_inside(package)
+        if rows:
+            parts += ["", "| layer | module | what it is |", "|---|---|---|"]
+            parts += [
+                f"| {layer} | {table_row(name, file_of(name, roots))}"
+                for layer, row in enumerate(rows, 1)
+                for name in row
+            ]
     return "\n".join(parts) + "\n"
 
 
-def picture(contracts: Contracts) -> Iterator[str]:
-    """Return the lines of a flowchart: a box for each package, with a node for each layer inside."""
-    yield "flowchart TD"
+def table_of_packages(contracts: Contracts) -> Iterator[str]:
+    """Return the lines of a table: each package, and those that are directly below it."""
+    imports = list(contracts.imports_of_packages())
+    yield "| package | may import, with what these may |"
+    yield "|---|---|"
     for package in contracts.packages:
-        rows = contracts.layers_inside(package)
-        if not rows:
-            yield f"  {package}"
-            continue
-        yield f"  subgraph {package}"
-        nodes = [node(row) for row in rows]
-        for row, identifier in zip(rows, nodes, strict=True):
-            yield f'    {identifier}["{", ".join(name.rpartition(".")[2] for name in row)}"]'
-        yield f"    {' --> '.join(nodes)}"
-        yield "  end"
-    for upper, lower in contracts.imports_of_packages():
-        yield f"  {upper} --> {lower}"
-
-
-def node(row: Sequence[str]) -> str:
-    return row[0].replace(".", "_")
+        below = ", ".join(f"[{lower}](#{lower})" for upper, lower in imports if upper == package)
+        yield f"| [{package}](#{package}) | {below or 'nothing of ours'} |"
 
 
 def table_row(name: str, file: Path) -> str:
-    return f"| [`{name.partition('.')[2]}`]({link(file)}) | {summary(file)} |"
+    return f"[`{name.partition('.')[2]}`]({link(file)}) | {summary(file)} |"
 
 
 def file_of(module: str, roots: Sequence[Path]) -> Path:

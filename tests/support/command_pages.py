@@ -60,7 +60,8 @@ a stable shape:
 - `isvc logs` and `isvc status --watch` print a line of JSON, or a document of YAML, for each line of a log or change of
   a service; a deleted service has `namespace`, `name` and `deleted`. `isvc migrate apply` and `back` print one for
   each step that they report.
-- `isvc run`, `dashboard`, `operator` and `completion` have no such flag: they print a log, an address or a script.
+- `isvc run`, `dashboard`, `operator`, `completion`, `help` and `version` have no such flag: they print a log, an
+  address, a script or a text.
 
 Each document below is one that the tests compare with what the command prints.
 """

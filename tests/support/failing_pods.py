@@ -25,6 +25,7 @@ LOST = PodFailure(
     container="kserve-container",
     has_log=True,
     attempt=NOW,
+    heals=True,
 )
 
 
@@ -46,6 +47,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
                 "see kubectl describe node node-1; if it does not come back, Kubernetes replaces its pods after five "
                 "minutes"
             ),
+            heals=True,
         ),
     ),
     "a claim that does not exist": (
@@ -71,6 +73,7 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             pod=POD,
             cause="pod has unbound immediate PersistentVolumeClaims",
             fix="see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one",
+            heals=True,
         ),
     ),
     "no node with enough cpu": (
@@ -80,6 +83,21 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             pod=POD,
             cause="0/3 nodes are available: 3 Insufficient cpu.",
             fix="lower resources.requests, correct nodeSelector and tolerations, or add a node",
+            heals=True,
+        ),
+    ),
+    "a node that is cordoned": (
+        a_pod(
+            node=None,
+            conditions=[unschedulable("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.")],
+        ),
+        PodFailure(
+            reason="Unschedulable",
+            pod=POD,
+            cause="0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.",
+            fix="kubectl uncordon a node that is cordoned; or lower resources.requests, correct nodeSelector and "
+            "tolerations, or add a node",
+            heals=True,
         ),
     ),
     "an image that cannot be pulled": (
@@ -297,11 +315,11 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             initializer=an_initializer(),
             containers=[a_container(state=ended(137))],
         ),
-        PodFailure(reason="Evicted", pod=POD, cause="The node was low on resource: memory."),
+        PodFailure(reason="Evicted", pod=POD, cause="The node was low on resource: memory.", heals=True),
     ),
     "an unknown end of the pod": (
         a_pod(phase="Failed"),
-        PodFailure(reason="PodFailed", pod=POD, cause="the pod has failed"),
+        PodFailure(reason="PodFailed", pod=POD, cause="the pod has failed", heals=True),
     ),
 }
 

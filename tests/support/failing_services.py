@@ -15,6 +15,7 @@ from isvc_operator.observe.routes import first_problem
 from isvc_operator.resolve.front import ServerCertificate, ServingTls, read_tls
 from isvc_operator.resolve.storage.plan import ObjectReference, read_key
 from tests.support.builders import (
+    EARLIER,
     a_child,
     a_container,
     a_deployment,
@@ -34,6 +35,9 @@ ROUTE = a_child("HTTPRoute", spec={"parentRefs": [GATEWAY]})
 NONE_AVAILABLE = a_deployment(available=0)
 QUOTA = 'pods "torchserve-predictor-1" is forbidden: exceeded quota: small'
 CERTIFICATE = ObjectReference("Secret", "certs")
+IN_USE = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+ATTACHED = 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) other'
+ELSEWHERE = "1 node(s) didn't match PersistentVolume's node affinity"
 AUTH = "nginx.ingress.kubernetes.io/auth-url"
 Row = tuple[str, Related, str]  # the reason, the service, words of the cause
 
@@ -69,6 +73,14 @@ def certified(ends: datetime, *missing: str) -> Related:
     return a_related(resolved=replace(a_resolved(), tls=ServingTls("certs", certificate, missing)))
 
 
+def scaled_by(kind: str, condition: str, reason: str, message: str) -> Related:
+    """The story's service, which has been ready for an hour, with an autoscaler that says this."""
+    said = {"type": condition, "status": "False", "reason": reason, "message": message}
+    ready = {"type": "PredictorReady", "status": "True", "lastTransitionTime": EARLIER}
+    autoscaler = a_child(kind, status={"conditions": [said]})
+    return a_related(autoscaler=autoscaler, service=a_service(status={"conditions": [ready]}))
+
+
 def contested(cause: Cause) -> Related:
     return a_related(contested=[Contested("Deployment", "torchserve-predictor", cause, ("spec.paused",), ("argocd",))])
 
@@ -95,10 +107,10 @@ FAILING_SERVICES: dict[str, Row] = {
         refused(lambda: a_resolved(a_service(model={"runtime": "mine"}), a_runtime("mine", disabled=True))),
         "runtime 'mine' is disabled; enable it or name another one",
     ),
-    "a predictor of nothing": (
+    "a model in two places": (
         "InvalidPredictorSpec",
-        refused(lambda: a_resolved(a_service(model=None))),
-        "spec.predictor names nothing to serve; set spec.predictor.model.modelFormat",
+        refused(lambda: a_resolved(a_service(predictor={"storageUris": [{"uri": "s3://b/1"}]}))),
+        "storageUri and storageUris are both given; move storageUri into storageUris",
     ),
     "a secret that is not text": (
         "InvalidCredentials",
@@ -116,25 +128,40 @@ FAILING_SERVICES: dict[str, Row] = {
         "denied by policy no-latest",
     ),
     "a stop": ("Stopped", a_related(stopped=True), "the service is stopped by its annotation"),
+    "a Deployment that is paused": (
+        "DeploymentPaused",
+        a_related(a_ready_pod(), deployment=a_deployment(updated=0, available=1, paused=True)),
+        "kubectl rollout resume deployment torchserve-predictor",
+    ),
+    "an autoscaler without metrics": (
+        "ScalingInactive",
+        scaled_by("HorizontalPodAutoscaler", "ScalingActive", "FailedGetResourceMetric", "no metrics API"),
+        "does not set the number of pods: FailedGetResourceMetric: no metrics API; kubectl top pods tells",
+    ),
+    "a ScaledObject that KEDA refuses": (
+        "ScaledObjectNotReady",
+        scaled_by("ScaledObject", "Ready", "ScaledObjectCheckFailed", "no scaler of type prometheu"),
+        "ScaledObjectCheckFailed: no scaler of type prometheu",
+    ),
     # The pods
     "a claim that another node has": (
         "ClaimInUse",
         a_related(
             a_pod(),
             deployment=NONE_AVAILABLE,
-            events=[an_event("FailedAttachVolume", "Multi-Attach error for volume pvc-1", type_="Warning")],
+            events=[an_event("FailedAttachVolume", ATTACHED, type_="Warning")],
         ),
-        "Multi-Attach error for volume pvc-1",
+        ATTACHED,
     ),
     "a claim that another pod has": (
         "ClaimInUse",
-        a_related(a_pod(node=None, conditions=[unschedulable("node has pod using PVC with ReadWriteOncePod mode")])),
-        "node has pod using PVC with ReadWriteOncePod mode",
+        a_related(a_pod(node=None, conditions=[unschedulable(f"1 node(s) unavailable due to {IN_USE}")])),
+        IN_USE,
     ),
     "a claim whose volume is elsewhere": (
         "ClaimElsewhere",
-        a_related(a_pod(node=None, conditions=[unschedulable("1 node(s) had volume node affinity conflict")])),
-        "1 node(s) had volume node affinity conflict",
+        a_related(a_pod(node=None, conditions=[unschedulable(ELSEWHERE)])),
+        ELSEWHERE,
     ),
     "a volume of a secret that does not exist": (
         "VolumeNotMounted",

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from data_plane.errors import Unsupported
-from data_plane.health import Event
+from data_plane.health import State
 from data_plane.messages import Response
 from data_plane.model import Call, Models, ServableModel
 from data_plane.protocol.torchserve.requests import RawRequest
@@ -52,5 +52,5 @@ def serving(*models: ServableModel, expected: tuple[str, ...] = ()) -> Models:
     registry = Models(expected)
     for model in models:
         registry.add(model)
-        registry.record(model.name, Event.READY)
+        registry.record(model.name, State.READY)
     return registry

@@ -16,6 +16,13 @@ from tests.support.builders import Manifest, a_deployment_status, a_format, a_ru
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 IMAGE = "ghcr.io/example/isvc-mar:0.2.0"
 INITIALIZER = "ghcr.io/example/storage-initializer:0.2.0"
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/mnt/models/handler.py", line 11, in initialize
+    self.model.load_state_dict(torch.load(path))
+  File "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 2189, in load_state_dict
+RuntimeError: Error(s) in loading state_dict for ConvNet:
+\tsize mismatch for fc1.weight"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +81,38 @@ class FakeServices:
             f"pod {self.pod_name}, container kserve-container exited with code 1: {log}",
             logs={(self.pod_name, "kserve-container"): f"loading model mnist\n{log}"},
         )
+
+    def unprocessed(self) -> Related:
+        """No operator has seen it."""
+        related = self._related([], "Unknown", "", "", told=False)
+        service = {name: value for name, value in related.service.items() if name != "status"}
+        return replace(related, service=service, children=[])
+
+    def stopped(self) -> Related:
+        """Its annotation stops it."""
+        related = self._related([], "False", "Stopped", "the service is stopped", told=False)
+        status = related.service["status"]
+        status["conditions"].append({"type": "Stopped", "status": "True", "lastTransitionTime": self.at(40)})
+        return related
+
+    def rolling(self, *, ready: str = "Unknown") -> Related:
+        """A pod of a newer template loads its model, while two older ones serve."""
+        server = self._container("kserve-container", IMAGE, running=3621)
+        name = f"{self.name}-predictor-85f4b9cd6-mm2kq"
+        newer = self.pod(name=name, template="85f4b9cd6", initializer=self._copied_at(3603), server=server)
+        newer["metadata"]["creationTimestamp"] = self.at(3600)
+        message = (
+            f"pod {newer['metadata']['name']}: the server is starting and loading the model (2 of 2 pods available)"
+        )
+        related = self._related([newer, self.ready_pod(), self.ready_pod(1)], ready, "StartingServer", message)
+        counts = a_deployment_status(updated=1, total=3, available=2)
+        children = [
+            {**child, "spec": {**child["spec"], "replicas": 2}, "status": counts}
+            if child["kind"] == "Deployment"
+            else child
+            for child in related.children
+        ]
+        return replace(related, children=children)
 
     def crashed(self, reason: str, exit_code: int) -> Related:
         """Its server, which was ready after 34 seconds, ended after 3 days; it has been ready again since."""
@@ -162,7 +201,10 @@ class FakeServices:
 
     @property
     def _copied(self) -> Manifest:
-        ended = {"exitCode": 0, "reason": "Completed", "startedAt": self.at(3), "finishedAt": self.at(20)}
+        return self._copied_at(3)
+
+    def _copied_at(self, began: float) -> Manifest:
+        ended = {"exitCode": 0, "reason": "Completed", "startedAt": self.at(began), "finishedAt": self.at(began + 17)}
         return {**self._container("storage-initializer", INITIALIZER), "ready": True, "state": {"terminated": ended}}
 
     def _container(self, name: str, image: str, *, running: float | None = None) -> Manifest:
@@ -216,6 +258,7 @@ class FakeServices:
                 **self.spec,
             },
             "status": {
+                "observedGeneration": 1,
                 "url": f"http://{self.name}.{self.namespace}.example.com",
                 "clusterServingRuntimeName": "isvc-mar",
                 "conditions": [condition("PredictorReady"), condition("IngressReady", "True"), condition("Ready")],

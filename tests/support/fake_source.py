@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
 from isvc.dashboard.errors import DashboardFailed
-from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
+from isvc.view.source import ContainerKey, LogOptions, Related, ServiceRequest, ServiceResponse
 from isvc_operator.manifests import ServiceKey
 
 Line = tuple[str | None, str]
@@ -67,6 +67,10 @@ class FakeSource:
     def related(self, key: ServiceKey) -> Related | None:
         return self.services.get(key)
 
+    def address(self, key: ServiceKey) -> str:
+        related = self.services.get(key)
+        return str(related.service.get("status", {}).get("url", "")) if related else ""
+
     async def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
         reader: asyncio.Queue[frozenset[ServiceKey]] = asyncio.Queue()
         self._readers.append(reader)
@@ -85,22 +89,14 @@ class FakeSource:
     def silent(self) -> float:
         return self.silence
 
-    async def log(
-        self,
-        key: ContainerKey,
-        *,
-        lines: int,
-        follow: bool,
-        previous: bool = False,
-        since_seconds: int | None = None,
-    ) -> AsyncGenerator[Line, None]:
-        name = (key.pod, f"{key.container} before" if previous else key.container)
+    async def log(self, key: ContainerKey, options: LogOptions) -> AsyncGenerator[Line, None]:
+        name = (key.pod, f"{key.container} before" if options.previous else key.container)
         reader: asyncio.Queue[Line | None] = asyncio.Queue()
         self._log_readers.append((name, reader))
         try:
-            for line in self.logs.get(name, [])[-lines:]:
+            for line in self.logs.get(name, [])[-options.lines :]:
                 yield line
-            while follow and (item := await reader.get()):
+            while options.follow and (item := await reader.get()):
                 yield item
         finally:
             self._log_readers.remove((name, reader))

@@ -207,6 +207,10 @@ class FakeKubeApi:
         return self.objects[path]
 
 
+async def unnoted(*_: object) -> None:
+    """What is called with a change that was sent, where nobody notes it."""
+
+
 def target_of(request: ApiRequest) -> str:
     """The path of the object that is asked for or written, also of one that is created. An Event has any name."""
     if request.method != "POST" or request.path.endswith("/events"):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS = 0, 1, 3, 4
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 8, 9
 END_STREAM = ACK = 1
 _END_HEADERS = 4
+_MAX_FRAME = 16384  # bytes of a payload
 REFERENCE = b"\xbe"  # one byte for the field that a connection has sent last by `indexed`
 
 
@@ -19,7 +20,7 @@ class GrpcVisitor:
         self._connection = socket.create_connection(("127.0.0.1", port), timeout=20)
         self._unread = b""
         self._stream = -1
-        self._connection.sendall(_PREFACE + frame(SETTINGS, 0, 0))
+        self._connection.sendall(PREFACE + frame(SETTINGS, 0, 0))
         next(kind for kind, *_ in self.frames() if kind == SETTINGS)
         if acknowledges:
             self._connection.sendall(frame(SETTINGS, ACK, 0))
@@ -33,13 +34,7 @@ class GrpcVisitor:
     def call(self, path: bytes, more: bytes, message: bytes | None = None) -> None:
         """Begin a call of a method with `more` fields; with a message, it is complete."""
         self._stream += 2
-        # POST and http of the static table; then :path, content-type and te, which are not indexed.
-        fields = b"\x83\x86" + b"\x01" + text(b"x") + b"\x04" + text(path)
-        fields += b"\x0f\x10" + text(b"application/grpc") + b"\x00" + text(b"te") + text(b"trailers")
-        self._connection.sendall(frame(HEADERS, _END_HEADERS, self._stream, fields + more))
-        if message is not None:
-            content = b"\0" + len(message).to_bytes(4, "big") + message
-            self._connection.sendall(frame(DATA, END_STREAM, self._stream, content))
+        self._connection.sendall(call(self._stream, path, more, message))
 
     def frames(self) -> Iterator[tuple[int, int, bytes]]:
         """Each frame that comes: its type, its stream and its payload."""
@@ -51,6 +46,21 @@ class GrpcVisitor:
             end = 9 + int.from_bytes(self._unread[:3], "big")
             head, payload, self._unread = self._unread[:9], self._unread[9:end], self._unread[end:]
             yield head[3], int.from_bytes(head[5:], "big"), payload
+
+
+def call(stream: int, path: bytes, more: bytes, message: bytes | None) -> bytes:
+    """The frames of a call of a method with `more` fields; with a message, it is complete."""
+    # POST and http of the static table; then :path, content-type and te, which are not indexed.
+    fields = b"\x83\x86" + b"\x01" + text(b"x") + b"\x04" + text(path)
+    fields += b"\x0f\x10" + text(b"application/grpc") + b"\x00" + text(b"te") + text(b"trailers") + more
+    frames, kind = b"", HEADERS
+    while len(fields) > _MAX_FRAME:
+        frames += frame(kind, 0, stream, fields[:_MAX_FRAME])
+        fields, kind = fields[_MAX_FRAME:], CONTINUATION
+    frames += frame(kind, _END_HEADERS, stream, fields)
+    if message is None:
+        return frames
+    return frames + frame(DATA, END_STREAM, stream, b"\0" + len(message).to_bytes(4, "big") + message)
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:

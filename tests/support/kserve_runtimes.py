@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from isvc_operator.api.parsing import parse_serving_runtime
 from isvc_operator.api.serving_runtime import ServingRuntime
+from tests.support.yaml_files import documents
 
 FILE = Path(__file__).parents[1] / "contract" / "samples" / "runtimes.yaml"
 # The type of a server is its runtime's name without the prefix, but for these.
@@ -17,7 +16,7 @@ _SERVER_TYPES = {"kserve-openvino": "ovms", "kserve-huggingfaceserver-multinode"
 
 def kserve_runtime_bodies(*, annotated: bool = True) -> dict[str, dict[str, Any]]:
     """Each by its name; older ones are not annotated with the type of their server."""
-    bodies = {body["metadata"]["name"]: body for body in yaml.safe_load_all(FILE.read_text())}
+    bodies = {body["metadata"]["name"]: body for body in documents(FILE)}
     for name, body in bodies.items() if annotated else ():
         server_type = _SERVER_TYPES.get(name, name.removeprefix("kserve-"))
         body["metadata"]["annotations"] = {"serving.kserve.io/server-type": server_type}

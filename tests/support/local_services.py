@@ -14,7 +14,13 @@ from isvc.run.documents import Documents, YamlText, parse_documents
 class Silent:
     """An output of a run that prints nothing."""
 
+    is_verbose = False
+
     def log(self, name: str, line: str) -> None: ...
+
+    def detail(self, text: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
 
     def say(self, text: str) -> None: ...
 

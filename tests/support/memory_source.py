@@ -53,7 +53,7 @@ class MemorySource:
 
     def list_files(self) -> Sequence[SourceFile]:
         return [
-            SourceFile(PurePosixPath(path), len(content), version=self._version)
+            SourceFile(PurePosixPath(path), len(content), version=self._version, checksum=self._checksum)
             for path, content in self._contents.items()
         ]
 
@@ -63,6 +63,3 @@ class MemorySource:
         if self._failure:
             raise OSError(self._failure, os.strerror(self._failure))
         yield BytesIO(self._contents[str(file.path)][: self._cut][start:stop])
-
-    def checksum(self, file: SourceFile) -> Checksum | None:
-        return self._checksum

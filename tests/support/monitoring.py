@@ -10,6 +10,8 @@ import yaml
 from tests.support.source_tree import ROOT
 
 FOLDER = ROOT / "manifests" / "monitoring"
+ALERT_CASES = ROOT / "tests" / "e2e" / "programs" / "alerts.yaml"
+"""promtool's tests of the alerts."""
 
 
 def rule_groups() -> list[dict[str, Any]]:

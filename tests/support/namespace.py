@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import yaml
-
 from tests.support.waiting import eventually
+from tests.support.yaml_files import document
 
 STORY = Path(__file__).parents[2] / "examples" / "bert" / "inferenceservice.yaml"
 
@@ -32,7 +31,7 @@ class Cluster(Protocol):
 
 def story_service() -> dict[str, Any]:
     """The InferenceService of the sample."""
-    service: dict[str, Any] = yaml.safe_load(STORY.read_text())
+    service: dict[str, Any] = document(STORY)
     return service
 
 

@@ -77,7 +77,7 @@ def outcome_of(documents: Sequence[Manifest], shipped: Sequence[ServingRuntime] 
         of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
         ignored = (*ignored_parts(service, resolved, config), *of_runtime, *ignored_settings(data))
         urls = (resolved.hosts.url, resolved.hosts.address, *resolved.hosts.urls.values())
-        return Outcome(render(resolved, config), urls, ignored, inputs=resolved.inputs)
+        return Outcome(render(resolved, config), urls, ignored, inputs=resolved.inputs.every)
     except OperatorError as error:
         return Outcome(refused=str(error), reason=error.reason)
     except InvalidObject as error:

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import yaml
+from tests.support.yaml_files import documents
 
 RBAC = Path(__file__).parents[2] / "manifests" / "base" / "rbac.yaml"
+AGGREGATED = RBAC.with_name("aggregated-roles.yaml")
+"""What Kubernetes adds to its own roles view, edit and admin."""
 ACCOUNT = ":isvc-operator"  # ends the user name of the operator's service account, in any namespace
 
 Permission: TypeAlias = tuple[str, str, str]  # API group, resource with its subresource, verb
@@ -77,7 +79,7 @@ def _is_terminating(event: AuditEvent) -> bool:
 
 
 def shipped_roles(file: Path = RBAC) -> list[dict[str, Any]]:
-    return [item for item in yaml.safe_load_all(file.read_text()) if item["kind"] == "ClusterRole"]
+    return [item for item in documents(file) if item["kind"] == "ClusterRole"]
 
 
 def _needed_for_one(event: AuditEvent) -> set[Permission]:

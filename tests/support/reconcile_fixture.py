@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.config import OperatorConfig
 from isvc_operator.controller.reconcile import Reconciler
 from isvc_operator.kube.informer.cache import Cache
@@ -99,7 +98,7 @@ def cluster_with(service: dict[str, Any], *runtimes: dict[str, Any], config: Ope
 
 def watched(api: FakeKubeApi, clock: Clock, *runtimes: dict[str, Any], config: OperatorConfig | None = None) -> Cluster:
     """The API server with an operator that has just started."""
-    cache, seconds = Cache(LABEL_SERVICE), Seconds()
+    cache, seconds = Cache(), Seconds()
     for runtime in runtimes:
         cache.put(runtime)
     reconciler = Reconciler(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from isvc.run.check import Checked, check
 from isvc.run.documents import YamlText, parse_documents
 from isvc.run.files import read_runtimes
+from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.manifests import Manifest
 
 
@@ -18,8 +21,12 @@ def checked(*documents: dict[str, Any]) -> Checked:
 
 def checked_text(text: str) -> Checked:
     """What it finds in a file with this text."""
-    installed = parse_documents(read_runtimes(None), "default").runtimes
-    return check([YamlText("a.yaml", text)], "default", installed=installed, settings=None)
+    return check([YamlText("a.yaml", text)], "default", installed=_shipped(), settings=None)
+
+
+@functools.cache
+def _shipped() -> Sequence[ServingRuntime]:
+    return parse_documents(read_runtimes(None), "default").runtimes
 
 
 def children_of(document: dict[str, Any]) -> tuple[Manifest, ...]:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -60,11 +60,20 @@ class Answer:
 class Runtime:
     """One server of `model_dir` while the block lasts, with all that it writes in one folder. Killed at the end.
 
-    One of ours may go without torch where no handler uses it.
+    One of ours may go without torch where no handler uses it. `preexec_fn` is called in its process, before it starts.
     """
 
-    def __init__(self, kind: str, model_dir: Path, *flags: str, has_torch: bool = True, **environment: str) -> None:
+    def __init__(
+        self,
+        kind: str,
+        model_dir: Path,
+        *flags: str,
+        has_torch: bool = True,
+        preexec_fn: Callable[[], None] | None = None,
+        **environment: str,
+    ) -> None:
         self.kind = kind
+        self._preexec_fn = preexec_fn
         self._model_dir = model_dir
         self._flags = flags
         self._path = import_path(*_SOURCES, has_torch=has_torch)
@@ -83,6 +92,7 @@ class Runtime:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**self._base_environment(), **self._environment},
+                preexec_fn=self._preexec_fn,
             )
         return self
 

@@ -11,8 +11,10 @@ _OF_RECORDINGS = {
     f"tests/conformance/test_{what}.py"
     for what in ("batches", "decoding", "endpoints", "handlers", "load_models", "metrics")
 }
-# They replace the operator or its settings: nothing else runs on the cluster.
-_OF_THE_WHOLE_CLUSTER = {f"tests/e2e/cluster/test_{what}.py" for what in ("disruptions", "gateway_api", "installs")}
+# They replace the operator or its settings, or stop the node: nothing else runs on the cluster.
+_OF_THE_WHOLE_CLUSTER = {
+    f"tests/e2e/cluster/test_{what}.py" for what in ("disruptions", "gateway_api", "installs", "node_outages")
+}
 # End-to-end tests in the order in which they begin; the others come after these. A worker is given another file when it
 # begins the last test of one, so two files of one long test are the first, and the fourth and the fifth are short.
 _FIRST = (

@@ -9,8 +9,8 @@ from typing import Any
 
 from kubernetes.aio.client import Configuration
 
+from isvc.api_server import PersonsApi
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import KubernetesApi
 from isvc_operator.kube.credentials import Credentials
 from isvc_operator.kube.pause import Pause
 from tests.support.builders import a_service_body
@@ -67,12 +67,12 @@ async def read_nothing(_: Configuration) -> str | None:
     return None
 
 
-def api_of(session: StubSession, credentials: Credentials | None = None, **options: Any) -> KubernetesApi:
+def api_of(session: StubSession, credentials: Credentials | None = None, **options: Any) -> PersonsApi:
     if credentials is None:
         credentials = Credentials(read_nothing, Configuration(host="https://api"))
         credentials.configuration.api_key["BearerToken"] = "Bearer secret"
     connections: Any = Connections(session)
-    return KubernetesApi(connections, Pause(lambda: 0.0, lambda: 0.0), credentials=credentials, **options)
+    return PersonsApi(connections, Pause(lambda: 0.0, lambda: 0.0), credentials=credentials, **options)
 
 
 REQUEST = requests.patch_status(a_service_body(), {"url": "http://x"})

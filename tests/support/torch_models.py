@@ -18,6 +18,20 @@ class Affine(nn.Module):
         return rows * 2 + 1
 
 
+class Gathering(nn.Module):
+    """Takes two tensors of any shapes."""
+
+    def forward(self, ids: Tensor, weights: Tensor) -> Tensor:
+        return ids.sum() + weights.sum()
+
+
+class Shades(nn.Module):
+    """Pictures to six classes."""
+
+    def forward(self, image: Tensor) -> Tensor:
+        return image.mean(dim=(2, 3)).repeat(1, 2)
+
+
 class Convolutions(nn.Module):
     """Has what torch's inference passes change: a convolution, a batch norm, a linear layer."""
 
@@ -197,6 +211,13 @@ def export(module: nn.Module, *examples: Tensor, most: int = 64) -> torch.export
 
 def save_exported(path: Path, module: nn.Module, *examples: Tensor, most: int = 64) -> Path:
     torch.export.save(export(module, *examples, most=most), path)
+    return path
+
+
+def save_onnx(path: Path, module: nn.Module, *examples: Tensor) -> Path:
+    """As exporters write without dynamic axes."""
+    with _deprecations_ignored():
+        torch.onnx.export(module.eval(), examples, path, dynamo=False)
     return path
 
 

@@ -23,7 +23,7 @@ FILES = re.compile(r"[\w.-]+(/[\w.-]+)*/|([\w.-]+/)*[\w-]+\.(md|py|sh|toml|txt|y
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 # What `make release` writes, and what a user's own registry is called.
 MADE = re.compile(
-    r"dist/|.*\.(whl|tar\.gz|json)|install(-\w+)?\.yaml|(runtimes-kserve|dashboard)\.yaml|images\.txt|registry\.example\.com/.*"
+    r"dist/|.*\.(whl|tar\.gz|json)|install(-\w+)?\.yaml|(runtimes-kserve|dashboard)\.yaml|(constraints-without-hashes|images)\.txt|registry\.example\.com/.*"
 )
 
 

@@ -34,8 +34,14 @@ def strtobool(val: str) -> bool:
 def build_parser() -> argparse.ArgumentParser:
     """Return a parser that can be a parent of the user's own."""
     parser = argparse.ArgumentParser(add_help=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    _add_server_flags(parser)
-    _add_predictor_flags(parser)
+
+    def flag(name: str, kind: Callable[[str], Any], default: Any, text: str, **more: Any) -> None:
+        parser.add_argument(name, type=kind, default=default, help=text, **more)
+
+    _add_server_flags(flag)
+    _add_predictor_flags(flag)
+    parser.add_argument("--enable_predictor_health_check", action="store_true",
+                        help="Be ready only while the predictor is ready.")  # fmt: skip
     return parser
 
 
@@ -48,7 +54,6 @@ def default_grace_period() -> int:
 
 
 def predictor_config(args: argparse.Namespace) -> PredictorConfig:
-    """Return the configuration of the predictor from the flags."""
     return PredictorConfig(
         predictor_host=args.predictor_host,
         predictor_protocol=args.predictor_protocol,
@@ -66,10 +71,7 @@ class _Protocol(argparse.Action):
         namespace.protocol = namespace.predictor_protocol = values
 
 
-def _add_server_flags(parser: argparse.ArgumentParser) -> None:
-    def flag(name: str, kind: Callable[[str], Any], default: Any, text: str, **more: Any) -> None:
-        parser.add_argument(name, type=kind, default=default, help=text, **more)
-
+def _add_server_flags(flag: Callable[..., None]) -> None:
     flag("--http_port", int, DEFAULT_HTTP_PORT, "The port to serve HTTP on.")
     flag("--grpc_port", int, DEFAULT_GRPC_PORT, "The port to serve gRPC on.")
     flag("--workers", int, 1, "Processes that serve HTTP; the first also serves gRPC.")
@@ -79,7 +81,7 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
     flag(
         "--enable_model_api", strtobool, False, "Load and unload models at POST /v2/repository/models, in the pod only."
     )
-    flag("--enable_docs_url", strtobool, False, "Accepted for compatibility with KServe: there is no Swagger page.")
+    flag("--enable_docs_url", strtobool, False, "Accepted for compatibility with KServe: /docs is always served.")
     flag("--enable_latency_logging", strtobool, False, "Log the duration of each hook for every request.")
     flag("--configure_logging", strtobool, True, "Configure logging, unless it is configured already.")
     flag("--log_config_file", str, None, "Configure logging from this .json, .yaml or .ini file.")
@@ -107,10 +109,7 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
     flag("--ssl_keyfile", str, os.environ.get(KSERVE_TLS_KEY_FILE_ENV), "The key file of the certificate.")
 
 
-def _add_predictor_flags(parser: argparse.ArgumentParser) -> None:
-    def flag(name: str, kind: Callable[[str], Any], default: Any, text: str, **more: Any) -> None:
-        parser.add_argument(name, type=kind, default=default, help=text, **more)
-
+def _add_predictor_flags(flag: Callable[..., None]) -> None:
     flag("--model_name", str, "model", "The model's name in paths.")
     flag("--predictor_host", str, None, "HOST or HOST:PORT of the predictor.")
     for name, text in (
@@ -121,5 +120,3 @@ def _add_predictor_flags(parser: argparse.ArgumentParser) -> None:
     flag("--predictor_use_ssl", strtobool, False, "Connect to the predictor by TLS.")
     flag("--predictor_request_timeout_seconds", int, 600, "The timeout of requests to the predictor in seconds.")
     flag("--predictor_request_retries", int, 0, "Further attempts to connect to the predictor, with back-off.")
-    parser.add_argument("--enable_predictor_health_check", action="store_true",
-                        help="Be ready only while the predictor is ready.")  # fmt: skip

@@ -110,7 +110,6 @@ class InferenceGRPCClient:
         return (await self._call("ModelReady", request, pb.ModelReadyResponse, timeout, headers)).ready
 
     async def close(self) -> None:
-        """Close the channel."""
         await self._channel.close()
 
     async def __aenter__(self) -> InferenceGRPCClient:

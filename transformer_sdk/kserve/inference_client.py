@@ -189,7 +189,6 @@ class InferenceRESTClient:
         return successful(await self._client.send("POST", base_url, path, sent, body, seconds, stream=stream), base_url)
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._http is not None:
             await self._http.close()
 

@@ -42,8 +42,6 @@ RequestHeaders = Mapping[str, str]
 
 
 class InferenceVerb(Enum):
-    """The operation of a request."""
-
     EXPLAIN = 1
     PREDICT = 2
 

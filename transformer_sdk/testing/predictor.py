@@ -31,8 +31,6 @@ Predict = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class PredictorRequest:
-    """A request that a transformer sent."""
-
     path: str
     headers: Mapping[str, str]
     body: bytes

@@ -28,14 +28,11 @@ _MAX_REQUEST = 1 << 30
 
 @dataclass(frozen=True)
 class Reply:
-    """The response to a client."""
-
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes
 
     def json(self) -> Any:
-        """The body's document."""
         return orjson.loads(self.body)
 
 
@@ -58,7 +55,6 @@ class TransformerServer:
 
     @property
     def port(self) -> int:
-        """Return the port on 127.0.0.1."""
         return self._server.port
 
     def post(self, body: Any, path: str | None = None, headers: Mapping[str, str] | None = None) -> Reply:

@@ -10,8 +10,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn, cast
 
+_AGAIN = 0.1  # seconds, after which Python does something else than to end an object
 _FAILED, _INVALID, _INTERRUPTED = 1, 2, 130  # as in commands.exit_codes; nothing that takes time is imported here
 
 
@@ -53,8 +55,13 @@ def _end(*_: object) -> None:
 
 
 def _report(dropped: Any) -> None:
-    """Report what an object's end has raised, unless it was Ctrl-C, which says nothing of the object."""
-    if not isinstance(dropped.exc_value, KeyboardInterrupt):
+    """Report what an object's end has raised; Ctrl-C, which was not for the object, is sent again."""
+    if isinstance(dropped.exc_value, KeyboardInterrupt):
+        from threading import Timer
+
+        with suppress(RuntimeError):  # it is ending anyway
+            Timer(_AGAIN, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
         sys.__unraisablehook__(dropped)
 
 

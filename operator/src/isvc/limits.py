@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 # --- the API server -------------------------------------------------------------------------------------
+KUBECONFIG_BYTES: Final = 4 * 1024 * 1024  # of one file, with its certificates
 FIRST_RESPONSE_SECONDS: Final = 10.0  # for the first response to a command
+PROXIED_BYTES: Final = 16 * 1024 * 1024  # of a pod's response through the API server
 
 # --- what people see of services (`isvc status`, the dashboard) ------------------------------------------
 SEEN_ITEMS: Final = 1000  # of each list in an object: conditions, containers, rules
@@ -42,11 +44,14 @@ FILE_BYTES: Final = 16 * 1024 * 1024  # of one file of Kubernetes objects
 OUTPUT_LINE_BYTES: Final = 64 * 1024  # of a process' output that are passed on as one line
 UNREAD_OUTPUT_BYTES: Final = 4 * 1024 * 1024  # of memory for lines of containers that nobody has read yet
 KEPT_LOG_BYTES: Final = 4 * 1024 * 1024  # of memory for the last lines of one instance of a container
+HELD_LINES: Final = 200  # of a container that is started again after a failure, until it is ready
+REPEATED_LINES: Final = 100  # warnings of a container that are counted instead of printed again
 KEPT_EVENTS: Final = 200  # of one service
 LOCAL_REPLICAS: Final = 8  # pods of one component
 PROBE_RESPONSE_BYTES: Final = 10 * 1024  # that are read of the response to a probe, as the kubelet does
 SCRAPED_BYTES: Final = 16 * 1024 * 1024  # of a server's metrics
 SENT_RESPONSE_BYTES: Final = 64 * 1024 * 1024  # of the response to a request that a page or a command sends
+RUN_LINE_BYTES: Final = 64 * 1024 * 1024  # of what a run tells another command of one service
 
 # --- the dashboard --------------------------------------------------------------------------------------
 DASHBOARD_STREAMS: Final = 128  # of events that are open at a time, those of logs included
@@ -63,8 +68,9 @@ DASHBOARD_SAMPLE_VALUES: Final = 1000  # of a sample that is made from a model's
 DASHBOARD_ANSWER_SECONDS: Final = 120.0  # for a response to the form, if the service's own timeout is longer
 DASHBOARD_LOG_LINES_AHEAD: Final = 64  # of a log that are read before the earlier ones are sent
 DASHBOARD_LOG_LINES: Final = 10_000  # that a log begins with, and that the page keeps to search in
+DASHBOARD_LOGS: Final = 16  # of a service's containers that are shown as one
 DASHBOARD_LOG_LINE_BYTES: Final = 4096  # of one line of a log
-DASHBOARD_SCRAPES: Final = 8  # of pods' metrics at a time, of services that somebody looks at
+DASHBOARD_SCRAPES: Final = 8  # of pods' metrics at a time; of services that nobody looks at, so many in five seconds
 DASHBOARD_METRICS_BYTES: Final = 2 * 1024 * 1024  # of a pod's metrics
 DASHBOARD_POINTS: Final = 360  # of a chart: half an hour
 DASHBOARD_PEOPLE: Final = 1000  # that are signed in at a time; beyond it, who came first has to sign in again
@@ -72,4 +78,3 @@ DASHBOARD_PERSON_SESSIONS: Final = 10  # of one person; beyond them, the oldest 
 DASHBOARD_SESSION_SECONDS: Final = 12 * 3600.0  # after which a person has to sign in again
 DASHBOARD_REVIEW_SECONDS: Final = 30.0  # after which the API server is asked again what a person may see
 DASHBOARD_TOKEN_BYTES: Final = 16 * 1024  # of the token that somebody signs in with, and of the form that sends it
-DASHBOARD_KEPT_SECONDS: Final = 60.0  # for which the points of a service are kept that nobody looks at any more

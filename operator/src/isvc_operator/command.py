@@ -28,7 +28,6 @@ class _Namespaces(click.ParamType[str]):
     name = "name"
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
-        """Return the names in the variable."""
         return [name for name in rv.split(",") if name]
 
 
@@ -151,7 +150,7 @@ def command(
     import socket
     from contextlib import nullcontext
 
-    from isvc_operator.handlers.operator import run, utc_now
+    from isvc_operator.handlers.operator import run
     from isvc_operator.handlers.running import OperatorOptions
     from isvc_operator.kube.informer.kopf_settings import is_news
     from isvc_operator.telemetry.logs import FORMATTERS
@@ -174,4 +173,4 @@ def command(
     )
     gc.set_threshold(*_COLLECTIONS)
     with otlp_tracer() if traces == "otlp" else nullcontext(NoTracer()) as tracer:
-        asyncio.run(run(options, utc_now, tracer))
+        asyncio.run(run(options, tracer))

@@ -191,7 +191,6 @@ class CacheConfig(_Section):
 
     @property
     def max_bytes(self) -> int:
-        """``max_size`` as a number."""
         return int(quantity(self.max_size) or 0)
 
 
@@ -232,7 +231,6 @@ class StorageInitializerConfig(_WithAmounts):
 
     @property
     def image_mode(self) -> OciMode:
-        """The mode for ``oci://``."""
         return self.oci_model_mode or OciMode.MODELCAR
 
 
@@ -300,6 +298,7 @@ class InferenceServiceConfig(_Section):
     upgrade_policy: UpgradePolicy = UpgradePolicy.ON_CHANGE
     rollouts_per_minute: int = Field(default=0, ge=0, le=6000)
     service_annotation_disallowed_list: tuple[str, ...] = ()
+    service_label_disallowed_list: tuple[str, ...] = ()
 
 
 class AutoscalerConfig(_Section):

@@ -32,6 +32,7 @@ from isvc_operator.resolve.requested import is_stopped, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import Resolved, resolve
 from isvc_operator.resolve.storage.plan import Objects
+from isvc_operator.resolve.upgrades import InputDigests
 
 T = TypeVar("T")
 
@@ -64,7 +65,6 @@ class Inputs:
 
     @property
     def own_children(self) -> list[Manifest]:
-        """The children that the service owns."""
         return [child for child in self.children if controller_of(child).get("uid") == self.uid]
 
     @property
@@ -87,7 +87,6 @@ class Inputs:
 
     @property
     def rendered_from(self) -> tuple[Any, ...]:
-        """What the children are rendered from."""
         return (
             *self.requested,
             self.runtimes,
@@ -126,16 +125,13 @@ class Memo(Protocol):
 
     def __call__(self, step: str, inputs: tuple[Any, ...], make: Callable[[], T], /) -> T:
         """Return the result of the step."""
-        ...
 
 
 def made_anew(_step: str, _inputs: tuple[Any, ...], make: Callable[[], T]) -> T:
-    """Remember nothing."""
     return make()
 
 
 def decide(inputs: Inputs, memo: Memo = made_anew) -> Decision:
-    """Decide about a service."""
     decision = Decision(problem=inputs.problem)
     if inputs.problem:
         return decision
@@ -170,7 +166,13 @@ def _compared(inputs: Inputs, decision: Decision) -> Decision:
     """Return the decision with what follows from the children that exist."""
     owned = inputs.own_children
     children, paused = pause_rollouts(decision.rendered, owned, canary_requests(inputs.service.spec))
-    origin = _origin_of(inputs.service, decision.resolved)
+    resolved, service = decision.resolved, inputs.service
+    origin = RenderOrigin(
+        inputs=resolved.inputs if resolved else InputDigests(),
+        version=__version__,
+        edited=service.status.observed_generation != service.metadata.generation,
+        automatic=resolved is not None and resolved.upgrade_policy is UpgradePolicy.AUTO,
+    )
     upgrade = plan_upgrade(children, owned, origin, paused=paused, in_turn=not inputs.has_turn)
     kserves = managed_by_kserve(inputs.body)
     changes = plan_changes(upgrade.children, inputs.children, inputs.uid, managed_by_kserve=kserves)
@@ -181,15 +183,4 @@ def _compared(inputs: Inputs, decision: Decision) -> Decision:
         paused=paused,
         waiting=upgrade.waiting,
         queued=upgrade.queued,
-    )
-
-
-def _origin_of(service: InferenceService, resolved: Resolved | None) -> RenderOrigin:
-    """Return what the children are rendered from; a stopped service has none."""
-    return RenderOrigin(
-        inputs=resolved.inputs if resolved else {},
-        own_inputs=resolved.own_inputs if resolved else {},
-        version=__version__,
-        edited=service.status.observed_generation != service.metadata.generation,
-        automatic=resolved is not None and resolved.upgrade_policy is UpgradePolicy.AUTO,
     )

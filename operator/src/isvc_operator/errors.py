@@ -1,7 +1,7 @@
 """The operator's errors. Each carries the condition reason that a user reads.
 
     OperatorError
-    ├── ConfigError          the operator's own configuration is invalid (exit code 2 at start)
+    ├── ConfigError          the operator's own configuration is invalid: its ConfigMap, or what it is started with
     ├── InvalidSpec          the service cannot be served as written; waits for an edit
     │   └── InvalidCredentials   a secret that its storage refers to is missing or invalid; checked again regularly
     │       └── InvalidCertificate   the same, of the secret that its pods serve TLS with
@@ -24,6 +24,11 @@ class OperatorError(Exception):
     """Root of the operator's errors."""
 
     reason = "ReconcileFailed"
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same may succeed soon."""
+        return False
 
 
 class ConfigError(OperatorError):
@@ -65,12 +70,16 @@ class InvalidCertificate(InvalidCredentials):
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a service cannot be reconciled: the reason and the message of its conditions."""
+    """Why a service cannot be reconciled: the reason and the message of its conditions.
+
+    ``is_transient``: it may pass without a change from outside.
+    """
 
     reason: str
     message: str
+    is_transient: bool = False
 
     @classmethod
     def of(cls, error: OperatorError) -> Problem:
         """The message is one line, whatever it quotes of the user or the API server."""
-        return cls(error.reason, one_line(str(error), LOG_BYTES))
+        return cls(error.reason, one_line(str(error), LOG_BYTES), error.is_transient)

@@ -21,12 +21,10 @@ ROUTE_HOSTS: Final = 16  # of a service with enableGatewayApi; the schema of an 
 
 # --- the API server -------------------------------------------------------------------------------------
 API_RESPONSE_SECONDS: Final = 30.0  # for the response to a request of the operator
-KUBECONFIG_BYTES: Final = 4 * 1024 * 1024  # of one file, with its certificates
 RETRY_AFTER_SECONDS: Final = 30.0  # that an API server may ask requests to wait, at a time
 RETRIES_PER_SECOND: Final = 20  # of services whose last reconcile failed, all together
 LONGEST_BACKOFF_SECONDS: Final = 60.0  # between two attempts of a service that keeps failing
 API_RESPONSE_BYTES: Final = 16 * 1024 * 1024  # of one response; a list that has more is asked for in smaller pages
-PROXIED_BYTES: Final = 16 * 1024 * 1024  # of a pod's response through the API server
 LIST_BYTES: Final = 48 * 1024 * 1024  # of memory that one page of a list takes, about
 WATCH_LINE_BYTES: Final = 16 * 1024 * 1024  # of one event
 WATCH_IDLE_SECONDS: Final = 100.0  # without a word on a watch; the API server sends bookmarks, most often one a minute

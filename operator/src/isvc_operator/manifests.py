@@ -23,18 +23,15 @@ class ServiceKey(NamedTuple):
 
 
 def name_of(manifest: Manifest) -> str:
-    """Return the object's name."""
     name: str = manifest["metadata"]["name"]
     return name
 
 
 def labels_of(manifest: Manifest) -> Mapping[str, str]:
-    """Return the object's labels."""
     return manifest["metadata"].get("labels") or {}
 
 
 def annotations_of(manifest: Manifest) -> Mapping[str, str]:
-    """Return the object's annotations."""
     return manifest["metadata"].get("annotations") or {}
 
 

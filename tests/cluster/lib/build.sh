@@ -18,6 +18,7 @@ binary_path() { # name
 tool_of() { # binary → the folder in ../tools that builds it
   case $1 in
     kube* ) echo kubernetes ;;
+    promtool ) echo prometheus ;;
     * ) echo "$1" ;;
   esac
 }
@@ -26,7 +27,7 @@ package_of() { # binary
   case $1 in
     kube* ) echo "k8s.io/kubernetes/cmd/$1" ;;
     etcd ) echo go.etcd.io/etcd/server/v3 ;;
-    prometheus ) echo github.com/prometheus/prometheus/cmd/prometheus ;;
+    prometheus | promtool ) echo "github.com/prometheus/prometheus/cmd/$1" ;;
     contour ) echo github.com/projectcontour/contour/cmd/contour ;;
     kserve ) echo github.com/kserve/kserve/cmd/manager ;;
     kwok ) echo sigs.k8s.io/kwok/cmd/kwok ;;
@@ -53,6 +54,7 @@ module_of() { # tool
     kserve ) echo github.com/kserve/kserve ;;
     kwok ) echo sigs.k8s.io/kwok ;;
     helm ) echo helm.sh/helm/v4 ;;
+    kstatus ) echo sigs.k8s.io/cli-utils ;;
     coredns ) echo github.com/coredns/coredns ;;
     versitygw ) echo github.com/versity/versitygw ;;
     fake-gcs-server ) echo github.com/fsouza/fake-gcs-server ;;
@@ -72,7 +74,7 @@ build() { # binary, path
 }
 
 tags_of() { # binary → build tags: of Prometheus' ways to find targets only the one that is used
-  if [ "$1" = prometheus ]; then echo remove_all_sd,enable_kubernetes_sd; fi
+  if [ "$(tool_of "$1")" = prometheus ]; then echo remove_all_sd,enable_kubernetes_sd; fi
 }
 
 version_flags() { # binary → linker flags; Kubernetes programs learn their version from these alone
@@ -102,25 +104,35 @@ install_envoy() { # folder
   mv "$1.partial" "$1"
 }
 
-nginx() { # → the path of nginx: the one on PATH, else the distribution's, unpacked rather than installed, so that none starts
-  local dir=$CACHE/nginx
-  if type -P nginx; then return; fi
-  unless_there "$dir/nginx" install_nginx "$dir"
-  echo "$dir/nginx"
+packaged() { # program → its path: the one on PATH, else the distribution's, unpacked rather than installed, so that none starts
+  local dir=$CACHE/$1
+  if type -P "$1"; then return; fi
+  unless_there "$dir/$1" unpack "$1" "$dir"
+  echo "$dir/$1"
 }
 
-install_nginx() { # folder
-  say "downloading nginx"
-  download_nginx "$1" > "$1.log" 2>&1 || fail "could not get nginx, see $1.log; install it so that it is on PATH"
-  rm "$1.log"
+unpack() { # program, folder
+  say "downloading $1"
+  unpack_packages "$@" > "$2.log" 2>&1 || fail "could not get $1, see $2.log; install it so that it is on PATH"
+  rm "$2.log"
 }
 
-download_nginx() { # folder
-  local partial
-  partial=$(mktemp -d)
-  (cd "$partial" && { apt-get download nginx || { apt-get update && apt-get download nginx; }; } &&
-    dpkg-deb --extract nginx_*.deb . && mkdir -p "$1" && mv usr/sbin/nginx "$1/nginx")
-  local code=$?
-  rm -rf "$partial"
-  return $code
+unpack_packages() { # program, folder: its package and the libraries that few machines have, with a script that starts it
+  local packages package
+  packages=$(packages_of "$1")
+  mkdir -p "$2/packages" && cd "$2/packages" || return
+  # shellcheck disable=SC2086
+  apt-get download $packages || { apt-get update && apt-get download $packages; } || return
+  for package in *.deb; do
+    dpkg-deb --extract "$package" "$2" || return
+  done
+  printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$(echo "$2"/usr/lib/*-linux-gnu)" "$2/usr/sbin/$1" > "$2/$1.partial"
+  chmod +x "$2/$1.partial" && mv "$2/$1.partial" "$2/$1"
+}
+
+packages_of() { # program
+  case $1 in
+    haproxy ) echo haproxy liblua5.3-0 libopentracing-c-wrapper0 libopentracing1 ;;
+    * ) echo "$1" ;;
+  esac
 }

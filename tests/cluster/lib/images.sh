@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 
 LABEL=isvc-operator.inputs
-PYTHON_IMAGE=docker.io/library/python:3.11-slim-bookworm
+STAND_IN=localhost/isvc-operator/python:bookworm-1
 export BUILDAH_ISOLATION=${BUILDAH_ISOLATION:-chroot} STORAGE_DRIVER=${STORAGE_DRIVER:-overlay}
 
 require_builder() { # docker and podman are the user's to install; buildah needs no daemon and no setting up
@@ -19,7 +19,7 @@ builder() {
 
 dockerfile_of() { # name
   case $1 in
-    torch | torchserve | mar | transformer ) echo "runtime-images/$1/Dockerfile" ;;
+    torch | torchserve | mar | onnx | transformer ) echo "runtime-images/$1/Dockerfile" ;;
     storage-initializer ) echo storage_initializer/Dockerfile ;;
     operator ) echo operator/Dockerfile ;;
     dashboard ) echo operator/dashboard.Dockerfile ;;
@@ -34,6 +34,7 @@ sources_of() { # name → the files that go into the image
   case $1 in
     torch ) echo constraints.txt uv.txt ;;
     torchserve | mar ) echo pyproject.toml constraints.txt first-party.txt uv.txt runtime-images/common/src "runtime-images/$1/src" ;;
+    onnx ) echo pyproject.toml constraints.txt first-party.txt uv.txt runtime-images/common/src runtime-images/mar/src ;;
     transformer ) echo constraints.txt uv.txt runtime-images/common/src/data_plane transformer_sdk runtime-images/transformer ;;
     storage-initializer ) echo pyproject.toml constraints.txt uv.txt runtime-images/common/src/model_archive storage_initializer ;;
     operator ) echo pyproject.toml constraints.txt uv.txt operator/src/isvc_operator storage_initializer/{__init__,errors,schemes,uri}.py ;;
@@ -105,19 +106,32 @@ run_build() { # image, context, arguments...
     certificates=(--volume /etc/ssl/certs:/etc/ssl/certs:ro
       --build-arg PIP_CERT=/etc/ssl/certs/ca-certificates.crt --build-arg SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt)
   fi
+  if [ -n "${PYTHON_IMAGE:-}" ]; then set -- --build-arg "PYTHON_IMAGE=$PYTHON_IMAGE" "$@"; fi
   "$(builder)" build --tag "$image" --layers "${certificates[@]}" "$@" "$context"
 }
 
 need_python_image() { # where no registry answers, a Debian of debootstrap stands for the official image
   [ "$(builder)" = buildah ] || return 0
-  buildah inspect --type image "$PYTHON_IMAGE" > /dev/null 2>&1 && return
-  timeout 60 buildah pull --quiet "$PYTHON_IMAGE" > /dev/null 2>&1 && return
+  PYTHON_IMAGE=$(sed -n 's/^ARG PYTHON_IMAGE=//p' "$ROOT/operator/Dockerfile") # the same in all of them
+  has_image "$PYTHON_IMAGE" && return
+  if ! has_image "$STAND_IN"; then
+    timeout 60 buildah pull --quiet "$PYTHON_IMAGE" > /dev/null 2>&1 && return
+    make_stand_in
+  fi
+  PYTHON_IMAGE=$STAND_IN
+}
+
+has_image() { # image, by buildah
+  buildah inspect --type image "$1" > /dev/null 2>&1
+}
+
+make_stand_in() {
   local root
   root=$CACHE/python-bookworm-1
   [ -d "$root" ] || bootstrap_python "$root"
-  say "making $PYTHON_IMAGE from $root, because no registry responds"
+  say "making $STAND_IN from $root, because no registry responds"
   printf 'FROM scratch\nCOPY . /\nENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\n' |
-    buildah build --quiet --tag "$PYTHON_IMAGE" --file - "$root" > /dev/null
+    buildah build --quiet --tag "$STAND_IN" --file - "$root" > /dev/null
 }
 
 bootstrap_python() { # folder

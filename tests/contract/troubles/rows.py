@@ -30,7 +30,7 @@ class Observed:
 
     row: Row
     cases: tuple[str, ...]
-    test: str = ""
+    test: str
 
 
 @dataclass(frozen=True)

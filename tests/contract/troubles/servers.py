@@ -98,10 +98,12 @@ HERE: tuple[Tried, ...] = (
              watched(READY, DIED, LOADING, 1, READY, PATIENCE, READY)),
     Observed(("137, 143, 0", "it was killed after its liveness probe"), (
         "a server that a liveness probe has ended",
-        "a server that a liveness probe has ended, and that exits by itself then")),
+        "a server that a liveness probe has ended, and that exits by itself then"), PROBE),
     Observed(("137, 143, 0", "it was killed after its startup probe"), ("a server that a startup probe has ended",),
              PROBE),
-    Observed(("137, 143", "SIGKILL or SIGTERM ended it"), ("a server that a signal has ended",)),
-    Observed(("137", "the container used more memory"), ("a server without enough memory",)),
+    Observed(("137, 143", "SIGKILL or SIGTERM ended it"), ("a server that a signal has ended",),
+             "tests/e2e/cluster/test_outages.py::test_a_server_that_breaks_is_named_until_its_pod_is_replaced"),
+    Observed(("137", "the container used more memory"), ("a server without enough memory",),
+             PROBE),
     Elsewhere(("5", "TorchServe died"), f"{ADAPTER}::test_a_killed_torchserve_ends_the_pod"),
 )  # fmt: skip

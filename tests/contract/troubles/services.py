@@ -10,8 +10,8 @@ from typing import Any
 from unittest.mock import patch
 
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.config import IngressConfig, OperatorConfig
-from isvc_operator.errors import InvalidCertificate, InvalidSpec, OperatorError
+from isvc_operator.config import IngressConfig, OperatorConfig, parse_config
+from isvc_operator.errors import ConfigError, InvalidCertificate, InvalidSpec, OperatorError
 from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.ignored_settings import IgnoredSettings
 from isvc_operator.kube.informer.cache import Cache
@@ -57,6 +57,19 @@ def settings(**sections: Any) -> Try:
     def run(place: Path) -> str:
         said = spec(a_config_map(sections))(place)
         return f"SettingsIgnored {said}" if said else ""
+
+    return run
+
+
+def configured(**data: str) -> Try:
+    """Read a ConfigMap; why it cannot be used."""
+
+    def run(_: Path) -> str:
+        try:
+            parse_config(data)
+        except ConfigError as error:
+            return f"{error.reason} {error}"
+        return ""
 
     return run
 
@@ -149,7 +162,7 @@ def stored(**spec: Any) -> Try:
     """Watch a ClusterStorageContainer; the Event on it."""
 
     async def run() -> str:
-        api, cache = FakeKubeApi(), Cache(LABEL_SERVICE)
+        api, cache = FakeKubeApi(), Cache()
         cache.put(a_container("1", **spec))
         await IgnoredSettings(api, lambda: NOW, "isvc-system").of_storage_containers(cache)
         return "; ".join(f"{event['reason']} {event['message']}" for event in api.events)
@@ -189,9 +202,12 @@ def with_ports(ports: Any) -> Try:
     return spec(model=None, predictor={"containers": [{"name": "kserve-container", "image": "mine:1", "ports": ports}]})
 
 
-ON_A_CLUSTER = "tests/e2e/cluster/test_services_that_fail.py::test_a_service_is_ready_once_its_fix_is_followed"
+FAILING = "tests/e2e/cluster/test_services_that_fail.py"
+ON_A_CLUSTER = f"{FAILING}::test_a_service_is_ready_once_its_fix_is_followed"
+OUTAGES = "tests/e2e/cluster/test_outages.py"
 GATEWAYS = "tests/integration/operator_core/test_gateway_api.py"
 CONTESTED = "tests/integration/operator_core/test_contested.py"
+AUTOSCALING = "tests/integration/operator_core/test_autoscaling.py"
 OF_GATEWAYS = "`NotAllowedByListeners`, `NoMatchingListenerHostname`, `NoMatchingParent`, `NotAccepted`, …"
 HERE: tuple[Tried, ...] = (
     Provoked(("`NoSupportingRuntime`", "no runtime serves"), "no runtime serves model format 'pytroch'",
@@ -233,10 +249,12 @@ HERE: tuple[Tried, ...] = (
              reconciled(unchanged, model={"env": [{"name": "MINE", "value": "/"}]})),
     Provoked(("`ReconcileFailed`", "the operator has failed"), "has failed (ZeroDivisionError); see its log",
              with_a_bug(ZeroDivisionError()), with_a_bug(None)),
-    Provoked(("`FieldsIgnored`", "an Event on a ClusterStorageContainer"), "did you mean workloadType?",
+    Provoked(("`FieldsIgnored`", "on a ClusterStorageContainer"), "did you mean workloadType?",
              stored(workloadTyp="initContainer"), stored(workloadType="initContainer")),
-    Provoked(("`SettingsIgnored`", "an Event on the ConfigMap"), "ingres",
+    Provoked(("`SettingsIgnored`", "on the ConfigMap"), "ingres",
              settings(ingress={"ingressClas": "nginx"}), settings(ingress={"ingressClassName": "nginx"})),
+    Provoked(("`InvalidConfig`", "on the ConfigMap"), "ingress: Invalid JSON",
+             configured(ingress="{"), configured(ingress="{}")),
     Provoked(("`HostTaken`", "older services have hosts"), "older services have hosts that this one requests",
              reconciled(with_an_older, labels={"host": "bank"}, config=ONE_HOST),
              reconciled(with_an_older, labels={"host": "bank"})),
@@ -252,19 +270,31 @@ HERE: tuple[Tried, ...] = (
              reconciled(unchanged, annotations={"serving.kserve.io/stop": "true"}), reconciled(unchanged)),
     Observed(("`ClaimNotFound`", "the claim of"), ("a claim that does not exist",), ON_A_CLUSTER),
     Observed(("`ClaimNotBound`", "the claim has no volume"), ("a claim without a volume",),
-             "tests/e2e/cluster/test_services_that_fail.py::test_a_service_is_ready_once_its_claim_has_a_volume"),
-    Observed(("`ClaimInUse`", "another node"), ("a claim that another node has", "a claim that another pod has")),
-    Observed(("`ClaimElsewhere`", "the claim's volume"), ("a claim whose volume is elsewhere",)),
+             f"{FAILING}::test_a_service_is_ready_once_its_claim_has_a_volume"),
+    Observed(("`ClaimInUse`", "another node"), ("a claim that another node has", "a claim that another pod has"),
+             f"{FAILING}::test_a_service_is_ready_once_nobody_else_has_its_claim"),
+    Observed(("`ClaimElsewhere`", "the claim's volume"), ("a claim whose volume is elsewhere",),
+             f"{FAILING}::test_a_service_is_ready_once_its_claims_volume_is_on_its_node"),
     Observed(("`VolumeNotMounted`", "the kubelet's message"), ("a volume of a secret that does not exist",),
              ON_A_CLUSTER),
+    Observed(("`Unschedulable`", "… node(s) were"), ("a node that is cordoned",),
+             "tests/e2e/cluster/test_node_outages.py::"
+             "test_a_pod_waits_for_a_cordoned_node_until_it_is_uncordoned"),
     Observed(("`Unschedulable`", "no node has enough"), ("no node with enough cpu",), ON_A_CLUSTER),
     Observed(("`ImagePullFailed`", "the image or its registry"), ("an image that cannot be pulled",), ON_A_CLUSTER),
     Observed(("`ReadinessLost`", "pod x, container y"), (
         "a server that does not respond any more", "a server that does not respond to its readiness probe any more"),
-        "tests/e2e/cluster/test_outages.py::test_a_server_that_hangs_has_lost_its_readiness_until_it_responds_again"),
-    Observed(("`NodeNotReady`", "the pod counts as"), ("a node that does not report any more",)),
-    Observed(("`MinimumReplicasUnavailable`", "fewer pods serve"), ("a pod that is replaced after it served",)),
-    Observed(("`ContainerConfigInvalid`", "the image runs as root"), ("an image of root",)),
+        f"{OUTAGES}::test_a_server_that_breaks_is_named_until_its_pod_is_replaced"),
+    Observed(("`NodeNotReady`", "the pod counts as"), ("a node that does not report any more",),
+             "tests/e2e/cluster/test_node_outages.py::"
+             "test_a_node_that_does_not_report_is_named_until_it_reports_again"),
+    Observed(("`DeploymentPaused`", "Deployment x is paused"), ("a Deployment that is paused",),
+             "tests/integration/operator_core/test_told_changes.py::"
+             "test_a_paused_deployment_is_named_until_it_is_resumed"),
+    Observed(("`MinimumReplicasUnavailable`", "fewer pods serve"), ("a pod that is replaced after it served",),
+             f"{OUTAGES}::test_a_pod_that_is_deleted_leaves_too_few_until_it_is_replaced"),
+    Observed(("`ContainerConfigInvalid`", "the image runs as root"), ("an image of root",),
+             f"{FAILING}::test_a_service_is_ready_once_its_image_has_a_user"),
     Observed(("`ContainerConfigInvalid`", "`env`, `envFrom`"), (
         "a secret that does not exist", "a command that does not exist"), ON_A_CLUSTER),
     Observed(("`ChangedByOthers`", "another client changes"), ("another client",),
@@ -272,6 +302,10 @@ HERE: tuple[Tried, ...] = (
              "test_a_fight_for_a_field_ends_in_a_condition_and_is_over_when_the_other_client_stops"),
     Observed(("`FieldsNotKept`", "the API server stores"), ("a webhook",),
              f"{CONTESTED}::test_what_a_webhook_changes_in_each_write_is_reported_and_not_written_again"),
+    Observed(("`ScalingInactive`", "HorizontalPodAutoscaler x"), ("an autoscaler without metrics",),
+             f"{AUTOSCALING}::test_a_cluster_without_metrics_is_named_until_it_has_some"),
+    Observed(("`ScaledObjectNotReady`", "ScaledObject x"), ("a ScaledObject that KEDA refuses",),
+             f"{AUTOSCALING}::test_a_scaled_object_that_keda_refuses_is_named_until_it_takes_it"),
     Provoked(("`CertificateExpires`", "less than a tenth"), "clients will refuse the certificate of secret certs from",
              certified(after=0.95), certified()),
     Provoked(("`CertificateExpired`", "the certificate is no longer"), "clients refuse the certificate of secret certs",

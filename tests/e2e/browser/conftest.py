@@ -6,8 +6,10 @@ Whatever a test does: a page that asks another host for something, or writes an 
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import os
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from tests.support.fake_source import FakeSource
 HERE = Path(__file__).parent
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--force-prefers-reduced-motion")
 TOKEN = "token-of-the-test"
+CLONE_NEWNET = 0x40000000  # of <sched.h>; Python has os.unshare from 3.12 on
 Open = Callable[..., Awaitable[Page]]
 
 expect.set_options(timeout=15_000)
@@ -32,6 +35,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.process)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_network() -> Iterator[None]:
+    """A network with nothing but loopback, for this thread and what it starts; without root, the machine's.
+
+    Chromium ends its requests (ERR_NETWORK_CHANGED) when an interface of the machine gets an address, as those of
+    the pods do that other tests start at the same time.
+    """
+    _program()  # its download needs the machine's network
+    if os.geteuid() != 0:
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path("/proc/thread-self/ns/net").open("rb") as machine:
+        if libc.unshare(CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "unshare")
+        try:
+            subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+            yield
+        finally:
+            if libc.setns(machine.fileno(), CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""`python -m tests.e2e.browser.screenshots`: write docs/images: each page in light, in dark and on a phone.
+"""`python -m tests.e2e.browser.screenshots`: write docs/images: pages in light, in dark and on a phone.
 
 The services are played. The pictures say the same each time but for the clock: look at them before you commit them.
 """
@@ -9,6 +9,7 @@ import asyncio
 import json
 import math
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from PIL import Image
+from PIL import Image, ImageDraw
 from playwright.async_api import Browser, Page, expect
 
 from data_plane.server.metrics import ServerMetrics
@@ -30,8 +31,8 @@ from tests.support.fake_source import FakeSource
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
 LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1180, "height": 760}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1180, "height": 760}},
+    "light": {"color_scheme": "light", "viewport": {"width": 1180, "height": 860}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1180, "height": 860}},
     "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 780}},
 }
 PAGES = {
@@ -39,11 +40,24 @@ PAGES = {
     "failure": "/services/vision/mnist",
     "timeline": "/services/vision/resnet-50/timeline",
     "logs": "/services/default/bert/logs",
-    "request": "/services/default/bert/request",
+    "request": "/services/vision/resnet-50/request",
     "charts": "/services/default/bert/charts",
+}
+PICTURES = {
+    "light": ("services", "failure", "timeline", "request"),
+    "dark": ("services", "logs", "charts"),
+    "phone": ("services", "failure", "request"),
 }
 POINTS = 150
 OTHERS = {"embedding": 64, "classifier": 21, "resnet-50": 9}  # requests a second to each pod
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/mnt/models/handler.py", line 11, in initialize
+    self.model.load_state_dict(torch.load(path))
+  File "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 2189, in load_state_dict
+RuntimeError: Error(s) in loading state_dict for ConvNet:
+\tsize mismatch for fc1.weight: the checkpoint has [128, 9216], the model has [64, 9216]"""
+LABELS = {"tabby": 0.4661, "tiger_cat": 0.4123, "Egyptian_cat": 0.0712, "lynx": 0.0051, "bucket": 0.0021}
 LOG = """\
 INFO    mar_runtime.configuration.model_directory config.properties: model_store: model-store -> /mnt/models/model-store
 WARNING mar_runtime.configuration.model_directory config.properties: number_of_netty_threads 4 has no effect
@@ -69,12 +83,10 @@ class Gallery(FakeSource):
         super().__init__(
             self.bert.ready(pods=2),
             played("embedding", "search", 5800).ready(pods=3),
-            played("classifier", "search", 5800).ready(),
+            played("classifier", "search", 62).rolling(),
             played("resnet-50", "vision", 1.2).ready(),
             played("densenet161", "vision", 0.2).loading(62),
-            played("mnist", "vision", 4).failed(
-                "RuntimeError: Error(s) in loading state_dict for ConvNet: size mismatch for fc1.weight"
-            ),
+            played("mnist", "vision", 4).failed(TRACEBACK),
             played("whisper-large", "audio", 0.1).pending(),
             played("tts", "audio", 0.6).starting(),
         )
@@ -122,14 +134,30 @@ class Gallery(FakeSource):
             batches.observe_batch(size, size, 0.01, 0.001)
 
 
+def kitten() -> bytes:
+    """A picture that a classifier may be asked about."""
+    image = Image.new("RGB", (320, 200), "#dfe7d4")
+    draw, file = ImageDraw.Draw(image), BytesIO()
+    for points in ([(100, 90), (108, 22), (156, 60)], [(220, 90), (212, 22), (164, 60)]):
+        draw.polygon(points, fill="#b9773d")
+    draw.ellipse((95, 45, 225, 165), fill="#c98a4b")
+    for x in (132, 188):
+        draw.ellipse((x - 11, 84, x + 11, 110), fill="#f3f6e8")
+        draw.ellipse((x - 4, 86, x + 4, 108), fill="#26301f")
+    draw.polygon([(152, 122), (168, 122), (160, 131)], fill="#7d3f3f")
+    image.save(file, "png")
+    return file.getvalue()
+
+
 def respond(request: ServiceRequest) -> ServiceResponse:
     if request.path == "/v1/models":
-        return ServiceResponse(status=200, headers={}, body=b'{"models": ["bert"]}', seconds=0.002)
+        return ServiceResponse(status=200, headers={}, body=b'{"models": ["resnet-50"]}', seconds=0.002)
     if request.method == "GET":
         return ServiceResponse(status=404, headers={}, body=b"{}", seconds=0.002)
     timing = "queue;dur=1.214, batch;dur=0.062, model;dur=9.830, transport;dur=0.411"
     headers = {"Content-Type": "application/json", "Server-Timing": timing, "X-Request-Id": "8f2c"}
-    return ServiceResponse(status=200, headers=headers, body=json.dumps({"predictions": [4]}).encode(), seconds=0.0138)
+    body = json.dumps({"predictions": [LABELS]}).encode()
+    return ServiceResponse(status=200, headers=headers, body=body, seconds=0.0138)
 
 
 async def main() -> None:
@@ -144,16 +172,16 @@ async def main() -> None:
             await first.goto(f"{base}{PAGES['charts']}?token=t")
             await _is_full(first)
             source.full, scraping.EVERY = time.monotonic(), 0.2
-            for look, options in LOOKS.items():
-                await _pictures(browser, address, look, options)
+            for look, names in PICTURES.items():
+                await _pictures(browser, address, look, names)
 
 
-async def _pictures(browser: Browser, address: str, look: str, options: dict[str, Any]) -> None:
-    context = await browser.new_context(**options)
+async def _pictures(browser: Browser, address: str, look: str, names: Sequence[str]) -> None:
+    context = await browser.new_context(**LOOKS[look])
     page = await context.new_page()
     await page.goto(address)
-    for name, path in PAGES.items():
-        await page.goto(address.split("/?")[0] + path)
+    for name in names:
+        await page.goto(address.split("/?")[0] + PAGES[name])
         await expect(page.locator("#connection")).to_have_text("Live")
         await _prepare(page, name)
         _write(await page.screenshot(), IMAGES / f"dashboard-{name}-{look}.png")
@@ -162,6 +190,9 @@ async def _pictures(browser: Browser, address: str, look: str, options: dict[str
 
 async def _prepare(page: Page, name: str) -> None:
     if name == "request":
+        await page.get_by_label("Or a file").set_input_files(
+            {"name": "kitten.png", "mimeType": "image/png", "buffer": kitten()}
+        )
         await page.get_by_role("button", name="Send").click()
         await expect(page.locator("#response")).to_contain_text("200 in")
         await page.evaluate("document.activeElement.blur()")
@@ -176,7 +207,7 @@ async def _prepare(page: Page, name: str) -> None:
 
 
 async def _is_full(page: Page) -> None:
-    await expect(page.locator(".charts")).to_have_attribute("data-points", str(POINTS - 1))
+    await expect(page.locator(".charts")).to_have_attribute("data-points", str(POINTS - 1), timeout=60_000)
 
 
 def _write(picture: bytes, file: Path) -> None:

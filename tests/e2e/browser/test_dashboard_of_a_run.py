@@ -6,10 +6,13 @@ that declares its inputs; `broken` cannot start.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -124,7 +127,7 @@ async def test_a_start_is_followed_without_a_reload(open_page: Open, run: Run) -
     row = table.get_by_role("row", name="digits")
 
     await expect(row).to_contain_text("Starting")
-    await expect(overview.locator(".head")).to_contain_text("LoadingModel")
+    await expect(overview.locator(".cause")).to_contain_text("LoadingModel")
     await has_moved(table, f'#rows tr:has(a[href="{path("digits")}"]) progress')
     await has_moved(overview, ".pod progress")
     run.is_seen.set()
@@ -146,9 +149,9 @@ async def test_a_service_that_cannot_start_says_why(open_page: Open, run: Run) -
     page = await open_page(path("broken"))
 
     failure = page.get_by_role("region", name="Why it is not ready")
-    await expect(failure.locator(".reason")).to_contain_text("ServerFailed")
-    await expect(failure.locator(".reason")).to_contain_text("exit code 3")
-    await expect(failure.locator(".cause")).to_contain_text("<script>document.title='owned'</script>")
+    await expect(failure).to_contain_text("ServerFailed")
+    await expect(failure).to_contain_text("exit code 3")
+    await expect(failure).to_contain_text("<script>document.title='owned'</script>")
     await expect(page.locator(".pod .restarts")).to_have_text(re.compile(r"^[1-9]\d* restarts?$"), timeout=30_000)
 
 
@@ -183,6 +186,18 @@ async def test_a_sample_is_made_from_the_models_inputs_and_sent(open_page: Open,
     assert sample == {"inputs": [{"name": "row", "datatype": "FP32", "shape": [1, 3], "data": [0.0, 0.0, 0.0]}]}
     said = run.answer("numbers", "/v2/models/numbers/infer", sample)
     assert {**shown, "id": ""} == {**said, "id": ""}
+
+
+async def test_the_commands_that_are_copied_get_a_response(open_page: Open) -> None:
+    page = await open_page(path("numbers", "/request"), permissions=["clipboard-read", "clipboard-write"])
+    for name, program in (("Copy as curl", "bash"), ("Copy as Python", sys.executable)):
+        button = page.get_by_role("button", name=name)
+        await button.click()
+        await expect(page.get_by_role("button", name="Copied").first).to_be_visible()
+        text = await page.evaluate("navigator.clipboard.readText()")
+        done = await asyncio.to_thread(subprocess.run, [program, "-c", text], capture_output=True, check=True)
+        assert json.loads(done.stdout) == {"predictions": [[0.0, 0.0, 0.0]]}
+        await expect(button).to_be_visible()
 
 
 @pytest.mark.parametrize("protocol", ["v1", "v2"])

@@ -16,11 +16,14 @@ from tests.e2e.cluster.services_page import ServicesPage, services_page
 from tests.support.build_cache import sample
 from tests.support.cluster import RealCluster
 from tests.support.namespace import Namespace
+from tests.support.node_programs import is_bare
 from tests.support.scheduling import has_the_cluster_to_itself, turn_of
 from tests.support.volumes import Volume
 
 # A release's images need a builder that sets the time of files; `make images` builds with docker as well.
 collect_ignore = [] if shutil.which("buildah") or shutil.which("podman") else ["test_release_images.py"]
+# A node is stopped where it is this host.
+collect_ignore += [] if is_bare(os.environ.get("KUBECONFIG")) else ["test_node_outages.py"]
 _numbers = itertools.count(int(time.time()) % 100000)
 
 

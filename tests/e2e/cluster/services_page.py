@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from playwright.async_api import Page, expect
 
+from isvc.api_server import connect
 from isvc.dashboard.server import dashboard
 from isvc.source.source import cluster_source
-from isvc_operator.kube.client import connect
 from tests.e2e.browser.conftest import Open, chromium, visits
 from tests.support.namespace import Namespace
 
@@ -28,20 +28,15 @@ class ServicesPage:
     table: Page
 
     def shows(self, name: str, reason: str, *words: str) -> None:
-        """Wait until the row of a service has the reason, and see these words of the cause on its own page."""
-        self.portal.call(self._shows, name, reason, ".failure .reason", ".failure .cause", words)
+        """Wait until the row of a service has the reason or the stage, and see these words of it on its own page."""
+        self.portal.call(self._shows, name, reason, words)
 
-    def shows_starting(self, name: str, stage: str, *words: str) -> None:
-        """Wait until the row of a service has the stage, and see what it waits for on its own page."""
-        self.portal.call(self._shows, name, stage, ".message", ".message", words)
-
-    async def _shows(self, name: str, reason: str, of_reason: str, of_cause: str, words: tuple[str, ...]) -> None:
+    async def _shows(self, name: str, reason: str, words: tuple[str, ...]) -> None:
         row = self.table.get_by_role("row").filter(has=self.table.get_by_role("link", name=name, exact=True))
         await expect(row).to_contain_text(reason, timeout=WITHIN)
         page = await self.open_page(f"/services/{self.namespace.name}/{name}")
-        await expect(page.locator(of_reason).first).to_contain_text(reason, timeout=WITHIN)
-        for word in words:
-            await expect(page.locator(of_cause).first).to_contain_text(word, timeout=WITHIN)
+        for word in (reason, *words):
+            await expect(page.locator(".cause").first).to_contain_text(word, timeout=WITHIN)
         await page.context.close()
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from isvc.api_server import connect
 from isvc.commands import main
 from isvc.source.source import cluster_source
 from isvc.view.source import ServiceRequest
-from isvc_operator.kube.client import connect
 from isvc_operator.manifests import ServiceKey
 from tests.support.cluster import HTTP, Answer, RealCluster, curl
 from tests.support.isvc_process import on_cluster
@@ -179,7 +179,7 @@ def test_isvc_shows_the_service_and_its_logs(story: Namespace) -> None:
 async def test_requests_and_metrics_go_through_the_api_server(story: Namespace, cluster: RealCluster) -> None:
     key = ServiceKey(story.name, "torchserve")
     sent = ServiceRequest(method="POST", path=PREDICT, body=SAMPLE.read_bytes())
-    async with connect(str(cluster.kubeconfig), agent="isvc") as api, cluster_source(api, [story.name]) as source:
+    async with connect(str(cluster.kubeconfig)) as api, cluster_source(api, [story.name]) as source:
         response = await source.send(key, sent)
         metrics = await source.metrics(key, the_pod(story)["metadata"]["name"])
     assert (response.status, json.loads(response.body)) == (200, {"predictions": [4]})

@@ -264,8 +264,9 @@ async def test_the_cause_of_a_failure_is_on_the_page(
         await expect(row).to_contain_text(reason)
         page_of_it = await open_page(f"/services/{namespace.name}/{name}", **board.signed_in(board.ann))
         failure = page_of_it.get_by_role("region", name="Why it is not ready")
-        await expect(failure.locator(".reason")).to_contain_text(reason)
-        cause = " ".join((await failure.locator(".cause").first.inner_text()).split()).rstrip(".")
+        await expect(failure).to_contain_text(reason)
+        line = await failure.locator(".line-of").first.inner_text()
+        cause = " ".join(line.removeprefix(reason).split()).rstrip(".")
         assert cause in " ".join(found["message"].replace("| ", "").split())
 
 

@@ -1,56 +1,109 @@
-"""A service that was ready and stops serving is told from one that starts."""
+"""A service that was ready and stops serving is told from one that starts, with what happened and what to do."""
 
 from __future__ import annotations
 
-from hack.release.version import current_version
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.support.breaking_services import a_breaking_service, a_probe, events_on, pods_of, tell
 from tests.support.diagnose_output import assert_diagnosed
 from tests.support.namespace import Namespace
 from tests.support.waiting import eventually
 
-NAME = "hangs"
-# Ready as long as a file is there.
-SERVER = {
-    "name": "kserve-container",
-    "image": f"localhost/isvc-operator/storage-initializer:{current_version()}",
-    "command": ["python", "-c", "import time; open('/state/ready', 'w'); time.sleep(3600)"],
-    "readinessProbe": {"exec": {"command": ["cat", "/state/ready"]}, "periodSeconds": 1, "failureThreshold": 1},
-    "volumeMounts": [{"name": "state", "mountPath": "/state"}],
-    "ports": [{"containerPort": 8080}],
+WITHIN = 180.0  # seconds; the pods of other tests may fill the node for a while
+SILENT = "its readiness probe has failed since"
+
+
+@dataclass(frozen=True)
+class Outage:
+    """What a server does; the reason and words of the cause that are told then; and fields of its service."""
+
+    code: str
+    reason: str
+    words: str
+    container: dict[str, Any] = field(default_factory=dict)
+    predictor: dict[str, Any] = field(default_factory=dict)
+
+
+OUTAGES: dict[str, Outage] = {
+    "hangs": Outage("os.kill(os.getpid(), signal.SIGSTOP)", "ReadinessLost", SILENT),
+    "one-of-three": Outage("os.remove('ready')", "ReadinessLost", SILENT, predictor={"minReplicas": 3}),
+    "memory": Outage("b'x' * 2**30", "ServerFailed", "the container used more memory than its limit"),
+    "killed": Outage("os.kill(os.getpid(), signal.SIGKILL)", "ServerFailed", "SIGKILL ended it"),
+    "not-live": Outage(
+        "[pathlib.Path(name).unlink(missing_ok=True) for name in ('live', 'ready')]",
+        "ServerFailed",
+        "it was killed after its liveness probe failed: HTTP probe failed with statuscode: 404",
+        container={"livenessProbe": {**a_probe("/live"), "initialDelaySeconds": 5}},
+    ),
 }
-SERVICE = {
-    "apiVersion": "serving.kserve.io/v1beta1",
-    "kind": "InferenceService",
-    "metadata": {"name": NAME},
-    "spec": {"predictor": {"containers": [SERVER], "volumes": [{"name": "state", "emptyDir": {}}]}},
-}
-MOVE = "import os, sys; os.rename(*sys.argv[1:])"
+OTHERS = ("unready", "deleted", "evicted")
 
 
-def test_a_server_that_hangs_has_lost_its_readiness_until_it_responds_again(namespace: Namespace) -> None:
-    namespace.apply(SERVICE)
-    namespace.wait_for_condition("Ready", "True", service=NAME)
-
-    move(namespace, "/state/ready", "/state/gone")
-
-    lost = namespace.wait_for_condition("Ready", "False", "ReadinessLost", service=NAME)
-    assert "it was ready until" in lost["message"]
-    eventually(lambda: "No such file" in namespace.condition("Ready", NAME)["message"], "the probe's answer is told")
-    assert_diagnosed(namespace, NAME, "ReadinessLost", "its readiness probe has failed since")
-    assert ("Warning", "ReadinessLost") in events_on(namespace)
-
-    move(namespace, "/state/gone", "/state/ready")
-
-    namespace.wait_for_condition("Ready", "True", service=NAME)
+@pytest.fixture(scope="module")
+def services(namespace: Namespace) -> Iterator[Namespace]:
+    """A namespace with all of them, Ready at first. A node takes a minute to see that a volume is too large."""
+    for name in OTHERS:
+        namespace.apply(a_breaking_service(name))
+    for name, outage in OUTAGES.items():
+        namespace.apply(a_breaking_service(name, outage.container, **outage.predictor))
+    for name in (*OTHERS, *OUTAGES):
+        namespace.wait_for_condition("Ready", "True", service=name, within=WITHIN)
+    tell(namespace, *pods_of(namespace, "evicted"), "pathlib.Path('large').write_bytes(bytes(2**26))")
+    yield namespace
+    namespace.kubectl("delete", "isvc", "--all", "--wait=false")
 
 
-def move(namespace: Namespace, source: str, target: str) -> None:
-    namespace.kubectl("exec", f"deployment/{NAME}-predictor", "--", "python", "-c", MOVE, source, target)
+@pytest.mark.parametrize("name", OUTAGES)
+def test_a_server_that_breaks_is_named_until_its_pod_is_replaced(services: Namespace, name: str) -> None:
+    outage, (broken, *others) = OUTAGES[name], pods_of(services, name)
+
+    tell(services, broken, outage.code)
+
+    condition = services.wait_for_condition("Ready", "False", outage.reason, name, WITHIN)
+    assert ("Requests are still served (2 pods available)" in condition["message"]) is bool(others)
+    eventually(lambda: outage.words in services.condition("Ready", name)["message"], "the cause is told", WITHIN)
+    assert_diagnosed(services, name, outage.reason, outage.words)
+    assert ("Warning", outage.reason) in events_on(services, name)
+
+    services.kubectl("delete", broken, "--wait=false", "--grace-period=1")
+
+    services.wait_for_condition("Ready", "True", service=name, within=WITHIN)
 
 
-def events_on(namespace: Namespace) -> list[tuple[str, ...]]:
-    """Types and reasons."""
-    said = namespace.kubectl(
-        "get", "events", f"--field-selector=involvedObject.name={NAME}",
-        "--output=jsonpath={range .items[*]}{.type} {.reason}{'\\n'}{end}",
-    )  # fmt: skip
-    return [tuple(line.split()) for line in said.splitlines()]
+def test_a_server_that_hangs_has_lost_its_readiness_until_it_responds_again(services: Namespace) -> None:
+    (pod,) = pods_of(services, "unready")
+
+    tell(services, pod, "os.rename('ready', 'gone')")
+
+    services.wait_for_condition("Ready", "False", "ReadinessLost", "unready")
+    answer = f"{SILENT}: HTTP probe failed with statuscode: 404"
+    eventually(lambda: answer in services.condition("Ready", "unready")["message"], "the probe's answer is told")
+
+    services.kubectl("exec", pod, "--", "mv", "/state/gone", "/state/ready")
+
+    services.wait_for_condition("Ready", "True", service="unready")
+
+
+def test_a_pod_that_is_deleted_leaves_too_few_until_it_is_replaced(services: Namespace) -> None:
+    (pod,) = pods_of(services, "deleted")
+
+    services.kubectl("delete", pod, "--wait=false", "--grace-period=1")
+
+    services.wait_for_condition("Ready", "False", "MinimumReplicasUnavailable", "deleted")
+    assert_diagnosed(services, "deleted", "MinimumReplicasUnavailable", "fewer pods serve requests than before")
+    assert ("Warning", "MinimumReplicasUnavailable") in events_on(services, "deleted")
+    services.wait_for_condition("Ready", "True", service="deleted", within=WITHIN)
+
+
+def test_a_pod_that_its_node_evicts_is_replaced(services: Namespace) -> None:
+    def told() -> set[str]:
+        return {reason for type_, reason in events_on(services, "evicted") if type_ == "Warning"}
+
+    eventually(told, "the eviction is told", WITHIN)
+    services.wait_for_condition("Ready", "True", service="evicted", within=WITHIN)
+
+    assert told() <= {"Evicted", "MinimumReplicasUnavailable"}

@@ -13,6 +13,7 @@ import pytest
 
 from isvc_operator.manifests import Manifest
 from tests.e2e.cluster.services_page import ServicesPage
+from tests.support.breaking_services import a_breaking_service
 from tests.support.diagnose_output import assert_diagnosed, findings_on
 from tests.support.namespace import Namespace, small_service
 from tests.support.volumes import Volume, claimed
@@ -176,8 +177,8 @@ def a_secret(name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"key": "text"}}
 
 
-def a_probe(failures: int) -> Manifest:
-    return {"httpGet": {"path": "/v2/health/ready", "port": 8080}, "periodSeconds": 1, "failureThreshold": failures}
+def a_probe(failures: int, path: str = "/v2/health/ready") -> Manifest:
+    return {"httpGet": {"path": path, "port": 8080}, "periodSeconds": 1, "failureThreshold": failures}
 
 
 OF_LICENCE = {"env": [{"name": "LICENCE", "valueFrom": {"secretKeyRef": {"name": "licence", "key": "key"}}}]}
@@ -195,6 +196,8 @@ FIXES: dict[str, Fixed] = {
     "fix-env": Fixed("ContainerConfigInvalid", OF_LICENCE, OF_LICENCE, [a_secret("licence")]),
     "fix-volume": Fixed("VolumeNotMounted", WITH_LICENCE, WITH_LICENCE, [a_secret("licence-file")]),
     "fix-probe": Fixed("ServerFailed", {"startupProbe": a_probe(1)}, {"startupProbe": a_probe(600)}),
+    "fix-liveness": Fixed("ServerFailed", {"livenessProbe": a_probe(1, "/nowhere")}, {"livenessProbe": a_probe(600)}),
+    "fix-memory": Fixed("ServerFailed", {"resources": {"limits": {"memory": "64Mi"}}}, {}),
 }
 
 
@@ -222,3 +225,54 @@ def test_a_service_is_ready_once_its_claim_has_a_volume(namespace: Namespace, ca
     namespace.wait_for_condition("Ready", "True", None, "fix-late", WITHIN)
     namespace.kubectl("delete", "isvc", "fix-late", "--wait=false")
     namespace.kubectl("delete", "pv", volume["metadata"]["name"], "--wait=false")
+
+
+def mounting(name: str, claim: str) -> Manifest:
+    """A service whose pods have a claim of their own."""
+    service = a_breaking_service(name)
+    service["spec"]["predictor"]["volumes"].append({"name": "own", "persistentVolumeClaim": {"claimName": claim}})
+    return service
+
+
+def test_a_service_is_ready_once_nobody_else_has_its_claim(namespace: Namespace, cases: Volume) -> None:
+    volume, claim = claimed(namespace.name, "once", f"{cases.path}/once")
+    for item in (volume, claim):
+        item["spec"]["accessModes"] = ["ReadWriteOncePod"]
+    namespace.apply(volume, claim, mounting("first", "once"))
+    namespace.wait_for_condition("Ready", "True", None, "first", WITHIN)
+    namespace.apply(mounting("second", "once"))
+    namespace.wait_for_condition("Ready", "False", "ClaimInUse", "second", WITHIN)
+    assert_diagnosed(namespace, "second", "ClaimInUse", "ReadWriteOncePod")
+
+    namespace.kubectl("delete", "isvc", "first", "--wait=false")
+
+    namespace.wait_for_condition("Ready", "True", None, "second", WITHIN)
+    namespace.kubectl("delete", "isvc", "second", "--wait=false")
+    namespace.kubectl("delete", "pv", volume["metadata"]["name"], "--wait=false")
+
+
+def test_a_service_is_ready_once_its_claims_volume_is_on_its_node(namespace: Namespace, cases: Volume) -> None:
+    volume, claim = claimed(namespace.name, "elsewhere", f"{cases.path}/elsewhere")
+    place = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["elsewhere"]}
+    volume["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [place]}]}}
+    namespace.apply(volume, claim, mounting("fix-place", "elsewhere"))
+    namespace.wait_for_condition("Ready", "False", "ClaimElsewhere", "fix-place", WITHIN)
+    assert_diagnosed(namespace, "fix-place", "ClaimElsewhere", "node affinity")
+
+    namespace.apply(*claimed(namespace.name, "here", f"{cases.path}/here"), mounting("fix-place", "here"))
+
+    namespace.wait_for_condition("Ready", "True", None, "fix-place", WITHIN)
+    namespace.kubectl("delete", "isvc", "fix-place", "--wait=false")
+    for name in ("elsewhere", "here"):
+        namespace.kubectl("delete", "pv", f"{namespace.name}-{name}", "--wait=false")
+
+
+def test_a_service_is_ready_once_its_image_has_a_user(namespace: Namespace) -> None:
+    namespace.apply(a_breaking_service("fix-root", {"image": "localhost/pause:1"}))
+    namespace.wait_for_condition("Ready", "False", "ContainerConfigInvalid", "fix-root", WITHIN)
+    assert_diagnosed(namespace, "fix-root", "ContainerConfigInvalid", "image will run as root")
+
+    namespace.apply(a_breaking_service("fix-root"))
+
+    namespace.wait_for_condition("Ready", "True", None, "fix-root", WITHIN)
+    namespace.kubectl("delete", "isvc", "fix-root", "--wait=false")

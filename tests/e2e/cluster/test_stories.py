@@ -154,7 +154,7 @@ class PageOfRun:
         with self._opener.open(f"{self._root}/services/{namespace}/{name}/yaml") as response:
             found = re.search(r'id="status"[^>]*>(.*?)</pre>', response.read().decode(), re.DOTALL)
         assert found, f"{name} has no status"
-        return yaml.safe_load(html.unescape(found[1]))
+        return yaml.safe_load(html.unescape(re.sub(r"<[^>]+>", "", found[1])))
 
 
 def without_times(value: Any) -> Any:
@@ -203,7 +203,8 @@ def page(found: list[tuple[Story, Service, Outcome]]) -> str:
         "",
         "Each story is a typical use of `isvc-operator`, with an unchanged file of this repository. The end-to-end",
         "tests apply the files to a cluster, run them with `isvc run`, and run the commands on both. Except for times,",
-        "responses and statuses must be equal. `python -m tests.stories S1` runs the first story on this machine.",
+        "responses and statuses must be equal. In the root of a clone, `.venv/bin/python -m tests.stories S1` runs the",
+        "first story on this machine.",
         "",
         "`$URL` is the ingress, and `$HOST` is the service's host. `$MANAGEMENT` is TorchServe's management API, which",
         "listens on loopback only.",

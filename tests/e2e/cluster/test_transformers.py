@@ -225,7 +225,7 @@ def test_a_wrong_predictor_host_is_told_with_the_address_that_was_tried(
     assert services.condition("Ready", name)["status"] != "True"
     assert cause in described(services, name)
     assert_diagnosed(services, name, "StartingServer", cause)
-    page.shows_starting(name, "StartingServer", cause)
+    page.shows(name, "StartingServer", cause)
 
 
 def described(namespace: Namespace, name: str) -> str:

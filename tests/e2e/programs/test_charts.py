@@ -164,6 +164,7 @@ def test_values_reach_the_pod_and_the_configuration(helm: str, dist: Path) -> No
         "podLabels": {"team": "ml"},
         "image.registry": "example.org/x",
         "image.tag": "8",
+        "image.tags": {"mar": "7", "storage-initializer": "7"},
         "config.ingress.ingressDomain": "models.example.org",
         "config.security": {"autoMountServiceAccountToken": True},
         "config.logger": '{"defaultUrl": "http://sink"}',
@@ -174,7 +175,8 @@ def test_values_reach_the_pod_and_the_configuration(helm: str, dist: Path) -> No
     template = objects["Deployment", NAMESPACE, "isvc-operator"]["spec"]["template"]
     (container,) = template["spec"]["containers"]
     data = objects["ConfigMap", NAMESPACE, "inferenceservice-config"]["data"]
-    runtime = objects["ClusterServingRuntime", "", "isvc-mar"]
+    runtimes = [objects["ClusterServingRuntime", "", name] for name in ("isvc-mar", "isvc-onnx")]
+    images = [runtime["spec"]["containers"][0]["image"] for runtime in runtimes]
     assert {name: template["spec"][name] for name in pod} == pod
     assert template["metadata"]["labels"] == {"app.kubernetes.io/name": "isvc-operator", "team": "ml"}
     assert {item["name"]: item.get("value") for item in container["env"]}.items() >= {
@@ -182,8 +184,8 @@ def test_values_reach_the_pod_and_the_configuration(helm: str, dist: Path) -> No
         ("LOG_LEVEL", "DEBUG"),
     }
     assert container["resources"] == values["resources"]
-    assert [container["image"], data["storageInitializer"]["image"], runtime["spec"]["containers"][0]["image"]] == [
-        f"example.org/x/{name}:8" for name in ("operator", "storage-initializer", "mar")
+    assert [container["image"], data["storageInitializer"]["image"], *images] == [
+        f"example.org/x/{name}" for name in ("operator:8", "storage-initializer:7", "mar:7", "onnx:8")
     ]
     assert data["ingress"]["ingressDomain"] == "models.example.org"
     assert data["ingress"]["domainTemplate"] == "{{ .Name }}.{{ .Namespace }}.{{ .IngressDomain }}"
@@ -241,5 +243,5 @@ def test_helm_takes_over_upgrades_and_keeps_crds_and_installs_the_operator(
 
     assert (older, columns()) == (shipped - 1, shipped)
     runtimes = empty.get("clusterservingruntimes")["items"]
-    assert {item["metadata"]["name"] for item in runtimes} == {"isvc-mar", "kserve-torchserve"}
+    assert {item["metadata"]["name"] for item in runtimes} == {"isvc-mar", "isvc-onnx", "kserve-torchserve"}
     assert len(empty.get("inferenceservices", "--all-namespaces")["items"]) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -26,11 +27,12 @@ from tests.support.ports import free_port
 from tests.support.source_tree import copy_of_the_tree
 
 RELEASED = datetime(2026, 1, 1, tzinfo=UTC)
-ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}
+REPOSITORY = "https://git.example.com/isvc"
+ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7", "REPOSITORY": REPOSITORY}
 UV = str(Path(sys.executable).with_name("uv"))
 # Where packages lie, and the folders there that are none.
 ROOTS = ("", "operator/src", "runtime-images/common/src", "runtime-images/torchserve/src", "runtime-images/mar/src")
-OTHERS = ("examples/", "hack/", "operator/", "runtime-images/", "tests/")
+OTHERS = ("docs/", "examples/", "hack/", "operator/", "runtime-images/", "tests/")
 COMMANDS = [
     ["-m", "isvc_operator"],
     ["-m", "storage_initializer"],
@@ -38,6 +40,7 @@ COMMANDS = [
     ["-m", "mar_runtime"],
     ["isvc"],
 ]
+IMPORTED = re.compile(r"url\(\s*[\"']?(?:https?:)?//[^)]*\)|@import[^;]*//[^;]*;")
 CLEAN = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 SERVICE = """
 apiVersion: serving.kserve.io/v1beta1
@@ -110,6 +113,7 @@ def test_a_release_holds_these_files_and_their_checksums(dist: Path) -> None:
         "install-restricted.yaml",
         "install.yaml",
         f"isvc-operator-{version}.tgz",
+        f"isvc-operator-docs-{version}.tar.gz",
         f"isvc-operator-crds-{version}.tgz",
         "runtimes-kserve.yaml",
         "sbom.cdx.json",
@@ -129,6 +133,41 @@ def test_manifests_name_the_images_of_the_registry_and_tag(dist: Path) -> None:
     assert [image for image in images if not image.startswith("registry.example.com/isvc/")] == []
     assert named == {image for image in images if not image.endswith("/transformer:7")}
     assert "localhost/" not in manifests
+
+
+@pytest.fixture(scope="module")
+def site(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    with tarfile.open(dist / f"isvc-operator-docs-{current_version()}.tar.gz") as opened:
+        opened.extractall(folder, filter="data")
+    return folder / "docs"
+
+
+def test_the_side_bar_of_the_site_has_each_page(site: Path, source: Path) -> None:
+    pages = {path.relative_to(source).with_suffix(".html").as_posix() for path in (source / "docs").glob("*.md")}
+    bar = re.search(r'<div class="sidebar-tree">.*?</div>', (site / "README.html").read_text(), re.DOTALL)
+    assert bar
+
+    assert pages - set(re.findall(r'href="([^"#]+)"', bar[0])) == {"docs/README.html"}
+
+
+def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
+    loaded = re.compile(r'<(?:script|img|link|source)\b[^>]*(?:src|href)="((?:https?:)?//[^"]*)"')
+    texts = {path: path.read_text() for path in (*site.rglob("*.html"), *site.rglob("*.css"))}
+
+    assert {
+        path: found for path, text in texts.items() if (found := loaded.findall(text) + IMPORTED.findall(text))
+    } == {}
+
+
+def test_the_site_of_a_release_names_what_is_published(site: Path) -> None:
+    version = current_version()
+    text = html.unescape(re.sub(r"<[^>]+>", "", (site / "docs/install.html").read_text()))
+    code_map = (site / "docs/code-map.html").read_text()
+
+    assert f"-f {REPOSITORY}/releases/download/v{version}/install-crds.yaml" in text
+    assert f"oci://registry.example.com/isvc/charts/isvc-operator --version {version}" in text
+    assert f'href="{REPOSITORY}/tree/v{version}/operator/src/isvc/commands"' in code_map
 
 
 def test_each_wheel_has_the_license(wheels: list[Path], source: Path) -> None:
@@ -199,16 +238,10 @@ def test_every_command_starts_there(command: list[str], installed: Path, tmp_pat
 def test_the_first_five_minutes_are_as_the_page_says(installed: Path, source: Path, tmp_path: Path) -> None:
     page = (source / "docs/first-five-minutes.md").read_text()
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
-    commands = commands.replace("isvc run ", f"isvc run --http-port={free_port()} ")
-    # As `uv tool install` leaves it: isvc alone is on PATH, and not the Python beside it.
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "tools/isvc-operator").symlink_to(installed.parents[1])
-    (tmp_path / "bin").mkdir()
-    for program in (installed.with_name("isvc"), Path(UV)):
-        (tmp_path / "bin" / program.name).symlink_to(program)
-    tools = {"UV_TOOL_DIR": str(tmp_path / "tools"), "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
-
-    printed = run(["bash", "-euo", "pipefail", "-c", commands], tmp_path, {**CLEAN, **tools})
+    commands = commands.replace("--watch", f"--http-port={free_port()} --request largest/sample.json")
+    printed = run(
+        ["bash", "-euo", "pipefail", "-c", commands], tmp_path, {**CLEAN, "PATH": f"{installed.parent}:/usr/bin:/bin"}
+    )
 
     assert '{"predictions":[1,0]}' in page
     assert printed.splitlines()[-1] == '{"predictions":[1,0]}'

@@ -43,7 +43,7 @@ def arguments(sandbox: Sandbox, *documents: dict[str, Any]) -> list[str | Path]:
 
 
 def test_a_secret_in_the_file_opens_the_bucket(sandbox: Sandbox, store: S3Server) -> None:
-    done = sandbox.run(*arguments(sandbox, ACCOUNT, secret(store, OWNER)))
+    done = sandbox.run(*arguments(sandbox, ACCOUNT, secret(store, OWNER)), "--verbose")
 
     assert (done.returncode, '{"predictions": [1, 2],' in done.stdout) == (0, True), done.stderr
     assert f"first/storage-initializer | {URI} → " in done.stderr
@@ -85,7 +85,7 @@ def test_a_model_comes_from_a_hub_as_on_a_cluster(sandbox: Sandbox, monkeypatch:
         server.put("org/fake", {"weights": b"1 2 3"}, private=True)
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         file = write_yaml(sandbox.folder / "services.yaml", service(uri="hf://org/fake"), runtime(), token, secret)
-        done = sandbox.run(file, "--request", sandbox.folder / "request.json")
+        done = sandbox.run(file, "--request", sandbox.folder / "request.json", "--verbose")
 
     assert (done.returncode, '{"predictions": [1, 2],' in done.stdout) == (0, True), done.stderr
     assert f"with the token in HF_TOKEN, endpoint {server.url}, commit " in done.stderr

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.stores.conftest import Store
 from tests.integration.storage.conftest import Initialize
-from tests.support.memory_limit import memory_limit
+from tests.support.limits import memory_limit
 from tests.support.object_stores import versitygw
 from tests.support.object_stores.proxy import Request, is_object, proxy
 

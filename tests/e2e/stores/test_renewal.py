@@ -38,7 +38,7 @@ class Node:
 
 
 def tokens_of(url: str, client: Client, time: list[datetime]) -> google.TokenProvider:
-    server = google.MetadataServer(url.removeprefix("http://"), sure=False)
+    server = google.metadata_server(url.removeprefix("http://"), sure=False)
     return google.TokenProvider(server, client, lambda: time[-1])
 
 

@@ -6,6 +6,7 @@ from tests.hostile.limits.bound import Bound, Unit
 
 _LIMITS = "model_archive.limits"
 _HOSTILE = "tests/hostile/storage"
+_PACKAGES = "tests/unit/torchserve_compat/packages"
 _UNIT = "tests/unit/model_archive"
 _ARCHIVES = (
     "tests/integration/storage/test_hostile_archives.py::test_a_hostile_archive_is_refused_and_writes_nothing_outside"
@@ -57,6 +58,20 @@ BOUNDS = (
         test="tests/unit/storage_initializer/test_inspection.py::test_what_is_too_long_is_not_checked",
     ),
     Bound(
+        what="inputs and outputs of a model file, and sizes of each, that `isvc inspect` shows",
+        constant=f"{_LIMITS}:MAX_TENSORS",
+        unit=Unit.COUNT,
+        beyond="the others are not shown",
+        test=f"{_UNIT}/test_signatures.py::test_only_so_many_tensors_are_told",
+    ),
+    Bound(
+        what="fields of an ONNX file among which `isvc inspect` looks for its inputs",
+        constant=f"{_LIMITS}:MAX_FIELDS",
+        unit=Unit.COUNT,
+        beyond="the inputs and outputs are not shown",
+        test=f"{_UNIT}/test_signatures.py::test_only_so_many_fields_are_passed_over",
+    ),
+    Bound(
         what="requirements of an archive that `isvc inspect` shows",
         constant=f"{_LIMITS}:MAX_REQUIREMENTS",
         unit=Unit.BYTES,
@@ -90,5 +105,19 @@ BOUNDS = (
         unit=Unit.BYTES,
         beyond="exit code 14 of the storage-initializer, 3 of a runtime",
         test=f"{_UNIT}/test_archive.py::test_a_manifest_that_torchserve_refuses",
+    ),
+    Bound(
+        what="time to install the packages that an archive requires",
+        constant="torchserve_compat.limits:INSTALL_TIME",
+        unit=Unit.SECONDS,
+        beyond="exit code 4 of a runtime; a model that was loaded at run time becomes unavailable instead",
+        test=f"{_PACKAGES}/test_installation.py::test_an_index_that_does_not_answer_is_given_up_in_time",
+    ),
+    Bound(
+        what="packages of archives that the pods of a service account keep on a node",
+        constant="torchserve_compat.limits:MAX_PACKAGES",
+        unit=Unit.BYTES,
+        beyond="those that were not used for longest are removed, unless a server uses them",
+        test=f"{_PACKAGES}/test_cache.py::test_what_was_not_used_for_longest_is_evicted",
     ),
 )

@@ -98,8 +98,8 @@ BOUNDS = (
         what="time for which the event loop is held before the server logs the cause",
         constant="data_plane.limits:LOOP_HELD_S",
         unit=Unit.SECONDS,
-        beyond="nothing; the server's log has the stack",
-        test="tests/unit/data_plane/test_loop_watch.py::test_what_holds_the_event_loop_is_logged_with_its_stack",
+        beyond="nothing; the server's log has the line",
+        test="tests/unit/data_plane/test_loop_watch.py::test_what_holds_the_event_loop_is_logged_by_its_line",
     ),
     Bound(
         what="log lines about settings of config.properties that have no effect",
@@ -121,7 +121,7 @@ BOUNDS = (
         unit=Unit.COUNT,
         setting="`--max-connections`",
         beyond="the connection that has been idle for longest is closed; if none is idle, 503 with Retry-"
-        "After, except for GET",
+        "After, except for GET and HEAD",
         test=f"{_CONNECTIONS}test_the_longest_idle_makes_room",
     ),
     Bound(
@@ -333,6 +333,13 @@ BOUNDS = (
         unit=Unit.COUNT,
         beyond="the connection is closed; the client library retries",
         test=f"{_GRPC}test_connections_are_limited",
+    ),
+    Bound(
+        what="frames that a gRPC client sends before it acknowledges the server's settings",
+        constant="data_plane.limits:MAX_UNACKNOWLEDGED_FRAMES",
+        unit=Unit.COUNT,
+        beyond="the connection is closed",
+        test="tests/unit/grpc/test_relay.py::test_a_client_acknowledges_soon",
     ),
     Bound(
         what="concurrent calls on one gRPC connection",

@@ -19,6 +19,7 @@ PAGE = ROOT / "docs/limits.md"
 PACKAGES = (
     "data_plane",
     "mar_runtime",
+    "torchserve_compat",
     "torchserve_adapter",
     "storage_initializer",
     "model_archive",

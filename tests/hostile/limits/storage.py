@@ -80,7 +80,7 @@ BOUNDS = (
         what="a response of a web server or a hub that is not a file: a token, a commit, an error",
         constant=f"{_LIMITS}:MAX_RESPONSE",
         unit=Unit.BYTES,
-        beyond="the rest is not read: exit code 17 if the beginning is not valid by itself",
+        beyond="the rest is not read: exit code 17, or 7 for a token, if the beginning is not valid by itself",
         test=f"{_HOSTILE}/test_endless_responses.py::test_a_response_that_is_no_file_is_not_held_in_memory",
     ),
     Bound(

@@ -84,7 +84,7 @@ def laptop(shell: DocShell, packed: list[str]) -> Iterator[tuple[DocShell, str]]
         write_mar(shell.folder / f"others/{name}.mar", manifest(modelName=name), {"handler.py": HANDLER})
     port = free_port()
     claims = "--pvc others=others --pvc largest=largest/volume"
-    run = command.replace("isvc run", f"exec isvc run --http-port={port} {claims}")
+    run = command.replace("isvc run", f"exec isvc run largest/model --http-port={port} {claims}")
     with (
         (shell.folder / "log").open("w") as log,
         subprocess.Popen(
@@ -109,13 +109,14 @@ def test_the_tests_of_a_new_model_pass(trained: str) -> None:
     assert "2 passed" in trained
 
 
-def test_a_new_model_is_packed_and_run_as_in_the_first_five_minutes(readme: list[str]) -> None:
-    """A test of the distributions runs the commands of that page."""
-    page = (ROOT / "docs/first-five-minutes.md").read_text()
-    commands = "".join(readme[1:]).replace(" --force", "").splitlines()
+def test_a_new_model_is_run_and_packed_as_on_the_pages(readme: list[str]) -> None:
+    """A test of the distributions runs the first five minutes; `packed` runs the other."""
+    first, pack = ((ROOT / "docs" / page).read_text() for page in ("first-five-minutes.md", "pack.md"))
+    train, run, packing = readme
 
-    assert len(commands) == 3
-    assert [command for command in commands if f"{command}\n" not in page] == []
+    assert "train.py\n" in train
+    assert run.replace(" model", " largest/model") in first
+    assert packing.removeprefix("mkdir -p volume\n").replace(" --force", "") in pack
 
 
 def test_what_is_packed_is_printed_and_looked_into(shell: DocShell, packed: list[str]) -> None:
@@ -163,7 +164,7 @@ def test_a_block_is_answered(laptop: tuple[DocShell, str], block: str, answers: 
         (".", "README.md: $ curl -X POST"),
         (".", "docs/batching.md: $ curl -si"),
         (".", "docs/predict.md: $ isvc predict torchserve -f"),
-        ("largest", "docs/first-five-minutes.md: $ curl"),
+        (".", "docs/first-five-minutes.md: $ curl"),
     ],
 )
 def test_a_console_prints_what_the_page_shows(laptop: tuple[DocShell, str], folder: str, block: str) -> None:
@@ -178,13 +179,10 @@ def test_a_sequence_has_its_number_in_a_header(laptop: tuple[DocShell, str]) -> 
     assert sent.printed == "1"
 
 
-@pytest.mark.parametrize("block", ["docs/first-model.md: curl -X POST", "examples/bert/README.md: curl -X POST"])
-def test_http_and_https_of_an_ingress_have_the_same_response(
-    laptop: tuple[DocShell, str], tmp_path: Path, block: str
-) -> None:
+def test_http_and_https_of_an_ingress_have_the_same_response(laptop: tuple[DocShell, str], tmp_path: Path) -> None:
     shell, _ = laptop
     with proxy(shell.variables["URL"], certificate=issue(tmp_path)) as ingress:  # that of `isvc run` has no TLS
-        said = shell.swapping({":8443": f":{ingress.port}"}).run(block)
+        said = shell.swapping({":8443": f":{ingress.port}"}).run("docs/first-model.md: curl -X POST")
 
     assert said == '{"predictions":[4]}' * 2
 

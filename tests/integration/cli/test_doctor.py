@@ -45,7 +45,7 @@ def test_a_cluster_that_has_everything_is_ok_in_each_line(server: ApiServer, cap
         "ok      rights: you may use services and their pods in namespace team",
         "ok      configuration: every setting of inferenceservice-config is used",
         "ok      ingress: the default IngressClass is contour of projectcontour.io/contour",
-        "ok      runtimes: isvc-mar, kserve-torchserve",
+        "ok      runtimes: isvc-mar, isvc-onnx, kserve-torchserve",
         "ok      storage secret: storage-config does not exist in namespace team; only services with `storage.key` "
         "need it",
         "ok      services: 1 in namespace team; each can be served",
@@ -95,6 +95,22 @@ def test_what_a_service_refers_to_is_looked_up(
     verdict, message = found["service other"]
     assert verdict == "problem"
     assert words in message
+
+
+def test_an_autoscaler_that_does_not_work_is_a_warning(server: ApiServer, capsys: Captured) -> None:
+    service = story_service()
+    service["metadata"]["name"] = "other"
+    server.apply(TEAM, service)
+    condition = {"type": "AutoscalerProblem", "status": "True", "reason": "ScalingInactive", "message": "no metrics"}
+    patch = json.dumps({"status": {"conditions": [condition]}})
+    try:
+        arguments = ("--subresource=status", "--type=merge", f"--patch={patch}")
+        server.kubectl("patch", "isvc", "other", f"--namespace={TEAM}", *arguments)
+        code, found = doctor(server, capsys)
+    finally:
+        server.kubectl("delete", "isvc", "other", f"--namespace={TEAM}")
+
+    assert (code, found) == (3, {"service other": ("warning", "no metrics")})
 
 
 def test_settings_without_effect_are_warnings_and_exit_code_3(server: ApiServer, capsys: Captured) -> None:

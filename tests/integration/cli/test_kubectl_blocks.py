@@ -13,6 +13,7 @@ from tests.support.namespace import Namespace, story_service
 
 pytestmark = pytest.mark.process
 HOME = "isvc-system"
+KSERVES = {"metadata": {"finalizers": ["inferenceservice.finalizers"]}}
 
 
 @pytest.fixture
@@ -29,15 +30,27 @@ def shell(apiserver: ApiServer, namespace: str, tmp_path: Path) -> DocShell:
     ("block", "said"),
     [
         ("docs/first-model.md: kubectl annotate", "deleted"),
-        ("docs/install.md: kubectl create rolebinding", "isvc-operator-credentials created"),
+        ("docs/install.md: kubectl create rolebinding alice", "isvc-operator-cluster-view created"),
+        ("docs/install.md: kubectl create rolebinding isvc", "isvc-operator-credentials created"),
         ("docs/storage.md: kubectl create secret generic google", "serviceaccount/default patched"),
         ("docs/storage.md: kubectl create secret generic azure", "serviceaccount/default patched"),
         ("docs/storage.md: kubectl create secret generic hub", "serviceaccount/default patched"),
+        ("docs/uninstall.md: kubectl delete isvc", '"torchserve" deleted'),
         ("docs/validate.md: kubectl get isvc", ""),
     ],
 )
 def test_a_block_does_what_it_says(shell: DocShell, block: str, said: str) -> None:
     assert said in shell.run(block)
+
+
+def test_the_finalizer_of_kserve_is_removed(shell: DocShell, apiserver: ApiServer, namespace: str) -> None:
+    service = Namespace(apiserver, namespace)
+    service.kubectl("patch", "isvc", "torchserve", "--type=merge", f"--patch={json.dumps(KSERVES)}")
+    service.kubectl("delete", "isvc", "torchserve", "--wait=false")
+
+    shell.swapping({"isvc NAME": "isvc torchserve"}).run("docs/uninstall.md: kubectl patch isvc")
+
+    assert service.find("inferenceservice", "torchserve") is None
 
 
 def test_runtimes_of_kserve_are_installed(shell: DocShell, apiserver: ApiServer) -> None:

@@ -138,6 +138,28 @@ def test_a_server_that_is_no_api_server_is_named_in_one_line(
     assert {command[0]: code for command, (code, _) in said.items() if code != 1} == {"diff": 2}
 
 
+async def an_empty_cluster(visitor: object) -> None:
+    """An API server that has none of our kinds."""
+    while True:
+        request = await visitor.request()  # type: ignore[attr-defined]
+        is_version = request.startswith(b"GET /version")
+        body = b'{"gitVersion": "v1.34.0"}' if is_version else b"404 page not found"
+        status = b"200 OK" if is_version else b"404 Not Found"
+        head = b"HTTP/1.1 %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+        await visitor.say(head % (status, len(body), body))  # type: ignore[attr-defined]
+
+
+def test_a_cluster_without_services_is_named_first(folder: Path, capsys: Captured) -> None:
+    asked = [command for command in COMMANDS if command[0] != "doctor"]  # which says more
+    with serving(an_empty_cluster) as address:
+        (folder / "config").write_text(kubeconfig(address))
+        said = {command: (main(command), *capsys.readouterr()) for command in asked}
+
+    line = "isvc: the cluster has no InferenceServices: install the operator, or KServe's CRDs, first\n"
+    assert {command: found for command, found in said.items() if found[1:] != ("", line)} == {}
+    assert {command[0]: code for command, (code, *_) in said.items() if code != 1} == {"diff": 2}
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [

@@ -92,6 +92,26 @@ def test_the_address_of_the_ingress_the_host_and_the_model_are_found(
     assert "ms: queue 0.001 ms, batch 0.002 ms, model 0.003 ms, transport 0.004 ms, network " in printed.err
 
 
+def test_a_service_that_is_not_ready_is_said_beside_its_answer(
+    model: Model, team: Namespace, flags: list[str], capsys: Captured
+) -> None:
+    failed = {"type": "Ready", "status": "False", "reason": "ServerFailed", "message": "no licence for this model"}
+    url = f"http://{HOST}:{model.port}"
+    team.patch_status("inferenceservice", "torchserve", {"url": url, "conditions": [failed], "observedGeneration": 1})
+    ingress_at(team, "127.0.0.1")
+    model.status, model.answer = 503, b'{"error": "no pod is ready"}'
+
+    assert main(["predict", "torchserve", "-d", "[1]", *flags]) == 1
+    assert capsys.readouterr().err.endswith(
+        "/v1/models/bert:predict returned 503: no pod is ready; torchserve is Failed: ServerFailed: no licence for "
+        f"this model; isvc diagnose torchserve -n {team.name} says more\n"
+    )
+
+    model.status = 400
+    assert main(["predict", "torchserve", "-d", "[1]", *flags]) == 1
+    assert capsys.readouterr().err.endswith("/v1/models/bert:predict returned 400: no pod is ready\n")
+
+
 def test_bench_finds_what_predict_finds(model: Model, team: Namespace, flags: list[str]) -> None:
     team.patch_status("inferenceservice", "torchserve", {"url": f"http://{HOST}:{model.port}"})
     ingress_at(team, "127.0.0.1")

@@ -54,6 +54,18 @@ def test_services_are_a_table(
     assert any(line.startswith(f"{another} ") and "NoSupportingRuntime" in line for line in lines)
 
 
+def test_services_that_no_operator_has_looked_at_are_told(
+    apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
+) -> None:
+    untouched = a_related()
+    store(apiserver, namespace, replace(untouched, service={**untouched.service, "status": {}}, pods=()))
+
+    said = [(main([*command, *here]), capsys.readouterr().err) for command in (["status"], ["diagnose", "torchserve"])]
+
+    note = "isvc: note: no operator has looked at these services; isvc doctor tells whether one runs\n"
+    assert said == [(0, note), (1, note)]
+
+
 def test_every_failing_service_is_diagnosed(
     apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
 ) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from isvc.api_server import ProxiedResponse, ProxyApi, connect
 from isvc.source.errors import NotAllowed
 from isvc.source.source import ClusterSource, cluster_source
 from isvc.view.service import view_of
 from isvc.view.values import HealthStatus
-from isvc_operator.kube.client import ProxiedResponse, ProxyApi, connect
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import ServiceKey
 from tests.support.apiserver import ApiServer
@@ -29,7 +29,7 @@ WITHIN = 20.0  # seconds
 
 @asynccontextmanager
 async def seen(kubeconfig: Path, *namespaces: str) -> AsyncIterator[ClusterSource]:
-    async with connect(str(kubeconfig), agent="isvc") as api, cluster_source(api, namespaces) as source:
+    async with connect(str(kubeconfig)) as api, cluster_source(api, namespaces) as source:
         yield source
 
 
@@ -94,7 +94,7 @@ async def test_a_log_that_does_not_come_keeps_nothing_else_waiting(
         store(apiserver, place, a_related(a_pod(pod, initializer=an_initializer(runs()))))
     async with (
         asyncio.timeout(WITHIN),
-        connect(str(apiserver.kubeconfig), agent="isvc") as api,
+        connect(str(apiserver.kubeconfig)) as api,
         cluster_source(SilentNode(api, "a-gone"), (namespace, another), for_pages=True) as source,
     ):
         assert len(source.keys()) == 2

@@ -9,7 +9,7 @@ import pytest
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.parsing import InvalidObject, parse_serving_runtime, parse_storage_container
 from isvc_operator.controller.gather import read_service
-from isvc_operator.plan.diff import mismatches
+from isvc_operator.plan.diff import differences
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.kserves_leniency import QUANTITIES, REFUSED, TAKEN
 from tests.support.rendered import children_of
@@ -51,7 +51,7 @@ def test_its_children_are_taken_and_stay_as_they_are(apiserver: ApiServer, docum
         if child["kind"] in ("Deployment", "HorizontalPodAutoscaler")
     ]
     stored = apiserver.dry_run(*children)
-    differing = [path for before, after in zip(children, stored, strict=True) for path in mismatches(after, before)]
+    differing = [str(it) for before, after in zip(children, stored, strict=True) for it in differences(after, before)]
     assert differing in ([], ["spec.behavior.scaleUp.tolerance"])  # this version of Kubernetes leaves that out
 
 

@@ -25,7 +25,7 @@ from tests.support.builders import the_shipped_runtime
 from tests.support.mutated_documents import SECRETS, SERVICES, mutated
 from tests.support.sample_services import model, service
 
-COUNT, SECRET_COUNT = 1000, 100  # services, and secrets of each kind: twenty seconds
+COUNT, SECRET_COUNT = 1000, 100  # services, and secrets of each kind
 
 
 def without_owner(child: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def variables(container: Container, objects: Objects) -> Iterator[tuple[str, str
 @pytest.fixture(scope="module")
 def services() -> list[Checked]:
     texts = (
-        YamlText("my.yaml", yaml.safe_dump(document))
+        YamlText("my.yaml", yaml.dump(document, Dumper=yaml.CSafeDumper))
         for document in (*SERVICES, *mutated(SERVICES, COUNT, parts=("metadata", "spec")))
     )
     return [check([text], "default", installed=[the_shipped_runtime()], settings={}) for text in texts]

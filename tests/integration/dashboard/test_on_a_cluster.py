@@ -52,7 +52,7 @@ async def test_a_service_is_shown_and_followed(apiserver: ApiServer, namespace: 
                     if b"LoadingModel" in line:
                         break
             async with session.get(address.with_path(f"/services/{namespace}/torchserve/yaml")) as response:
-                assert "storageUri: pvc://leeway" in await response.text()
+                assert ": pvc://leeway" in await response.text()
 
 
 def test_who_may_see_no_service_is_told(

@@ -385,8 +385,10 @@ async def test_a_request_that_crosses_the_end_of_a_kept_connection_is_asked_agai
 class Pod(asyncio.Protocol):
     """A server's side of a connection: it answers on the next turn of the loop, and drains as uvicorn does."""
 
-    def __init__(self, pods: set[Pod]) -> None:
+    def __init__(self, pods: set[Pod], every: list[Pod]) -> None:
         self._pods = pods
+        self.lost = asyncio.Event()
+        every.append(self)
         self._busy = self._draining = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -400,6 +402,7 @@ class Pod(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._pods.discard(self)
+        self.lost.set()
 
     def drain(self) -> None:
         self._draining = True
@@ -416,8 +419,9 @@ class Pod(asyncio.Protocol):
 async def test_predictors_that_drain_under_load_cost_no_request() -> None:
     """As in a rollout: the old ones close what is idle and finish the rest, new connections go to the new ones."""
     pods: set[Pod] = set()
+    every: list[Pod] = []
     loop = asyncio.get_running_loop()
-    listening = await loop.create_server(lambda: Pod(pods), "127.0.0.1", 0)
+    listening = await loop.create_server(lambda: Pod(pods, every), "127.0.0.1", 0)
     address = f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     client = HttpClient()
 
@@ -434,6 +438,8 @@ async def test_predictors_that_drain_under_load_cost_no_request() -> None:
     await client.close()
     listening.close()
     await listening.wait_closed()
+    for pod in every:  # only later versions of Python have waited for them
+        await pod.lost.wait()
 
     assert bodies == [GOOD.body] * 3200
 

@@ -54,7 +54,7 @@ def test_a_grpc_port_that_is_taken_is_all_that_it_speaks_of(tmp_path: Path) -> N
         code = process.wait(timeout=60)
 
     assert code == 1
-    assert f"Port {port} cannot be opened: it is in use" in log.read_text()
+    assert f"Port {port} cannot be opened: Address already in use" in log.read_text()
     assert "never awaited" not in log.read_text()
 
 

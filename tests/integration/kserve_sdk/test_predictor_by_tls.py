@@ -12,10 +12,10 @@ import pytest
 from data_plane.client.errors import PredictorUnreachable
 from data_plane.model_server.serving import build_app
 from data_plane.server.certificate import Certificate, Tls
-from data_plane.server.grpc.server import GrpcServer
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.run import HttpServer, listen
 from tests.support.fake_models import FakeModel, serving
+from tests.support.grpc_servers import grpc_server
 from tests.support.listeners import listening_on
 from tests.support.object_stores import tls
 from transformer_sdk.kserve.model import Model, PredictorConfig
@@ -30,13 +30,11 @@ async def predictor(folder: Path, http_port: int = 0, grpc_port: int = 0) -> Asy
     with listen("127.0.0.1", http_port) as listener:
         app = build_app(listening_on(listener), models, metrics)
         http = HttpServer(app, listener, grace_period_s=5, certificate=certificate)
-        grpc = GrpcServer(
-            models, metrics, host="127.0.0.1", port=grpc_port, request_timeout_s=60, max_message_size=10_000,
-            certificate=certificate,
-        )  # fmt: skip
+        grpc, grpc_port = grpc_server(models, metrics, port=grpc_port, certificate=certificate)
+        await grpc.start()
         running = asyncio.create_task(http.run_until_drained())
         try:
-            yield listener.getsockname()[1], await grpc.start()
+            yield listener.getsockname()[1], grpc_port
         finally:
             http.drain()
             await asyncio.gather(running, grpc.stop(0))

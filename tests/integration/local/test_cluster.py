@@ -20,7 +20,7 @@ from isvc.run.processes import process_group
 from isvc.run.service import Settings
 from isvc.view.diagnosis import diagnose
 from isvc.view.service import view_of
-from isvc.view.source import ContainerKey, ServiceRequest
+from isvc.view.source import ContainerKey, LogOptions, ServiceRequest
 from isvc.view.values import ContainerState, DownloadProgress, HealthStatus
 from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import OperatorError
@@ -180,9 +180,9 @@ async def test_services_and_their_objects_are_those_of_a_cluster(cluster: LocalC
 
     # --- logs, metrics, requests
     place = ContainerKey(service=key("serves"), pod=pod["metadata"]["name"], container=SERVER)
-    lines = [line async for _, line in cluster.log(place, lines=10, follow=False)]
+    lines = [line async for _, line in cluster.log(place, LogOptions(lines=10, follow=False))]
     assert lines == ["serving ['weights']"]
-    assert [line async for line in cluster.log(place, lines=10, follow=False, since_seconds=-60)] == []
+    assert [line async for line in cluster.log(place, LogOptions(lines=10, follow=False, since_seconds=-60))] == []
     assert await cluster.metrics(key("serves"), place.pod) == '{"requests": 1}'
     response = await cluster.send(
         key("serves"), ServiceRequest(method="POST", path="/v1/models/fake:predict", body=PREDICT)
@@ -195,7 +195,7 @@ async def test_services_and_their_objects_are_those_of_a_cluster(cluster: LocalC
     (noisy,) = cluster.related(key("noisy")).pods  # type: ignore[union-attr]
     place = ContainerKey(service=key("noisy"), pod=noisy["metadata"]["name"], container=SERVER)
     texts = []
-    async for _, text in cluster.log(place, lines=10**6, follow=True):
+    async for _, text in cluster.log(place, LogOptions(lines=10**6, follow=True)):
         texts.append(text)
         if text.startswith("serving"):
             break
@@ -208,7 +208,7 @@ async def test_services_and_their_objects_are_those_of_a_cluster(cluster: LocalC
         ContainerKey(service=key("x"), pod="p", container="c"),
     ):
         with pytest.raises(OperatorError, match=" has no pod p"):
-            await anext(cluster.log(lost, lines=1, follow=False))
+            await anext(cluster.log(lost, LogOptions(lines=1, follow=False)))
     with pytest.raises(OperatorError, match="there is no InferenceService x in namespace default"):
         await cluster.send(key("x"), ServiceRequest(method="GET", path="/"))
     assert cluster.related(key("x")) is None
@@ -305,7 +305,7 @@ async def test_a_process_that_does_not_end_is_killed_with_what_it_has_started(fo
         await until_settled(cluster)
         (pod,) = cluster.related(key("leaves")).pods  # type: ignore[union-attr]
         place = ContainerKey(service=key("leaves"), pod=pod["metadata"]["name"], container=SERVER)
-        _, left = await anext(cluster.log(place, lines=1, follow=True))
+        _, left = await anext(cluster.log(place, LogOptions(lines=1, follow=True)))
 
     assert not is_running(int(left))
 

@@ -36,8 +36,13 @@ async def test_a_run_has_a_dashboard_beside_its_ingress(sandbox: Sandbox) -> Non
             headers = {"Origin": str(address.origin())}
             async with session.post(f"{PATH}/request", data=fields, headers=headers) as response:
                 answer = await response.text()
+        async with aiohttp.request("GET", f"http://127.0.0.1:{sandbox.port}/", headers={"Accept": "text/html"}) as page:
+            front = await page.text()
         stop(process)
 
+    assert '<a href="/default/first/">first</a>: ready' in front
+    assert f'<a href="{address.origin()}/">Dashboard</a>' in front
+    assert "token" not in front
     assert begun == b"event: lines\n"
     assert "&#34;predictions&#34;" in answer
     assert process.returncode == 0

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from storage_initializer.sharing import share_file
 from tests.support.build_cache import sample
 from tests.support.isvc_process import Sandbox, read_until, stop
 from tests.support.local_services import runtime, service, write_yaml
@@ -26,7 +22,7 @@ def test_a_service_starts_is_started_again_and_ends(sandbox: Sandbox) -> None:
         file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch", environment=NOT_LINUX
     ) as process:
         read_until(process.stdout, "Ctrl-C stops it.")
-        read_until(process.stderr, "fails/kserve-container is started again")
+        read_until(process.stderr, "fails/kserve-container failed again, same cause (×2); it is started again")
         answered = sandbox.ask("first.default.example.com", "/v1/models/fake:predict", {"instances": [1]})
         stop(process)
 
@@ -52,15 +48,3 @@ def test_the_sample_gets_its_response(sandbox: Sandbox, name: str) -> None:
 
     assert process.returncode == 0, log
     assert len(str(long)) == 48
-
-
-def test_a_file_is_copied_where_the_kernel_does_not_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise OSError(errno.EXDEV, "another file system")
-
-    monkeypatch.setattr(os, "link", refuse)
-    monkeypatch.delattr(os, "copy_file_range")
-    (tmp_path / "a").write_text("weights")
-
-    assert share_file(tmp_path / "a", tmp_path / "b", 0o644) in ("cloned", "copied")
-    assert (tmp_path / "b").read_text() == "weights"

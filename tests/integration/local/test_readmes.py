@@ -67,7 +67,7 @@ def test_a_transformer_of_mnist_takes_a_picture(shell: DocShell) -> None:
 def test_pictures_have_embeddings_and_tags(shell: DocShell) -> None:
     shutil.copytree(sample("resnet50", "--layers", LAYERS), shell.folder / "build/resnet50")
     own = {
-        "build.py build/resnet50": f"build.py build/resnet50 --layers {LAYERS}",
+        "python examples/resnet50/build.py build/resnet50": ":",  # as `sample` has done
         "--http-port 8080": f"--http-port {shell.swaps['8080']} &",
         "load.py build/picture.png": f"load.py build/picture.png --seconds 1 --address 127.0.0.1:{shell.swaps['8080']}",
     }

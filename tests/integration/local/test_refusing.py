@@ -133,3 +133,22 @@ def test_one_request_wants_one_service(tmp_path: Path, capsys: pytest.CaptureFix
     assert run(tmp_path, flags, service("first"), service("second"), runtime()) == 2
 
     assert capsys.readouterr() == ("", "isvc: --request requires one InferenceService, and there are 2\n")
+
+
+@pytest.mark.parametrize(("flags", "is_printed"), [([], True), (["-q"], False)])
+def test_the_yaml_of_a_model_is_printed_unless_only_failures_are(
+    flags: list[str],
+    is_printed: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def ended(*_: object, **__: object) -> None:
+        """It has served."""
+
+    monkeypatch.setattr("isvc.run.run.serve", ended)
+    (tmp_path / "handler.py").write_text("def handle(data, context): ...")
+
+    main(["run", str(tmp_path), *flags])
+
+    assert ("kind: InferenceService" in capfd.readouterr().err) is is_printed

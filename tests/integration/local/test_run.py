@@ -6,12 +6,16 @@ import os
 import re
 import signal
 import socket
+import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from tests.support.isvc_process import Sandbox, is_running, read_until, stop
 from tests.support.local_services import FAKE_RUNTIME, runtime, service, write_yaml
@@ -33,7 +37,7 @@ def request(sandbox: Sandbox) -> list[str | Path]:
 
 
 def test_one_request_is_answered_by_a_server_that_has_the_model(sandbox: Sandbox) -> None:
-    done = sandbox.run(*arguments(sandbox, service("first"), runtime()), *request(sandbox))
+    done = sandbox.run(*arguments(sandbox, service("first"), runtime()), *request(sandbox), "--verbose")
 
     assert (done.returncode, '{"predictions": [1, 2],' in done.stdout) == (0, True), done.stderr
     assert "first/storage-initializer | copied weights (5 B)" in done.stderr
@@ -70,6 +74,17 @@ def test_a_server_without_a_reason_is_explained_by_what_it_printed_last(sandbox:
     assert done.stderr.endswith(expected)
 
 
+def test_the_path_of_a_model_is_the_users_in_what_its_server_prints_and_leaves(sandbox: Sandbox) -> None:
+    code = "import os, sys; print(sys.argv); open(os.environ['TERMINATION_LOG'], 'w').write(sys.argv[2])\nsys.exit(4)"
+    loads = runtime(command=["python", "-c", code])
+
+    done = sandbox.run(*arguments(sandbox, service(), loads), *request(sandbox), "--verbose")
+
+    models = sandbox.folder / "models"
+    assert f"'--model-dir={models}']\n" in done.stderr
+    assert done.stderr.endswith(f"isvc: first/kserve-container failed (exit code 4): --model-dir={models}\n")
+
+
 def test_a_server_of_one_connection_at_a_time_is_probed_and_asked_in_turn(sandbox: Sandbox) -> None:
     """A probe that kept its connection would hold such a server for good."""
     with sandbox.running(*arguments(sandbox, service(env={"ALONE": "yes"}), runtime())) as process:
@@ -89,7 +104,7 @@ def test_two_services_have_their_own_hosts_and_ports_for_grpc_and_no_other_is_kn
             status, answer = sandbox.ask(f"{name}.default.example.com", PREDICT, {"instances": [1]})
             assert (status, answer["service"]) == (200, name)
             url = f"http://127.0.0.1:{sandbox.port}/default/{name}{PREDICT}"
-            assert f"\n  curl -X POST {url} -H 'Content-Type: application/json' -d " in announced
+            assert f"\n  curl -X POST {url} -T FILE\n  (fake does not say what it takes; " in announced
         status, answer = sandbox.ask("third.default.example.com", PREDICT, {"instances": [1]})
         assert (status, "first.default.example.com" in answer["error"]) == (404, True)
         stop(process)
@@ -114,6 +129,58 @@ def test_a_signal_lets_a_request_finish_and_leaves_no_process_and_no_folder(sand
         process.communicate()
 
     assert (status, answer["predictions"], process.returncode) == (200, [1], 0)
+    assert not is_running(answer["pid"])
+    assert list(sandbox.temporary.iterdir()) == []
+
+
+def test_ctrl_c_says_what_it_waits_for_and_ctrl_c_again_ends_it_at_once(sandbox: Sandbox) -> None:
+    gate = sandbox.folder / "gate"
+    os.mkfifo(gate)
+    waiting = service(env={"GATE": str(gate), "STUBBORN": "yes"})
+    waiting["spec"]["predictor"]["terminationGracePeriodSeconds"] = 3600
+    with (
+        sandbox.running(*arguments(sandbox, waiting, runtime())) as process,
+        ThreadPoolExecutor() as pool,
+    ):
+        read_until(process.stdout, READY)
+        pool.submit(sandbox.ask, HOST, PREDICT, {"instances": [1]})
+        read_until(process.stderr, "waiting")
+        process.send_signal(signal.SIGINT)
+        said = read_until(process.stderr, "Ctrl-C again")
+        _, rest = stop(process, signal.SIGINT)
+
+    assert (process.returncode, said + rest) == (
+        130,
+        "stopping\nrequests in progress have 30 s to finish, and then the servers 3600 s to end; "
+        "Ctrl-C again ends them at once\nstopping\n",
+    )
+    assert list(sandbox.temporary.iterdir()) == []
+
+
+def test_ctrl_c_before_the_response_is_an_interruption(sandbox: Sandbox) -> None:
+    never = runtime(readinessProbe={"exec": {"command": ["false"]}})
+    with sandbox.running(*arguments(sandbox, service(), never), *request(sandbox), "--verbose") as process:
+        read_until(process.stderr, "is not ready: the command false does not succeed")
+        _, rest = stop(process, signal.SIGINT)
+
+    assert (process.returncode, rest.splitlines()[-1]) == (130, "stopping")
+    assert list(sandbox.temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("env", [{}, {"STUBBORN": "yes"}], ids=["a server that ends when asked", "one that does not"])
+def test_ctrl_c_again_and_again_ends_everything_without_a_traceback(sandbox: Sandbox, env: dict[str, str]) -> None:
+    with sandbox.running(*arguments(sandbox, service(env=env), runtime())) as process:
+        read_until(process.stdout, READY)
+        _, answer = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        process.send_signal(signal.SIGINT)
+        read_until(process.stderr, "stopping")
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        _, rest = process.communicate()
+
+    assert process.returncode in (130, -signal.SIGINT), rest  # which are one in a shell
+    assert set(rest.split()) <= {"stopping"}
     assert not is_running(answer["pid"])
     assert list(sandbox.temporary.iterdir()) == []
 
@@ -171,6 +238,15 @@ def test_another_process_that_takes_the_port_of_a_dead_server_gets_no_request(sa
     assert seen.result() == []
 
 
+@contextmanager
+def taken(port: int) -> Iterator[None]:
+    """A port that somebody has, perhaps another one than this test."""
+    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        yield
+        return
+    yield
+
+
 def binds(listener: socket.socket, port: int) -> bool:
     try:
         listener.bind(("127.0.0.1", port))
@@ -197,14 +273,18 @@ def test_a_service_that_fails_waits_longer_each_time_and_the_others_serve(sandbo
     failing = service("first", env={"FAIL": "no weights; copy them"})
     with sandbox.running(*arguments(sandbox, failing, service("second"), runtime())) as process:
         announced = read_until(process.stdout, READY)
-        log = read_until(process.stderr, "first/kserve-container is started again in 10 s")
+        log = read_until(process.stderr, "failed again, same cause (×2); it is started again in 10 s")
         status, _ = sandbox.ask("second.default.example.com", PREDICT, {"instances": [1]})
         unready, answer = sandbox.ask(HOST, PREDICT, {"instances": [1]})
         _, rest = stop(process)
 
     assert "second is served" in announced
     assert "first is served" not in announced
-    assert "first/kserve-container failed (exit code 3): no weights; copy them" in log
+    failures = [line for line in log.splitlines() if line.startswith("first/kserve-container")]
+    assert failures == [
+        "first/kserve-container failed (exit code 3): no weights; copy them",
+        "first/kserve-container failed again, same cause (×2); it is started again in 10 s",
+    ]
     assert (status, unready) == (200, 503)
     assert answer == {"error": "first-predictor has no ready pod; it is starting, or it has failed"}
     assert process.returncode == 1
@@ -243,7 +323,7 @@ def test_a_server_whose_lines_nobody_reads_is_served_and_stopped_all_the_same(sa
         process.wait(timeout=30)
 
     assert statuses == {200}
-    assert process.returncode == 0
+    assert process.returncode == 130
     assert list(sandbox.temporary.iterdir()) == []
 
 
@@ -285,8 +365,10 @@ def test_a_working_folder_that_is_missing_and_a_server_that_ends_well_are_named_
 
 
 def test_a_port_in_use_ends_the_run_before_anything_is_started(sandbox: Sandbox) -> None:
-    with socket.create_server(("127.0.0.1", sandbox.port)):
+    with socket.create_server(("127.0.0.1", sandbox.port)), taken(sandbox.port + 1):
         done = sandbox.run(*arguments(sandbox))
 
-    assert done.returncode == 1
-    assert done.stderr == f"isvc: port {sandbox.port} is in use; choose another one: --http-port {sandbox.port + 1}\n"
+    found = re.fullmatch(r"isvc: port (\d+) is in use; choose another one: --http-port (\d+)\n", done.stderr)
+    assert (done.returncode, found and found[1]) == (1, str(sandbox.port))
+    assert found
+    assert int(found[2]) > sandbox.port + 1

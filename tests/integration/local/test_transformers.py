@@ -125,7 +125,7 @@ def test_a_predictor_that_still_loads_is_waited_for_although_its_transformer_has
     waits = runtime(readinessProbe={"exec": {"command": ["test", "-e", str(gate)]}, "periodSeconds": 1})
     file = write_yaml(sandbox.folder / "services.yaml", with_wrappers(transformer=broken), waits)
     with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}") as process:
-        read_until(process.stderr, "first/transformer/kserve-container is started again in")
+        read_until(process.stderr, "it is started again in")
         gate.touch()
         log = read_until(process.stderr, "first/kserve-container is ready")
         said = read_until(process.stdout, "Ctrl-C stops it.")

@@ -29,7 +29,7 @@ HANDLER = b"import os\n\n\ndef handle(data, context):\n    return data and [str(
 
 
 @contextmanager
-def asking(sandbox: Sandbox, clients: int = 4) -> Iterator[list[tuple[int, Any]]]:
+def asking(sandbox: Sandbox, clients: int = 4, path: str = PREDICT) -> Iterator[list[tuple[int, Any]]]:
     """Clients that ask one request after another; their answers."""
     answers: list[tuple[int, Any]] = []
     ended = threading.Event()
@@ -37,7 +37,7 @@ def asking(sandbox: Sandbox, clients: int = 4) -> Iterator[list[tuple[int, Any]]
     def ask() -> None:
         while not ended.is_set():
             try:
-                answers.append(sandbox.ask(HOST, PREDICT, {"instances": [1]}))
+                answers.append(sandbox.ask(HOST, path, {"instances": [1]}))
             except OSError as error:
                 answers.append((0, {"error": str(error)}))
 
@@ -86,6 +86,7 @@ def test_changes_reach_the_pods_and_no_request_is_lost(sandbox: Sandbox) -> None
             log = read_until(process.stderr, "the services run on as they are")
             write_yaml(file, service(env={"FAIL": "not so"}), runtime())
             log += read_until(process.stderr, "failed (exit code 3): not so")
+            log += read_until(process.stderr, "first-predictor: the pods from before the change serve on")
             assert sandbox.ask(HOST, PREDICT, {"instances": [1]})[1]["pid"] == third["pid"]
 
             write_yaml(file, with_variable("3"), runtime())
@@ -99,6 +100,22 @@ def test_changes_reach_the_pods_and_no_request_is_lost(sandbox: Sandbox) -> None
     assert f"{file} has changed" in log
     assert process.returncode == 0
     assert list(sandbox.temporary.iterdir()) == []
+
+
+def test_a_model_that_cannot_be_loaded_any_more_replaces_nothing(sandbox: Sandbox) -> None:
+    model = sandbox.folder / "model.onnx"
+    model.write_bytes(b"not read before a server starts")
+    fake = runtime()
+    fake["spec"]["supportedModelFormats"] = [{"name": "onnx", "autoSelect": True}]
+    (sandbox.folder / "runtimes").mkdir()
+    write_yaml(sandbox.folder / "runtimes/fake.yaml", fake)
+    with sandbox.running(model, "--watch", "--runtimes", sandbox.folder / "runtimes") as process:
+        read_until(process.stderr, "kserve-container is ready")
+        model.write_bytes(b"")
+        log = read_until(process.stderr, "the services run on as they are")
+        stop(process)
+
+    assert log == f"the services run on as they are: {model}: is empty; copy or save it again\n"
 
 
 def test_a_server_on_another_port_takes_over_and_the_old_one_ends(sandbox: Sandbox) -> None:
@@ -161,6 +178,30 @@ def test_another_model_rolls_once_and_an_edit_during_the_start_is_seen(sandbox: 
         _, log = stop(process)
 
     assert "are replaced" not in log
+
+
+def test_a_folder_with_a_handler_is_served_as_it_is_and_an_edit_rolls(sandbox: Sandbox) -> None:
+    folder = sandbox.folder / "first"
+    folder.mkdir()
+    program = "def handle(data, context):\n    return data and [{'version': 1}]\n"
+    (folder / "handler.py").write_text(program)
+
+    with sandbox.running(folder, "--watch", environment={"PYTHONPATH": str(TORCHLESS)}) as process:
+        read_until(process.stdout, "Ctrl-C stops it.")
+        with asking(sandbox, clients=2, path="/v1/models/first:predict") as answers:
+            eventually(lambda: len(answers) > 20, "the first one answers")
+            (folder / ".handler.py.swp").write_text("an editor's")
+            (folder / "handler.py").write_text(program.replace("1", "2"))
+            eventually(lambda: answers[-1][1] == {"predictions": [{"version": 2}]}, "the second one answers")
+            (folder / "handler.py").write_text("raise ValueError('an edit')\n")
+            log = read_until(process.stderr, "failed (exit code 4)")
+            assert sandbox.ask(HOST, "/v1/models/first:predict", {"instances": [1]})[1] == answers[-1][1]
+        stop(process)
+
+    assert Counter(status for status, _ in answers) == {200: len(answers)}
+    assert [str(answer) for _, answer in answers if answer not in (answers[0][1], answers[-1][1])] == []
+    assert f"{folder / 'handler.py'} has changed; the pods of first-predictor are replaced" in log
+    assert ".handler.py.swp" not in log
 
 
 def has(sandbox: Sandbox) -> list[str] | None:

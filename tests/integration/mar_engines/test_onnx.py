@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from data_plane.errors import UnprocessableInput
+from data_plane.model_server import libraries
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import CannotLoad, load_engine
@@ -288,6 +289,19 @@ def test_an_onnx_model_needs_no_torch(tmp_path: Path) -> None:
     assert done.stdout == "False\n"
 
 
+def test_onnxruntime_tells_nobody_about_models(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", "Neg", [("a", FLOAT, ["batch", 3])], [("b", FLOAT, ["batch", 3])])
+    code = (
+        "from pathlib import Path; from mar_runtime.engines import load_engine; "
+        f"load_engine(Path({str(path)!r}), 'cpu', 1)"
+    )
+    environment = {"PYTHONPATH": ":".join(sys.path), "HOME": str(tmp_path), **libraries.ENVIRONMENT}
+
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+    assert not (tmp_path / ".cache").exists()  # where it keeps the identity of the machine, and what it has to send
+
+
 @pytest.mark.parametrize(("package", "name"), [("onnxruntime", "m.onnx")])
 def test_a_package_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, name: str
@@ -296,5 +310,7 @@ def test_a_package_that_is_not_installed_is_named(
     monkeypatch.delitem(sys.modules, "mar_runtime.engines.onnx", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
 
-    with pytest.raises(CannotLoad, match=f"ONNX needs the package {package}, which is not installed$"):
+    with pytest.raises(
+        CannotLoad, match=f"ONNX needs the package {package}, which is not installed; the runtime isvc-mar has it$"
+    ):
         load_engine(path, "cpu", 1)

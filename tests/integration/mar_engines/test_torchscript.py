@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from mar_runtime.engines import CannotLoad, Engine, load_engine
 from mar_runtime.engines.signature import Signature
 from mar_runtime.engines.torch_engine import TorchEngine
 from mar_runtime.engines.torchscript import Forward
+from model_archive.traced import examples
 from tests.support import torch_models
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -51,6 +53,49 @@ def test_a_model_says_its_inputs_from_the_signature_of_forward(tmp_path: Path) -
         TensorMetadata("scale", "FP64", ()),
     )
     assert engine.outputs == ()
+
+
+def test_a_traced_model_says_what_its_example_was(tmp_path: Path) -> None:
+    examples = torch.zeros(1, 4, dtype=torch.int64), torch.zeros(1, 3, 2, dtype=torch.float16)
+    path = torch_models.save_traced(tmp_path / "model.pt", torch_models.Gathering(), *examples)
+
+    assert load_engine(path, "cpu", 1).inputs == (
+        TensorMetadata("ids", "INT64", (-1, 4)),
+        TensorMetadata("weights", "FP16", (-1, 3, 2)),
+    )
+
+
+@pytest.mark.parametrize("shapes", [((2, 4), (1, 3)), ((4,), ()), ((), ())])
+def test_of_an_example_that_is_no_rows_only_the_names_are_taken(tmp_path: Path, shapes: Any) -> None:
+    path = torch_models.save_traced(
+        tmp_path / "model.pt", torch_models.Gathering(), *(torch.zeros(shape) for shape in shapes)
+    )
+
+    assert load_engine(path, "cpu", 1).inputs == (
+        TensorMetadata("ids", "FP32", (-1,)),
+        TensorMetadata("weights", "FP32", (-1,)),
+    )
+
+
+class Calls:
+    """Runs a program when a pickle of it is read."""
+
+    def __reduce__(self) -> Any:
+        return print, ("run",)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [b"", b"no pickle", pickle.dumps({"forward": [Calls()]}), pickle.dumps({}), pickle.dumps({"forward": ["x"]})],
+)
+def test_a_record_of_an_example_is_read_without_running_anything(
+    tmp_path: Path, record: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = torch_models.save_scripted(tmp_path / "model.pt", torch_models.Affine())
+    with ZipFile(path, "a") as archive:
+        archive.writestr("model/traced_inputs.pkl", record)
+
+    assert (examples(path), capfd.readouterr().out) == ([], "")
 
 
 def test_an_input_that_forward_does_not_need_may_be_left_out(tmp_path: Path) -> None:

@@ -103,6 +103,15 @@ def test_a_model_that_takes_too_long_to_load_ends_the_server(tmp_path: Path) -> 
         runtime.wait_ready(["m"])
 
 
+def test_a_server_whose_handlers_run_in_threads_has_no_other_process(tmp_path: Path) -> None:
+    folder = model_dir(tmp_path / "models", {"m": {"workerType": "thread"}})
+    with Runtime("mar", folder, has_torch=False) as runtime:
+        assert runtime.wait_ready(["m"]).children() == []
+        assert re.findall(r'^server_start_seconds\{phase="(\w+)"\}', runtime.metrics(), re.MULTILINE) == [
+            "imports", "archives", "models",
+        ]  # fmt: skip
+
+
 def test_a_thread_that_hangs_ends_the_server(tmp_path: Path) -> None:
     folder = model_dir(tmp_path / "models", {"m": {"workerType": "thread", "responseTimeout": 1}})
     with Runtime("mar", folder, has_torch=False) as runtime:

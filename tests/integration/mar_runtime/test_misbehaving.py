@@ -23,7 +23,7 @@ DEATHS = {
     "exit": "it exited with code 3: SystemExit: 3 (at acting.py:",
     "interrupt": "it exited with code 1: KeyboardInterrupt:  (at acting.py:",
     "end": "it exited with code 7; let the handler raise an exception instead.",
-    "kill": "it was ended by SIGKILL; if that was for memory, raise the container's memory limit.",
+    "kill": "it was ended by SIGKILL; if that was for memory, give it more, on a cluster by resources.limits.memory.",
     "crash": "it was ended by SIGABRT; native code crashed, of the handler or of a package that it uses.",
 }
 MODELS = {
@@ -182,8 +182,8 @@ def test_while_there_is_no_worker_the_server_is_not_ready_and_requests_wait(runt
         assert isinstance(waiting.result(), int)
     assert [ready.status, model.status, index.status] == [503, 503, 503]
     assert ready.document["models"]["slow"] == (
-        "lost its worker (it was ended by SIGKILL; if that was for memory, raise the container's memory limit); "
-        "a new one is being started"
+        "lost its worker (it was ended by SIGKILL; if that was for memory, give it more, on a cluster by "
+        "resources.limits.memory); a new one is being started"
     )
     assert runtime.get("/v2/health/ready").document == {"ready": True}
 

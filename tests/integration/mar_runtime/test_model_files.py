@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.runtimes import Request, Runtime
-from tests.support.torch_models import Affine, save_scripted
+from tests.support.torch_models import Affine, save_exported, save_scripted
 
 # A user namespace: whoever runs the tests is another in it, with no rights but those of the files' modes.
 AS_NOBODY_KNOWN = """
@@ -67,3 +68,19 @@ def test_v2(runtime: Runtime) -> None:
 
 def test_nothing_is_written_into_the_model_directory(runtime: Runtime) -> None:
     assert [path.name for path in runtime._model_dir.iterdir()] == ["model.pt"]
+
+
+def test_the_libraries_of_a_model_print_nothing_of_themselves(tmp_path: Path) -> None:
+    """Neither when they are imported nor when Python ends."""
+    import torch  # after torch_models, which keeps its warnings quiet
+
+    models = tmp_path / "models"
+    models.mkdir()
+    save_exported(models / "model.pt2", Affine(), torch.zeros(2, 3))
+    with Runtime("mar", models, "--service-name", "affine") as running:
+        running.wait_ready(["affine"])
+        running.process.terminate()
+        running.wait_exit()
+        lines = running.log.splitlines()
+
+    assert [line for line in lines if not re.match(r"\d{4}-\d\d-\d\d ", line)] == []

@@ -16,10 +16,11 @@ import pytest
 from data_plane.model_server import container
 from mar_runtime import resources
 from mar_runtime.archives.unpack import unpack
+from mar_runtime.pool.forkserver import workers_context
 from mar_runtime.pool.pipe import NeverStarted
 from mar_runtime.pool.process_pool import ProcessPool
 from mar_runtime.pool.worker_pool import PoolPolicy
-from mar_runtime.pool.worker_process import WorkerProcess, workers_context
+from mar_runtime.pool.worker_process import WorkerProcess
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from tests.integration.mar_runtime.serving import Waiting, model_dir, told, write_acting
 from tests.support.model_folder import manifest, write_mar

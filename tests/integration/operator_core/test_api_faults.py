@@ -30,6 +30,7 @@ from tests.support.waiting import eventually
 WITHIN = 150.0  # seconds; retries are seldom when many have failed, and the machine may be busy
 PARALLEL = 8
 TOO_MANY = "Too many requests, please try again later.\n"  # the API server's own words
+RETRYING = r'isvc_operator_queue_retrying\{result="\w+"\}'
 
 
 @dataclass
@@ -134,7 +135,7 @@ def test_a_server_that_fails_in_every_way_is_asked_again_until_all_is_right(
     failed = list[Arrival]()
     # Services that other tests have left may fail for as long as the API server runs.
     eventually(lambda: cluster.metric("isvc_operator_queue_depth") == 0, "all services were reconciled", WITHIN)
-    others = cluster.metric("isvc_operator_queue_retrying")
+    others = cluster.metric(RETRYING)
 
     def failing(arrival: Arrival) -> Fault | None:
         if not of_operator(arrival) or len(failed) >= 60:
@@ -145,11 +146,11 @@ def test_a_server_that_fails_in_every_way_is_asked_again_until_all_is_right(
     with cluster.api.failing(failing):
         names = cluster.services_in(namespace, 8)
         eventually(lambda: len(failed) >= 60, "60 requests have failed", WITHIN)
-        assert cluster.metric("isvc_operator_queue_retrying") > others
+        assert cluster.metric(RETRYING) > others
         cluster.wait_until_right(namespace, names)
 
     assert cluster.metric(r'isvc_operator_api_requests_total\{code="50[0234]",verb="\w+"\}') > 0
-    eventually(lambda: cluster.metric("isvc_operator_queue_retrying") <= others, "nothing is left to retry", WITHIN)
+    eventually(lambda: cluster.metric(RETRYING) <= others, "nothing is left to retry", WITHIN)
 
 
 def test_a_webhook_that_fails_for_one_kind_of_one_namespace_is_named_and_others_go_on(
@@ -188,6 +189,8 @@ def test_a_quota_that_is_used_up_is_named_and_others_go_on(
     cluster.wait_until_right(namespace, refused_here)
 
     assert "exceeded quota: none" in condition["message"]
+    assert cluster.metric(refusals("admission", "create", "deployments")) > 0
+    assert cluster.metric(refusals("authorization")) == 0
 
 
 def test_a_server_that_takes_two_seconds_for_each_request_is_waited_for(cluster: Cluster, namespace: Namespace) -> None:
@@ -215,6 +218,12 @@ def test_nothing_is_created_in_a_namespace_that_is_being_deleted(
     namespace.kubectl("annotate", "inferenceservice", *names, "mine=changed")
     cluster.wait_until_right(another_namespace, cluster.services_in(another_namespace, 2))
     assert calls_in(server, namespace, position) == []
+    assert cluster.metric(refusals("authorization")) == 0
+
+
+def refusals(by: str, verb: str = r"\w+", resource: str = r"\w+") -> str:
+    """The pattern of the metric."""
+    return rf'isvc_operator_api_requests_refused_total\{{by="{by}",resource="{resource}",verb="{verb}"\}}'
 
 
 def calls_in(server: ApiServer, namespace: Namespace, since: int) -> list[Call]:

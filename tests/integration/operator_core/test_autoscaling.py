@@ -100,6 +100,49 @@ def test_keda_and_kubernetes_take_turns(keda: None, scaled: Namespace) -> None:
     assert replicas(scaled) == 3
 
 
+def long_ready(namespace: Namespace) -> None:
+    """The service has been ready for a long time."""
+    namespace.play_finished_rollout()
+    namespace.wait_for_condition("Ready", "True")
+    conditions = (namespace.find("inferenceservice", "torchserve") or {})["status"]["conditions"]
+    long_ago = [{**item, "lastTransitionTime": "2020-01-01T00:00:00Z"} for item in conditions]
+    namespace.patch_status("inferenceservice", "torchserve", {"conditions": long_ago})
+
+
+def test_a_cluster_without_metrics_is_named_until_it_has_some(running_operator: None, namespace: Namespace) -> None:
+    namespace.apply_story(minReplicas=1, maxReplicas=4)
+    namespace.wait_for("horizontalpodautoscaler", PREDICTOR)
+    long_ready(namespace)
+    told = {"type": "ScalingActive", "lastTransitionTime": "2020-01-01T00:00:00Z", "message": "unable to get metrics"}
+    inactive = {**told, "status": "False", "reason": "FailedGetResourceMetric"}
+    counts = {"currentReplicas": 1, "desiredReplicas": 1}
+    namespace.patch_status("horizontalpodautoscaler", PREDICTOR, {**counts, "conditions": [inactive]})
+
+    message = namespace.wait_for_condition("AutoscalerProblem", "True", "ScalingInactive")["message"]
+    assert "FailedGetResourceMetric: unable to get metrics; kubectl top pods tells" in message
+    assert namespace.condition("Ready")["status"] == "True"
+
+    active = {**told, "status": "True", "reason": "ValidMetricFound"}
+    namespace.patch_status("horizontalpodautoscaler", PREDICTOR, {**counts, "conditions": [active]})
+    eventually(lambda: not namespace.condition("AutoscalerProblem"), "the condition is gone")
+
+
+def test_a_scaled_object_that_keda_refuses_is_named_until_it_takes_it(keda: None, scaled: Namespace) -> None:
+    choose(scaled, "keda")
+    scaled.wait_for("scaledobject", PREDICTOR)
+
+    def keda_says(status: str, reason: str) -> None:
+        patch = {"status": {"conditions": [{"type": "Ready", "status": status, "reason": reason, "message": "so"}]}}
+        scaled.kubectl("patch", "scaledobject", PREDICTOR, "--type=merge", f"--patch={json.dumps(patch)}")
+
+    keda_says("False", "ScaledObjectCheckFailed")
+    message = scaled.wait_for_condition("AutoscalerProblem", "True", "ScaledObjectNotReady")["message"]
+    assert "ScaledObjectCheckFailed: so; correct what KEDA names" in message
+
+    keda_says("True", "ScaledObjectReady")
+    eventually(lambda: not scaled.condition("AutoscalerProblem"), "the condition is gone")
+
+
 def test_a_new_service_starts_with_the_autoscalers_minimum(running_operator: None, namespace: Namespace) -> None:
     namespace.apply_story(minReplicas=2, maxReplicas=4)
 

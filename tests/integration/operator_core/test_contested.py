@@ -203,3 +203,30 @@ def test_a_policy_that_adds_fields_is_no_fight(apiserver: ApiServer, fought_over
         fought_over.wait_for_condition("Ready", "True", service="added-to")
     assert writes_to(apiserver, fought_over, "added-to-predictor", since) == 0
     assert fought_over.condition("SpecNotApplied", "added-to") == {}
+
+
+def status_writes(server: ApiServer, namespace: Namespace, since: int) -> int:
+    """How often the operator has written the status of a service of the namespace."""
+    events = [event for event in server.audit_events(since) if event["stage"] == "ResponseComplete"]
+    targets = [event["objectRef"] for event in events if event["userAgent"].startswith(OPERATOR)]
+    return sum(
+        target.get("namespace") == namespace.name and target.get("subresource") == "status" for target in targets
+    )
+
+
+def test_a_fight_writes_the_status_as_seldom_as_the_child(apiserver: ApiServer, tmp_path: Path) -> None:
+    """Somebody edits the pods thirty times, and the Deployment's controller follows each time."""
+    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    namespace = new_namespace(apiserver)
+    with operator(apiserver, tmp_path / "operator.log", f"--namespace={namespace.name}"):
+        namespace.apply(a_service("fought", minReplicas=1))
+        namespace.play_finished_rollout("fought-predictor")
+        namespace.wait_for_condition("Ready", "True", service="fought")
+        since = apiserver.position()
+        for number in range(30):
+            namespace.kubectl("set", "image", "deployment", "fought-predictor", f"{SERVER}=mine:{number}")
+            namespace.patch_status("deployment", "fought-predictor", {"updatedReplicas": 0})
+            namespace.play_finished_rollout("fought-predictor")
+        writes = writes_to(apiserver, namespace, "fought-predictor", since), status_writes(apiserver, namespace, since)
+    assert writes[0] <= MOST_WRITES
+    assert writes[1] <= 3 * MOST_WRITES  # for each of the first three edits, and then one for each restore

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.controller.children import apply_changes
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi, connect
@@ -19,7 +18,7 @@ from isvc_operator.manifests import Manifest, controller_of, name_of, updated_by
 from isvc_operator.plan.changes import plan_changes
 from tests.support.apiserver import ApiServer
 from tests.support.builders import SERVICE_UID, a_service, the_children
-from tests.support.fakes import target_of
+from tests.support.fakes import target_of, unnoted
 from tests.support.namespace import Namespace
 from tests.support.reconcile_fixture import first_update
 
@@ -55,7 +54,9 @@ class World:
         service = a_service(namespace=self.namespace, uid=uid, **fields)
         observed = [item for kind in self.cache.kinds() for item in self.cache.of_kind(kind)]
         before = len(self.api.calls)
-        await apply_changes(self.api, self.cache, plan_changes([*the_children(service).values()], observed, uid))
+        await apply_changes(
+            self.api, self.cache, plan_changes([*the_children(service).values()], observed, uid), unnoted
+        )
         return [call for call in self.api.calls[before:] if DEPLOYMENT in call]
 
     async def deployment(self) -> Manifest:
@@ -71,7 +72,7 @@ class World:
 @pytest.fixture
 async def world(apiserver: ApiServer, namespace: Namespace) -> AsyncIterator[World]:
     async with connect(str(apiserver.kubeconfig)) as api:
-        yield World(apiserver, namespace.name, Counted(api), Cache(LABEL_SERVICE))
+        yield World(apiserver, namespace.name, Counted(api), Cache())
 
 
 def labels(deployment: Manifest) -> set[str]:
@@ -127,7 +128,7 @@ async def test_the_pods_with_which_it_was_created_stay_where_no_number_is_render
 async def test_a_creation_that_is_sent_again_writes_nothing(world: World) -> None:
     await world.render()
     before = await world.deployment()
-    again = World(world.server, world.namespace, world.api, Cache(LABEL_SERVICE))
+    again = World(world.server, world.namespace, world.api, Cache())
 
     assert await again.render() == [f"POST {DEPLOYMENT}", f"GET {DEPLOYMENT}"]
     assert await world.deployment() == before
@@ -135,7 +136,7 @@ async def test_a_creation_that_is_sent_again_writes_nothing(world: World) -> Non
 
 async def test_a_creation_that_is_sent_again_with_another_spec_leaves_nothing_of_the_first(world: World) -> None:
     await world.render(labels={"first": "yes"})
-    again = World(world.server, world.namespace, world.api, Cache(LABEL_SERVICE))
+    again = World(world.server, world.namespace, world.api, Cache())
 
     await again.render(labels={"second": "yes"})
 
@@ -144,7 +145,7 @@ async def test_a_creation_that_is_sent_again_with_another_spec_leaves_nothing_of
 
 async def test_what_a_deleted_service_has_left_becomes_the_child_of_one_of_the_same_name(world: World) -> None:
     await world.render(labels={"first": "yes"})
-    anew = World(world.server, world.namespace, world.api, Cache(LABEL_SERVICE))
+    anew = World(world.server, world.namespace, world.api, Cache())
 
     await anew.render(uid="another-uid", labels={"second": "yes"})
 
@@ -174,7 +175,7 @@ async def test_an_object_of_nobody_is_not_taken_even_if_no_field_differs(world: 
     (change,) = plan_changes([child], [], SERVICE_UID)
 
     with pytest.raises(NotOurs, match="it has no owner"):
-        await apply_changes(world.api, world.cache, [change])
+        await apply_changes(world.api, world.cache, [change], unnoted)
 
     found = decode(await world.api.send(requests.get(kind, world.namespace, name_of(child))))
     assert "ownerReferences" not in found["metadata"]

@@ -130,9 +130,10 @@ async def test_a_status_is_patched_and_nothing_else(world: tuple[KubeApi, Put, s
     service["metadata"]["namespace"] = namespace
     put(service)
     made = json.loads(await api.send(requests.get("InferenceService", namespace, "torchserve")))
-    first = json.loads(await api.send(requests.patch_status(made, {"url": "http://a", "deploymentMode": "x"})))
+    status = {"observedGeneration": 1, "url": "http://a", "deploymentMode": "x"}
+    first = json.loads(await api.send(requests.patch_status(made, status)))
     second = json.loads(await api.send(requests.patch_status(first, {"deploymentMode": None})))
-    assert second["status"] == {"url": "http://a"}
+    assert second["status"] == {"observedGeneration": 1, "url": "http://a"}
     assert second["metadata"]["generation"] == first["metadata"]["generation"]
     assert second["spec"] == first["spec"]
 

@@ -1,6 +1,6 @@
 """A reconcile that is interrupted at any of its calls, on a real API server: what comes of the service in the end.
 
-In each story the operator is killed between each two of its calls, once in a run; is killed after each of its calls;
+In each story the operator is killed after each of its writes, once in a run; is killed after each of its calls;
 and goes on while each of its calls fails once, before or after it has arrived. A killed operator is followed by one
 that knows nothing but what the API server has.
 """
@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE, LABEL_SERVICE
+from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
 from isvc_operator.config import OperatorConfig
 from isvc_operator.controller.reconcile import RESYNC, Reconciler
 from isvc_operator.kube.client import KubeApi, connect
@@ -150,7 +150,7 @@ class Operator:
         self.failures = 0
         self.again: float | None = None
         self.versions: dict[ObjectKey, str] = {}
-        self.cache = Cache(LABEL_SERVICE)
+        self.cache = Cache()
         self.cache.put(THE_RUNTIME)
         self.reconciler = Reconciler(
             api=api, cache=self.cache, config=OperatorConfig(), now=lambda: NOW, clock=seconds, home="isvc-system"
@@ -338,7 +338,9 @@ async def test_a_service_ends_the_same_wherever_a_call_was_cut_off(story: str, a
         world = World(apiserver, new_namespace(apiserver), api)
         calls = await tell(story, world)
         undisturbed = world.state()
-        cuts = {f"killed after {count}, {call}": killed_after(count) for count, call in enumerate(calls[:-1], 1)}
+        # After a read, all is as after the write before it: the next operator knows nothing of it.
+        writes = [(count, call) for count, call in enumerate(calls[:-1], 1) if not call.startswith("GET")]
+        cuts = {f"killed after {count}, {call}": killed_after(count) for count, call in writes}
         cuts |= {f"each once: {how.value}": each_once(how) for how in Cut if how is not Cut.NONE}
         for name, cut in cuts.items():
             world = World(apiserver, new_namespace(apiserver), api)

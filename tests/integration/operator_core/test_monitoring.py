@@ -61,22 +61,36 @@ def test_the_metrics_tell_what_the_operator_has_done(monitored: Monitored) -> No
 
     assert value("services", phase="Ready") == 1
     assert value("services", phase="Failed") == 1
-    assert value("queue_retrying") == 1
+    assert value("queue_retrying", result="refused") == 1
+    assert value("queue_retrying", result="error") == 0
     assert value("leader") == 1
     assert value("reconcile_duration_seconds_count", result="success") >= 1
-    assert value("reconcile_duration_seconds_count", result="error") >= 1
+    assert value("reconcile_duration_seconds_count", result="refused") >= 1
+    assert value("reconcile_duration_seconds_count", result="error") == 0
     assert value("reconcile_duration_seconds_count", result="unexpected") == 0
     assert value("reconcile_retries_total") >= 1
     assert value("api_requests_total", verb="create", code="201") >= 3
     assert value("api_requests_total", verb="list", code="200") >= 1
     assert value("api_requests_total", verb="watch", code="200") >= 1
     assert value("watch_starts_total", resource="pods") >= 2  # one in each namespace
+    assert value("config_last_reload_successful") == 1
     assert ("process_resident_memory_bytes", ()) in samples
 
 
+def test_the_condition_of_each_service_is_told_with_its_name(monitored: Monitored) -> None:
+    told = [dict(labels) for name, labels in monitored.samples() if name == "isvc_operator_service_condition"]
+
+    of_type_ready = [labels for labels in told if labels["type"] == "Ready"]
+    assert sorted((one["namespace"], one["name"], one["status"], one["reason"]) for one in of_type_ready) == [
+        (monitored.ready, "torchserve", "True", ""),
+        (monitored.refused, "torchserve", "False", "ReconcileFailed"),
+    ]
+
+
 def test_labels_have_few_values(monitored: Monitored) -> None:
-    """Nothing that users write becomes a label: not a namespace, a name or a path."""
-    labels = {name for _, pairs in monitored.samples() for name, _ in pairs}
+    """Nothing that users write becomes a label, not a namespace, a name or a path, but for services' conditions."""
+    others = [pairs for name, pairs in monitored.samples() if name != "isvc_operator_service_condition"]
+    labels = {name for pairs in others for name, _ in pairs}
 
     assert labels == {"result", "le", "verb", "code", "resource", "phase", "version", "generation"}
 

@@ -134,14 +134,36 @@ CASES: list[dict[str, Any]] = [
             "rbd": {"monitors": ["m"], "image": "i"},
             "fc": {"targetWWNs": ["w"], "lun": 0},
             "flexVolume": {"driver": "d"},
+            "awsElasticBlockStore": {"volumeID": "v"},
+            "azureDisk": {"diskName": "d", "diskURI": "u"},
+            "azureFile": {"secretName": "s", "shareName": "s"},
+            "cinder": {"volumeID": "v"},
+            "flocker": {"datasetName": "d"},
+            "gitRepo": {"repository": "r"},
+            "glusterfs": {"endpoints": "e", "path": "p"},
+            "photonPersistentDisk": {"pdID": "p"},
+            "portworxVolume": {"volumeID": "v"},
+            "quobyte": {"registry": "r:1", "volume": "v"},
+            "scaleIO": {"gateway": "g", "system": "s", "secretRef": {"name": "s"}, "volumeName": "v"},
+            "storageos": {"volumeName": "v", "volumeNamespace": "n"},
+            "vsphereVolume": {"volumePath": "p"},
         }.items()
     ),
-    *({"containers.0.ports": [{"containerPort": 80, "hostPort": number}]} for number in (0, 80)),
+    {"volumes": [{"name": "v"}]},
+    {"volumes": [{"name": "v", "hostPath": None, "emptyDir": {}}]},
     *(
-        {f"containers.0.{probe}": action}
+        {f"{where}.0.ports": [{"containerPort": 80, "hostPort": number}]}
+        for where in ("containers", "initContainers")
+        for number in (0, 80)
+    ),
+    *(
+        {f"{where}.{probe}": action, "initContainers.0.restartPolicy": "Always"}
+        for where in ("containers.0", "initContainers.0")
         for probe in ("livenessProbe", "readinessProbe", "startupProbe")
         for action in (HTTP, TCP, {"httpGet": {"port": 1, "host": ""}}, {"tcpSocket": {"port": 1}})
     ),
+    *({f"{where}.{name}": None} for where in CONTEXTS for name in ("runAsUser", "seccompProfile", "runAsNonRoot")),
+    *({where: None} for where in CONTEXTS),
     *({"containers.0.lifecycle": {when: action}} for when in ("postStart", "preStop") for action in (HTTP, TCP)),
     {"containers.0.livenessProbe": {"httpGet": {"port": 1, "host": "127.0.0.1"}}},
     {"shareProcessNamespace": True},

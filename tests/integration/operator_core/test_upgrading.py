@@ -7,7 +7,7 @@ rollouts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,20 @@ POLICY = "isvc-operator.io/upgrade-policy"
 WAITING = "isvc-operator.io/waiting-template"
 VERSION = "isvc-operator.io/version"
 CONFIGURATION = ("ConfigMap", "ClusterStorageContainer")
-CASES = [case for case in last_release().cases if not {item["kind"] for item in case.documents} & {*CONFIGURATION}]
+BOOKS = {
+    "labels": {"app.kubernetes.io/instance": "mine", "helm.sh/chart": "mine-1.0.0"},
+    "annotations": {"argocd.argoproj.io/tracking-id": "mine", "kustomize.toolkit.fluxcd.io/prune": "disabled"},
+}
+
+
+def kept_in_books(case: ReleasedCase) -> ReleasedCase:
+    """The case as tools apply it; they write on the service."""
+    documents = [{**item, "metadata": {**item["metadata"], **BOOKS}} for item in case.documents]
+    return replace(case, name="kept-in-books", documents=documents)
+
+
+RELEASED = [case for case in last_release().cases if not {item["kind"] for item in case.documents} & {*CONFIGURATION}]
+CASES = [*RELEASED, kept_in_books(next(case for case in RELEASED if case.name.startswith("story-bert")))]
 
 
 @dataclass(frozen=True)
@@ -100,7 +113,7 @@ def test_an_upgrade_from_the_last_release_changes_no_pod_template(
     server: ApiServer, served: list[Served], tmp_path: Path
 ) -> None:
     before = {one.case.name: one.templates() for one in served}
-    changed = {case for cases in changed_paths().values() for case in cases}
+    changed = {"kept-in-books", *(case for cases in changed_paths().values() for case in cases)}
     since = server.position()
 
     with operator(server, tmp_path / "new.log"):

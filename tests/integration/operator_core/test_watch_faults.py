@@ -73,7 +73,7 @@ async def watching(server: ApiServer, folder: Path) -> AsyncIterator[Watched]:
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{proxy.port}"
         (folder / "kubeconfig").write_text(json.dumps(config))
         async with connect(str(folder / "kubeconfig")) as api:
-            cache, queued = Cache(LABEL_SERVICE), list[ServiceKey]()
+            cache, queued = Cache(), list[ServiceKey]()
             affected = Affected(cache, queued.append, queued.extend)
             session = WatchSession(Watching(api, asyncio.get_running_loop().time, lambda: 0.0), affected)
             task = asyncio.create_task(follow(session, WATCHED, affected))

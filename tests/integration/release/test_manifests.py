@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from hack.release.build import write_manifests
+from isvc.api_server import connect
 from isvc.source.errors import NotInstalled
 from isvc.source.source import cluster_source
-from isvc_operator.kube.client import connect
 from tests.support.apiserver import ApiServer, running
 from tests.support.source_tree import ROOT
 
@@ -34,7 +34,7 @@ def dist(tmp_path: Path) -> Path:
 async def test_a_cluster_is_told_to_be_empty_until_kubectl_installs_the_crds_and_then_the_rest(
     dist: Path, empty: ApiServer
 ) -> None:
-    async with connect(str(empty.kubeconfig), agent="isvc") as api:
+    async with connect(str(empty.kubeconfig)) as api:
         with pytest.raises(NotInstalled, match="install the operator"):
             async with cluster_source(api, ("default",)):
                 pass
@@ -53,6 +53,6 @@ async def test_a_cluster_is_told_to_be_empty_until_kubectl_installs_the_crds_and
         *(container for item in runtimes["items"] for container in item["spec"]["containers"]),
     ]
     assert {container["image"] for container in containers} == {
-        f"registry.example.com/isvc/{name}:7" for name in ("operator", "mar", "torchserve")
+        f"registry.example.com/isvc/{name}:7" for name in ("operator", "mar", "onnx", "torchserve")
     }
-    assert names == {"isvc-mar", "kserve-torchserve", *(path.stem for path in OPTIONAL.glob("*-*.yaml"))}
+    assert names == {"isvc-mar", "isvc-onnx", "kserve-torchserve", *(path.stem for path in OPTIONAL.glob("*-*.yaml"))}

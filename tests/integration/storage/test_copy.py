@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import stat
@@ -41,6 +43,26 @@ def test_the_storys_claim_arrives_whole(initialize: Initialize, claims: Path, tm
     assert read_tree(tmp_path / "models") == read_tree(claims / "leeway")
 
 
+def test_the_folder_for_packages_is_the_users_alone(initialize: Initialize, claims: Path, tmp_path: Path) -> None:
+    packages = tmp_path / "cache/packages/default/models"
+
+    outcome = initialize(claims / "leeway", tmp_path / "models", PACKAGE_CACHE=str(packages))
+
+    assert (outcome.exit_code, stat.S_IMODE(packages.stat().st_mode)) == (0, 0o700)
+
+
+def test_a_folder_for_packages_that_cannot_be_created_is_said(
+    initialize: Initialize, claims: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").touch()
+    packages = str(tmp_path / "cache/packages")
+
+    outcome = initialize(claims / "leeway", tmp_path / "models", PACKAGE_CACHE=packages)
+
+    said = f"the server cannot keep packages on the node: {packages} cannot be created (Not a directory)"
+    assert (outcome.exit_code, outcome.log[0]) == (0, said)
+
+
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}"])
 def test_a_local_folder_is_copied(initialize: Initialize, claims: Path, tmp_path: Path, form: str) -> None:
     assert initialize(form.format(claims / "leeway"), tmp_path / "models").exit_code == 0
@@ -54,6 +76,17 @@ def test_a_source_may_be_one_file(initialize: Initialize, claims: Path, tmp_path
 
     assert outcome.exit_code == 0
     assert read_tree(tmp_path / "models") == {"bert-model.mar": (claims / archive).read_bytes()}
+
+
+@pytest.mark.parametrize(("content", "exit_code"), [(b"as it was issued", 0), (b"another", 12)])
+def test_a_file_of_a_folder_must_have_the_checksum_that_is_given(
+    initialize: Initialize, tmp_path: Path, content: bytes, exit_code: int
+) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source/model.bin").write_bytes(content)
+    given = json.dumps({"model.bin": hashlib.sha256(b"as it was issued").hexdigest()})
+
+    assert initialize(tmp_path / "source", tmp_path / "models", STORAGE_SHA256=given).exit_code == exit_code
 
 
 def test_a_second_run_replaces_the_first(initialize: Initialize, claims: Path, tmp_path: Path) -> None:

@@ -176,6 +176,19 @@ def test_the_runtime_without_java_needs_nothing_for_a_bare_model(
     assert list(read_tree(models)) == [name]
 
 
+def test_the_runtime_without_java_serves_a_handler_with_its_weights_as_it_is(
+    initialize: Initialize, source: Path, models: Path
+) -> None:
+    (source / "handler.py").write_text("def handle(data, context):\n    return data\n")
+    (source / "model.pt").write_bytes(b"weights")
+
+    outcome = initialize(source, models)
+
+    assert outcome.exit_code == 0
+    assert outcome.log[-2] == "served as it is, by its own handler"
+    assert sorted(read_tree(models)) == ["handler.py", "model.pt"]
+
+
 def test_torchserve_gets_an_archive_of_a_script(initialize: Initialize, source: Path, models: Path) -> None:
     script = save_script(source / "embedding.pt").read_bytes()
 

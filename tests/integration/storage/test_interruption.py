@@ -17,7 +17,7 @@ from storage_initializer.errors import Termination
 from storage_initializer.termination import termination_raises, uninterrupted
 from tests.integration.storage.conftest import Initialize
 from tests.support.initializer_forks import Forks, forks
-from tests.support.memory_limit import memory_limit
+from tests.support.limits import memory_limit
 from tests.support.memory_source import MemorySource, bring_alone
 from tests.support.model_folder import read_tree
 

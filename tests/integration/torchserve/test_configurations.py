@@ -140,13 +140,20 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     handler = handlers.LENGTHS.replace("import time", "import time, adapter_test_words", 1)
     models = model_dir(folder / "models", BARE)
     build_archive(models / "model-store", "lengths.mar", handler, requirements=f"{wheel}\n")
-    environment = {"TS_INFERENCE_ADDRESS": "http://0.0.0.0:8085", "PIP_NO_INDEX": "1", "BATCH_TIMEOUT": "1000"}
+    environment = {"TS_INFERENCE_ADDRESS": "http://0.0.0.0:8085", "PIP_NO_INDEX": "1", "BATCH_TIMEOUT": "60000"}
+    environment["PACKAGE_CACHE"] = str(models / "cache")
     with Adapter(models, **environment) as running:
         yield running.wait_ready()
 
 
 def test_a_snapshot_that_only_names_an_archive_which_has_requirements_is_served(bare: Adapter) -> None:
     assert bare.predict("named", {"instances": [{"data": "one"}]}).document == {"predictions": [3]}
+
+
+def test_what_an_archive_requires_is_kept_for_other_servers(bare: Adapter) -> None:
+    [kept] = bare.model_dir.glob("cache/*/adapter_test_words.py")
+
+    assert kept.read_text() == "WORD = 'installed'\n"
 
 
 def test_a_variable_sets_a_setting_but_opens_no_door(bare: Adapter) -> None:

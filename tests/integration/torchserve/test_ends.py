@@ -32,7 +32,7 @@ def test_a_loop_of_crashes_ends_the_pod_with_the_last_of_them(tmp_path: Path) ->
         assert [(answer.status, answer.document["component"]) for answer in answers] == [(502, "worker")] * 5
         assert adapter.termination_message == (
             "The worker of model lengths (lengths.mar) died 5 times in a row; the last time by SystemExit: 3 "
-            "(at handler.py:6 in handle). Correct the handler or the archive and upload it again."
+            "(at handler.py:6 in handle). Correct the handler or the files of the model, and serve it again."
         )
 
 

@@ -81,7 +81,7 @@ def test_torchserve_listens_on_loopback_only(adapter: Adapter) -> None:
 
 
 def test_the_adapter_listens_on_the_host_that_it_is_given(adapter: Adapter) -> None:
-    assert hosts_of(psutil.Process(adapter.process.pid)) == ["127.0.0.1", "127.0.0.1"]  # HTTP and gRPC
+    assert hosts_of(psutil.Process(adapter.process.pid)) == ["127.0.0.1"] * 3  # HTTP, gRPC, and its relay's
 
 
 def hosts_of(process: psutil.Process) -> list[str]:

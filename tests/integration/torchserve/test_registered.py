@@ -91,7 +91,7 @@ def test_a_model_that_cannot_be_loaded_is_given_up_and_says_why_while_others_are
             "ready": False,
             "reason": "is given up until it is registered anew. Model failing (failing.mar) could not be loaded: "
             "RuntimeError: the weights are not there (at handler.py:4 in initialize). "
-            "Correct the handler or the archive and upload it again",
+            "Correct the handler or the files of the model, and serve it again",
         },
     )
     assert (refused.status, told.document["reason"] in refused.document["error"]) == (503, True)

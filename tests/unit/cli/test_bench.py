@@ -81,7 +81,7 @@ async def test_a_failure_is_exit_code_1(capsys: Captured) -> None:
     code, _ = await bench("/fail", "--requests", "3")
 
     assert code == 1
-    assert "3 failed: status 503\n" in capsys.readouterr().out
+    assert '3 failed: status 503\nthe first with status 503 said: {"predictions":[7]}\n' in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -33,6 +33,24 @@ main()
 """
 _RUN = "from isvc.console import main; main()"
 
+# Python cannot raise what an object's end raises.
+_IN_AN_OBJECTS_END = """
+import os, signal, time
+from isvc import console
+from isvc.commands import completion
+
+class Object:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+def run(*_, **__):
+    Object()
+    time.sleep(30)
+
+completion.command.callback = run
+console.main()
+"""
+
 
 def isvc(*arguments: str, script: str = _RUN, shell: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", script, *arguments]
@@ -60,6 +78,11 @@ def test_ctrl_c_while_a_module_is_imported_prints_no_traceback(arguments: list[s
 def test_ctrl_c_when_it_ends_prints_no_traceback() -> None:
     done = isvc("completion", "bash", script=_AT_ITS_END)
     assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_ctrl_c_while_an_object_ends_is_not_lost() -> None:
+    done = isvc("completion", "bash", script=_IN_AN_OBJECTS_END)
+    assert (done.returncode, done.stderr) == (130, "\n")
 
 
 @pytest.mark.parametrize(

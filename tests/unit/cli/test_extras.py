@@ -54,6 +54,23 @@ def test_every_package_of_an_extra_has_its_line(extra: str) -> None:
     assert packages - named == set()
 
 
+@pytest.mark.parametrize(
+    ("left", "command"),
+    [
+        ("uv-receipt.toml", "uv tool install 'isvc-operator[local]'"),
+        ("pipx_metadata.json", "pipx install --force 'isvc-operator[local]'"),
+        ("pyvenv.cfg", "pip install 'isvc-operator[local]'"),
+    ],
+)
+def test_the_command_is_that_of_the_installer(
+    left: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / left).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+
+    assert str(extras.advice("torch")).endswith(f"; run: {command}")
+
+
 def test_a_module_of_no_extra_is_a_mistake_of_ours() -> None:
     assert [extras.advice(name) for name in (None, "isvc_operator.nothing", "telnetlib")] == [None, None, None]
 
@@ -87,6 +104,22 @@ def test_a_run_says_it_before_anything_starts(missing: str, tmp_path: Path, monk
 
     line = f"isvc: largest/kserve-container runs mar_runtime: {needs(missing, 'local')}\n"
     assert (done.returncode, done.stderr) == (2, line)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [("onnxruntime", needs("onnxruntime", "cli,onnx")), ("torch", "by onnxruntime"), ("ts", "by onnxruntime")],
+)
+def test_an_onnx_file_needs_no_torch(missing: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else found(name))
+    (tmp_path / "m.onnx").write_bytes(b"no ONNX file")
+    (tmp_path / "request.json").write_text("{}")
+    with new_sandbox(tmp_path) as sandbox:
+        done = sandbox.run(tmp_path / "m.onnx", "--request", tmp_path / "request.json")
+
+    assert said in done.stderr, done.stderr
 
 
 @pytest.mark.process

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from onnx import TensorProto, helper
 
 from isvc.commands import main
 from tests.support.model_folder import manifest, write_mar, write_volume
@@ -29,6 +30,35 @@ def test_a_folder_is_told_in_words(capsys: Captured) -> None:
     assert [line.split() for line in lines[3:]] == [
         ["ARCHIVE", "MODEL", "VERSION", "HANDLER", "SIZE", "UNPACKED", "SERVED", "REQUIREMENTS"],
         ["model-store/bert-model.mar", "bert-model", "1.0", "handler.py", "398", "B", "211", "B", "yes", "none"],
+    ]
+
+
+def test_a_folder_with_a_handler_is_told_in_words(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "handler.py").write_text("def handle(data, context): return data\n")
+    (tmp_path / "weights.pt").touch()
+    (tmp_path / "requirements.txt").write_text("six\nnumpy\n")
+
+    assert main(["inspect", str(tmp_path)]) == 0
+
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "FILE               FOUND AS",
+        "handler.py         function handle",
+        "weights.pt         weights",
+        "requirements.txt   requirements: six, numpy",
+    ]
+
+
+def test_of_a_model_that_says_it_the_tensors_are_told(tmp_path: Path, capsys: Captured) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+
+    assert main(["inspect", str(tmp_path / "m.onnx")]) == 0
+
+    assert capsys.readouterr().out.splitlines()[5:] == [
+        "MODEL FILE           TENSOR   DATATYPE   SHAPE",
+        "m.onnx       takes   x        FP32       [-1, 3]",
+        "m.onnx       gives   y        FP32       [-1, 3]",
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,6 +49,26 @@ def test_a_table_on_a_terminal_has_the_same_text_with_colour(monkeypatch: pytest
     assert "\x1b[32mTrue" in stream.getvalue()
     assert SHOWN in stream.getvalue()
     assert "\x1b[2J" not in stream.getvalue()
+
+
+HEADER = ["ARCHIVE", "MODEL", "SIZE", "REQUIREMENTS"]
+ROWS = [["a.mar", "bert", "510.1 KiB", "transformers==4.50.0, tokenizers"], ["other.mar", "other", "1.2 GiB", "none"]]
+
+
+@pytest.mark.parametrize("width", [200, 120, 80, 60, 30])
+def test_no_cell_is_cut_where_the_terminal_is_narrow(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    stream = Terminal()
+    with environment(monkeypatch, COLUMNS=str(width)):
+        write_table(HEADER, ROWS, stream)
+
+    lines = re.sub(r"\x1b\[[\d;]*m", "", stream.getvalue()).splitlines()
+    printed = " ".join(" ".join(lines).split())
+    assert {name: printed.count(name) for name in ("510.1 KiB", "1.2 GiB", "ARCHIVE")} == {
+        "510.1 KiB": 1, "1.2 GiB": 1, "ARCHIVE": 1 if width > 30 else 2
+    }  # fmt: skip
+    assert "…" not in printed
+    assert "transformers==4.50.0,tokenizers" in "".join(printed.split())
+    assert max(map(len, lines)) <= width
 
 
 def test_a_line_on_a_terminal_is_coloured_and_never_markup(monkeypatch: pytest.MonkeyPatch) -> None:

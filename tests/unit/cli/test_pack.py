@@ -14,6 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from isvc.commands import main
+from model_archive.manifest import STOCK_HANDLERS
 from tests.support.build_cache import ROOT
 from tests.support.model_folder import write_files, write_mar
 
@@ -131,6 +132,8 @@ def test_another_time_is_refused(seconds: str, monkeypatch: pytest.MonkeyPatch, 
     [
         (["gone"], "gone is not a folder; name the folder with the model's files"),
         (["bert", "--handler=gone.py"], "there is no file gone.py; correct --handler"),
+        (["bert", "--handler=image_clasifier"], "there is no file image_clasifier.py; correct --handler, or name "
+         f"one of TorchServe's own: {', '.join(STOCK_HANDLERS)}"),
         (["bert", "--export-path=gone"], "gone is not a folder; create it, or name another one with --export-path"),
         (["bert", "--model-name=a b"], f"'a b' cannot be a model's name; {NAME_IT}"),
         (["bert", "--runtime=LSP"], "'LSP' is not a runtime that serves it; use python or python3"),

@@ -133,3 +133,23 @@ def test_a_request_without_an_end_is_refused(
     assert main(["predict", "bert", *flags, "--url=http://h"]) == 2
 
     assert capsys.readouterr().err.endswith(" bytes; send less\n")
+
+
+async def test_a_file_that_a_handler_did_not_take_is_told_how_torchserves_own_take_it(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    async def failing(visitor: Visitor) -> None:
+        while True:
+            await visitor.request()
+            await visitor.say(b"HTTP/1.1 500 Failed\r\ncontent-length: 14\r\n\r\n" + b'{"error":"no"}')
+
+    (tmp_path / "cat.jpg").write_bytes(b"\xff\xd8")
+    async with scripted(failing) as server:
+        flags = ["predict", "bert", "-f", f"image={tmp_path / 'cat.jpg'}", "--url", f"http://{server.host}"]
+        code = await asyncio.to_thread(main, flags)
+
+    assert (code, capsys.readouterr().err) == (
+        1,
+        f"isvc: http://{server.host}/predictions/bert returned 500: no\n"
+        "isvc: note: TorchServe's own handlers take --file FILE or --file data=FILE, without --protocol v1\n",
+    )

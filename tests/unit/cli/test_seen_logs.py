@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import gc
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
 from isvc.commands.seen.follow import LogLine, NoSuchContainer, Wanted, follow, past_lines
-from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
+from isvc.view.source import ContainerKey, LogOptions, Related, ServiceRequest, ServiceResponse
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_container, a_pod, an_initializer, ended, waiting
@@ -28,12 +29,16 @@ class Source:
     logs: Mapping[tuple[str, str], Sequence[tuple[str, str]]] = field(default_factory=dict)
     changed: asyncio.Queue[frozenset[ServiceKey]] = field(default_factory=asyncio.Queue)
     asked: list[tuple[str, str, int, bool]] = field(default_factory=list)
+    open: int = 0
 
     def keys(self) -> Sequence[ServiceKey]:
         return [KEY]
 
     def related(self, key: ServiceKey) -> Related | None:
         return self.service if key == KEY else None
+
+    def address(self, key: ServiceKey) -> str:
+        return ""
 
     async def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
         while True:
@@ -42,21 +47,16 @@ class Source:
     def hidden(self) -> Sequence[str]:
         return []
 
-    async def log(
-        self,
-        key: ContainerKey,
-        *,
-        lines: int,
-        follow: bool,
-        previous: bool = False,
-        since_seconds: int | None = None,
-    ) -> AsyncIterator[tuple[str | None, str]]:
-        del follow, since_seconds
-        self.asked.append((key.pod, key.container, lines, previous))
-        for at, text in self.logs.get((key.pod, key.container), ()):
-            if text == "refused":
-                raise KubeError(404, "pods not found")
-            yield at, text
+    async def log(self, key: ContainerKey, options: LogOptions) -> AsyncGenerator[tuple[str | None, str], None]:
+        self.asked.append((key.pod, key.container, options.lines, options.previous))
+        self.open += 1
+        try:
+            for at, text in self.logs.get((key.pod, key.container), ()):
+                if text == "refused":
+                    raise KubeError(404, "pods not found")
+                yield at, text
+        finally:
+            self.open -= 1
 
     async def metrics(self, key: ServiceKey, pod: str) -> str:
         raise NotImplementedError
@@ -142,3 +142,19 @@ async def test_a_log_that_ends_by_an_error_says_so_and_the_others_go_on() -> Non
         ("kserve-container", "starting"),
         ("kserve-container", "ready"),
     }
+
+
+async def test_a_log_is_closed_when_nobody_takes_its_lines() -> None:
+    source = Source(a_related(), LOGS)
+    gc.disable()  # which would close it as well, some time
+    try:
+        with pytest.raises(ExceptionGroup) as raised:
+            await follow(source, KEY, Wanted(), broken)
+    finally:
+        gc.enable()
+
+    assert (raised.group_contains(BrokenPipeError), source.open) == (True, 0)
+
+
+def broken(_: LogLine) -> None:
+    raise BrokenPipeError

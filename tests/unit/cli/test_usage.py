@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc.commands import COMMANDS, main
+from isvc.commands import COMMANDS, SECTIONS, main
 
 Captured = pytest.CaptureFixture[str]
 
@@ -13,7 +13,7 @@ Captured = pytest.CaptureFixture[str]
     ("arguments", "line"),
     [
         (["rnu"], "isvc: No such command 'rnu'. Did you mean 'run'? See: isvc --help\n"),
-        (["run"], "isvc: Missing argument 'FILE'. See: isvc run --help\n"),
+        (["run"], "isvc: Missing argument 'FILE...'. See: isvc run --help\n"),
         (["run", "a.yaml", "--wacth"], "isvc: No such option '--wacth'. Did you mean '--watch'? "
          "See: isvc run --help\n"),
         (["run", "a.yaml", "--http-port=0"], "isvc: Invalid value for '--http-port': '0' is not a whole number from 1 "
@@ -42,14 +42,48 @@ def test_without_a_command_the_commands_are_listed(arguments: list[str], capsys:
 
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "\nCommands:\n" in printed.err
+    assert "\nCommands:\n" in printed.err or "\nModels:\n" in printed.err
 
 
 def test_help_has_one_line_for_each_command(capsys: Captured) -> None:
     assert main(["--help"]) == 0
 
-    listed = capsys.readouterr().out.partition("\nCommands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed] == list(COMMANDS)
+    listed = capsys.readouterr().out.partition("\nModels:\n")[2].splitlines()
+    names = [line.split()[0] for line in listed if line.startswith("  ")]
+    assert names == [name for section in SECTIONS.values() for name in section]
+    assert {*COMMANDS} - {*names} == {"operator"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "same"),
+    [
+        (["help"], ["--help"]),
+        (["help", "run"], ["run", "--help"]),
+        (["help", "migrate", "plan"], ["migrate", "plan", "-h"]),
+        (["version"], ["--version"]),
+        (["-V"], ["--version"]),
+    ],
+    ids=" ".join,
+)
+def test_help_and_version_are_found_where_people_look(arguments: list[str], same: list[str], capsys: Captured) -> None:
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert main(same) == 0
+
+    assert printed == capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["help", "rnu"], "isvc: No such command 'rnu'. Did you mean 'run'? See: isvc --help\n"),
+        (["help", "run", "fast"], "isvc: isvc run has no commands. See: isvc run --help\n"),
+    ],
+)
+def test_there_is_no_help_for_what_is_no_command(arguments: list[str], line: str, capsys: Captured) -> None:
+    assert main(arguments) == 2
+
+    assert capsys.readouterr() == ("", line)
 
 
 @pytest.mark.process

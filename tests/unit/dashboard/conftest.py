@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
 
 import aiohttp
@@ -46,6 +47,11 @@ async def viewer(url: URL) -> AsyncIterator[aiohttp.ClientSession]:
 def events() -> Callable[[aiohttp.ClientResponse], AsyncIterator[tuple[str, str]]]:
     """Reads the events of a stream: the name and the data of each."""
     return read_events
+
+
+def without_colors(html: str) -> str:
+    """YAML or JSON as it is written."""
+    return re.sub('<span class="of-[a-z]+">([^<]*)</span>', r"\1", html)
 
 
 async def read_events(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from isvc import limits
 from isvc.dashboard import markup
 from isvc.dashboard.markup import HopShare
 from isvc.view.service import view_of
-from isvc.view.values import Failure, Hop
+from isvc.view.values import Hop
 from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices
 
@@ -66,6 +66,38 @@ def test_yaml_leaves_out_what_nobody_wrote_and_hides_secrets() -> None:
     assert markup.as_yaml(secret) == "kind: Secret\nmetadata:\n  name: a\ndata:\n  key: (hidden)\n"
 
 
+def test_yaml_leaves_out_what_the_api_server_writes() -> None:
+    kept = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"replicas": 1}}
+    added = {"creationTimestamp": "2026-01-01T12:00:00Z", "generation": 2, "ownerReferences": [{}], "labels": {}}
+
+    assert markup.as_yaml({**kept, "metadata": {"name": "a", **added}, "status": {"replicas": 1}}) == (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: a\nspec:\n  replicas: 1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("- a: 5\n", '<span class="of-key">- a</span>: <span class="of-value">5</span>\n'),
+        ("a: 'b: 5'\n", '<span class="of-key">a</span>: <span class="of-text">&#39;b: 5&#39;</span>\n'),
+        ('{\n  "a": [1, "x"]\n}', '{\n  <span class="of-key">"a"</span>: [1, <span class="of-text">"x"</span>]\n}'),
+        ("# too large", '<span class="of-comment"># too large</span>'),
+        ('a: "<b>\n', '<span class="of-key">a</span>: <span class="of-text">"&lt;b&gt;</span>\n'),
+    ],
+    ids=["a list", "a text", "JSON", "a comment", "no end"],
+)
+def test_keys_texts_and_values_are_marked(text: str, shown: str) -> None:
+    assert markup.colored(text) == shown.replace('"a"', "&#34;a&#34;").replace('"x"', "&#34;x&#34;").replace(
+        '>"&lt;', ">&#34;&lt;"
+    )
+
+
+def test_a_text_of_quotes_takes_no_longer_than_another() -> None:
+    text = 'a: "' + '\\"' * limits.DASHBOARD_OBJECT_BYTES
+
+    assert len(markup.colored(text)) > len(text)
+
+
 def test_an_object_that_is_too_large_is_not_written() -> None:
     large = {"kind": "Service", "metadata": {"annotations": {"a": "x" * limits.DASHBOARD_OBJECT_BYTES}}}
 
@@ -79,24 +111,6 @@ def test_a_container_that_was_restarted_says_how_it_has_ended() -> None:
     assert markup.container_text(server) == "ready"
     assert markup.container_end(server) == "last ended: OOMKilled, exit code 137"
     assert markup.container_end(copied) == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("pod a-1, container server exited with code 1: no file", "exited with code 1: no file"),
-        ("pod a-1: the server is starting", "the server is starting"),
-        ("podium: 1", "podium: 1"),
-    ],
-)
-def test_a_list_says_what_happens_without_the_names_of_pods(text: str, shown: str) -> None:
-    assert markup.brief(text) == shown
-
-
-def test_the_last_lines_of_a_log_do_not_repeat_the_cause() -> None:
-    failure = Failure(reason="ServerFailed", cause="exit code 1: no such file", log="begins\nno such file\n")
-
-    assert markup.log_tail(failure) == "begins"
 
 
 def test_places_that_share_the_requests_are_one_step() -> None:

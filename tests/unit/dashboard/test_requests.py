@@ -6,16 +6,18 @@ import base64
 import io
 import json
 from html import unescape
+from typing import Any
 
 import aiohttp
 import pytest
 from yarl import URL
 
 from isvc import limits
-from isvc.dashboard.request import Split, split_of
+from isvc.dashboard.request import Split, labels_of, split_of
 from isvc.view.source import ServiceRequest, ServiceResponse
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
+from tests.unit.dashboard.conftest import without_colors
 
 PATH = "/services/models/torchserve"
 TIMING = "queue;dur=1.000, batch;dur=0.500, model;dur=6.000, transport;dur=0.500"
@@ -127,7 +129,7 @@ async def test_json_is_indented_only_where_nothing_else_changes(
     source.respond = lambda _: ServiceResponse(status=200, headers={}, body=body, seconds=0.01)
     form = {"protocol": "v1", "model": "bert", "body": "{}"}
     async with viewer.post(f"{PATH}/request", data=form, headers=headers) as response:
-        text = unescape(await response.text())
+        text = unescape(without_colors(await response.text()))
 
     assert f">{shown}</pre>" in text
 
@@ -159,3 +161,24 @@ def test_the_parts_of_the_time_add_up_to_it() -> None:
 @pytest.mark.parametrize("header", ["", "x", "queue;dur=1.2.3", "queue;desc=a"])
 def test_without_a_time_split_nothing_is_made_up(header: str) -> None:
     assert split_of(ServiceResponse(status=200, headers={"Server-Timing": header}, body=b"", seconds=1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("predictions", "labels"),
+    [
+        ([{"lynx": 0.1, "tabby": 0.8, "tiger": 0.1}], [("tabby", 0.8), ("lynx", 0.1), ("tiger", 0.1)]),
+        ([[0.25, 0.75]], [("class 1", 0.75), ("class 0", 0.25)]),
+        ([{str(number): 0.1 for number in range(9)}], [(str(number), 0.1) for number in range(5)]),
+        ([[2.5, 0.5]], []),
+        ([[0.9, 0.9]], []),
+        ([[1, 0]], []),
+        ([{"tabby": 0.8}], []),
+        ([4], []),
+        ([], []),
+    ],
+    ids=["labels", "numbers", "many", "logits", "scores", "integers", "one", "a class", "nothing"],
+)
+def test_probabilities_are_shown_with_their_labels_the_likeliest_first(
+    predictions: list[Any], labels: list[tuple[str, float]]
+) -> None:
+    assert [*labels_of(json.dumps({"predictions": predictions}).encode())] == labels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
@@ -39,7 +38,28 @@ TEXT = {"name": "text", "datatype": "BYTES", "shape": [-1]}
     ],
 )
 def test_a_sample_fits_the_models_inputs(protocol: InferenceProtocol, inputs: list[Any], body: Any) -> None:
-    assert json.loads(sample(protocol, {"inputs": inputs}).body) == body
+    made = sample(protocol, {"inputs": inputs})
+
+    assert json.loads(made.body) == body
+    assert ("does not say what it takes" in made.note) is (not inputs)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body"),
+    [
+        (InferenceProtocol.V1, {"instances": []}),
+        (InferenceProtocol.V2, {"inputs": [{"name": "x", "datatype": "FP32", "shape": [], "data": []}]}),
+    ],
+)
+def test_of_inputs_that_are_names_alone_a_value_is_asked(protocol: InferenceProtocol, body: Any) -> None:
+    scripted = {"platform": "pytorch_torchscript", "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1]}]}
+
+    made = sample(protocol, scripted)
+
+    assert (json.loads(made.body), made.note) == (
+        body,
+        "The model does not say what its inputs hold. Write your own input into the brackets, or choose a file.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,12 +85,10 @@ def test_of_too_many_values_there_is_no_sample_but_a_word_about_it(
 
 
 def test_a_file_is_an_instance_in_base64() -> None:
-    assert json.loads(with_file(InferenceProtocol.V1, {}, b"\x89PNG")) == {
-        "instances": [{"data": base64.b64encode(b"\x89PNG").decode()}]
-    }
+    assert json.loads(with_file(InferenceProtocol.V1, {}, "iVBO")) == {"instances": [{"data": "iVBO"}]}
 
 
 def test_a_file_is_the_models_input_of_bytes() -> None:
-    tensor = {"name": "text", "datatype": "BYTES", "shape": [1], "data": [base64.b64encode(b"x").decode()]}
+    tensor = {"name": "text", "datatype": "BYTES", "shape": [1], "data": ["iVBO"]}
 
-    assert json.loads(with_file(InferenceProtocol.V2, {"inputs": [IMAGE, TEXT]}, b"x")) == {"inputs": [tensor]}
+    assert json.loads(with_file(InferenceProtocol.V2, {"inputs": [IMAGE, TEXT]}, "iVBO")) == {"inputs": [tensor]}

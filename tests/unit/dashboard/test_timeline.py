@@ -13,9 +13,9 @@ from isvc.view.source import Related
 from tests.support.fake_services import BEGAN, FakeServices
 
 SERVICE = FakeServices()
-WAITED = TimelinePart(kind=PartKind.WAITING, name="waits for a node, volumes and images", start=1, seconds=2)
-COPIED = TimelinePart(kind=PartKind.STORAGE, name="storage-initializer copies the model", start=3, seconds=17)
-PREPARED = TimelinePart(kind=PartKind.WAITING, name="prepares the next container", start=20, seconds=1)
+WAITED = TimelinePart(kind=PartKind.WAITING, name="waits for a node, volumes and images", start=0, seconds=2)
+COPIED = TimelinePart(kind=PartKind.STORAGE, name="storage-initializer copies the model", start=2, seconds=17)
+PREPARED = TimelinePart(kind=PartKind.WAITING, name="prepares the next container", start=19, seconds=1)
 SERVER = "kserve-container starts and loads the model"
 
 
@@ -33,7 +33,7 @@ def test_the_longest_part_is_named() -> None:
 
 def test_a_start_that_goes_on_ends_now() -> None:
     copying = TimelinePart(
-        kind=PartKind.STORAGE, name="storage-initializer copies the model", start=3, seconds=7, going=True
+        kind=PartKind.STORAGE, name="storage-initializer copies the model", start=2, seconds=7, going=True
     )
 
     assert lanes(SERVICE.loading(40), now=10) == [Lane(pod=SERVICE.pod_name, parts=[WAITED, copying], ready=None)]
@@ -41,7 +41,7 @@ def test_a_start_that_goes_on_ends_now() -> None:
 
 def test_a_pod_without_a_container_waits() -> None:
     waits = TimelinePart(
-        kind=PartKind.WAITING, name="waits for a node, volumes and images", start=1, seconds=8, going=True
+        kind=PartKind.WAITING, name="waits for a node, volumes and images", start=0, seconds=8, going=True
     )
 
     assert lanes(SERVICE.pending(), now=9) == [Lane(pod=SERVICE.pod_name, parts=[waits], ready=None)]
@@ -51,10 +51,10 @@ def test_a_pod_without_a_container_waits() -> None:
     "related", [SERVICE.ready(), SERVICE.crashed("OOMKilled", 137), SERVICE.flapped()], ids=["ready", "restart", "flap"]
 )
 def test_a_start_has_all_its_parts_until_the_pod_is_ready_for_the_first_time(related: Related) -> None:
-    started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=13)
+    started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=20, seconds=13)
 
     assert lanes(related, now=4 * 86400) == [
-        Lane(pod=SERVICE.pod_name, parts=[WAITED, COPIED, PREPARED, started], ready=34)
+        Lane(pod=SERVICE.pod_name, parts=[WAITED, COPIED, PREPARED, started], ready=33)
     ]
 
 
@@ -70,18 +70,25 @@ def test_of_a_server_that_was_restarted_often_the_start_is_known_by_when_it_ende
     status = related.pods[0]["status"]["containerStatuses"][0]
     status["restartCount"] = 2
     status["lastState"]["terminated"]["startedAt"] = SERVICE.at(2 * 86400)
-    started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=20, seconds=14)
+    started = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=19, seconds=14)
 
-    assert lanes(related, now=4 * 86400) == [Lane(pod=SERVICE.pod_name, parts=[WAITED, COPIED, started], ready=34)]
+    assert lanes(related, now=4 * 86400) == [Lane(pod=SERVICE.pod_name, parts=[WAITED, COPIED, started], ready=33)]
 
 
 def test_a_container_that_has_ended_with_an_error_has_failed() -> None:
-    restarted = TimelinePart(kind=PartKind.WAITING, name="kserve-container fails and is restarted", start=20, seconds=1)
-    failed = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=8, failed=True)
+    restarted = TimelinePart(kind=PartKind.WAITING, name="kserve-container fails and is restarted", start=19, seconds=1)
+    failed = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=20, seconds=8, failed=True)
 
     assert lanes(SERVICE.failed(), now=60) == [
         Lane(pod=SERVICE.pod_name, parts=[WAITED, COPIED, restarted, failed], ready=None)
     ]
+
+
+def test_each_pod_starts_with_its_own_creation() -> None:
+    starts = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=21, seconds=39, going=True)
+
+    (newer,) = lanes(SERVICE.rolling(), now=3660)
+    assert newer.parts[-1] == starts
 
 
 def test_without_pods_there_is_no_line() -> None:

@@ -68,7 +68,7 @@ def test_a_point_is_what_happened_between_two_readings() -> None:
     after = Reading({200: 28, 500: 2}, {0.1: 20, 1.0: 30, math.inf: 30}, batches=10, instances=30, memory=120)
     other = Reading({200: 4}, {0.1: 4, 1.0: 4, math.inf: 4}, memory=80)
 
-    assert point(7.0, 5.0, [(before, after), (None, other)]) == Point(
+    assert point(7.0, 5.0, [(True, before, after), (True, None, other)]) == Point(
         at=7.0, rate=4.0, errors=0.4, p50=0.1, p95=pytest.approx(0.91), p99=pytest.approx(0.982), batch=4.0, memory=200
     )
 
@@ -76,11 +76,21 @@ def test_a_point_is_what_happened_between_two_readings() -> None:
 def test_a_server_that_has_begun_anew_counts_from_nothing() -> None:
     before, after = Reading({200: 1000}, {math.inf: 1000}), Reading({200: 5}, {math.inf: 5})
 
-    assert point(0, 5.0, [(before, after)]).rate == 1.0
+    assert point(0, 5.0, [(True, before, after)]).rate == 1.0
+
+
+def test_a_request_is_counted_where_it_arrives_first_and_its_batch_in_the_predictor() -> None:
+    transformer = Reading({200: 10}, {0.01: 10, math.inf: 10}, memory=100)
+    predictor = Reading({200: 20}, {0.001: 20, math.inf: 20}, batches=5, instances=20, memory=200)
+    pods = [(True, Reading(), transformer), (False, Reading(), predictor)]
+
+    assert point(0, 5.0, pods) == Point(
+        at=0, rate=2.0, p50=0.005, p95=pytest.approx(0.0095), p99=pytest.approx(0.0099), batch=4.0, memory=300
+    )
 
 
 def test_without_requests_there_are_no_percentiles() -> None:
-    assert point(0, 5.0, [(Reading(), Reading())]) == Point(at=0)
+    assert point(0, 5.0, [(True, Reading(), Reading())]) == Point(at=0)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import logging
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 import uvloop
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from data_plane.limits import MAX_FIELDS, MAX_HEAD
 from data_plane.messages import Request, Response, json_response
@@ -254,6 +256,14 @@ def test_their_connection_ends_with_its_client(served: Served, monkeypatch: pyte
     eventually(lambda: psutil.Process().num_fds() <= open_before, "the server has closed it", within=10)
 
 
+def test_who_expects_to_be_asked_for_it_is_not_asked_any_more(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    head = CHUNKED.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
+    with served.visit().send(head + b"zz\r\n") as visitor:
+        assert refusal(visitor)[0] == 400
+
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 def test_it_is_counted(served: Served) -> None:
     with served.visit().send(b"GARBAGE\r\n\r\n") as visitor:
         refusal(visitor)
@@ -296,6 +306,21 @@ def test_a_head_has_a_bounded_number_of_fields(served: Served, fields: int, end:
             assert refusal(visitor) == (431, f"The request has more than {MAX_FIELDS} header fields.")
         else:
             assert visitor.send(b"\r\n" if not end else b"").answer()[0] == 200
+
+
+def test_no_more_fields_are_read_than_it_may_have(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    on_header = HttpToolsProtocol.on_header
+
+    def counted(self: HttpToolsProtocol, name: bytes, value: bytes) -> None:
+        read.append(name)
+        on_header(self, name, value)
+
+    monkeypatch.setattr(HttpToolsProtocol, "on_header", counted)
+    with served.visit().send(b"GET /id HTTP/1.1\r\n" + b"X: y\r\n" * 7000) as visitor:
+        refusal(visitor)
+
+    assert len(read) == MAX_FIELDS
 
 
 @pytest.mark.parametrize("line", [b"X-%d: ", b"", b"\r\nX-%d: "], ids=["of-headers", "of-one", "of-empty-ones"])

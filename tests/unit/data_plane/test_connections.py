@@ -154,11 +154,19 @@ def test_an_endpoint_learns_that_its_client_has_disconnected() -> None:
         assert noticed.wait(20)
 
 
+def test_a_response_does_not_wait_for_the_clients_acknowledgement(served: Served) -> None:
+    with served.visit(GET) as client:
+        client.answer()
+        accepted = [one.transport.get_extra_info("socket") for one in served.server.server_state.connections]
+
+        assert [bool(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) for one in accepted] == [True]
+
+
 # --- memory ------------------------------------------------------------------------------------------
 
 
 def test_a_request_leaves_nothing_to_the_garbage_collector(served: Served) -> None:
-    requests = 100
+    requests = 20
     with served.visit(GET) as visitor:
         visitor.answer()
         gc.collect()
@@ -292,7 +300,8 @@ def test_the_rest_of_a_body_that_nobody_wants_is_thrown_away(served: Served) -> 
         assert visitor.send(b"1" * 99_999 + WHOLE).echoed() == len(BODY)
 
 
-def test_a_client_that_wants_to_be_closed_reads_its_answer() -> None:
+def test_a_client_that_wants_to_be_closed_reads_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("data_plane.server.app.LINGER", 0.5)
     with (
         serving(5) as here,
         here.visit(EARLY % (10_000_000, b"Connection: x, close\r\n") + b"1", *[b"1" * 100_000] * 50) as visitor,

@@ -1,4 +1,4 @@
-"""Which events change the health of a model, in each of its states."""
+"""Which states of a model may follow, and what clients see of each."""
 
 from __future__ import annotations
 
@@ -7,41 +7,39 @@ import itertools
 import pytest
 
 from data_plane.errors import NotReady
-from data_plane.health import Event, Health, State, after
+from data_plane.health import Health, State, after
 from data_plane.model import IndexEntry, Models
 from tests.support.fake_models import FakeModel
 
-# A row for each state, a column for each event: the next state, or . where the event is ignored.
+# A row for each state, a column for each one that is recorded then: whether it follows, or is ignored.
 _TABLE = """
-            LOAD     READY  WORKERS_LOST  UNREADY  UNLOAD     FAIL
-unknown     LOADING  .      .             .        .          FAILED
-LOADING     LOADING  READY  .             UNREADY  UNLOADING  FAILED
-READY       LOADING  READY  RECOVERING    UNREADY  UNLOADING  FAILED
-RECOVERING  LOADING  READY  RECOVERING    UNREADY  UNLOADING  FAILED
-UNREADY     LOADING  READY  .             UNREADY  UNLOADING  FAILED
-UNLOADING   LOADING  .      .             .        UNLOADING  FAILED
-FAILED      LOADING  .      .             .        UNLOADING  FAILED
+            LOADING  READY  RECOVERING  UNREADY  UNLOADING  FAILED
+unknown     yes      .      .           .        .          yes
+LOADING     yes      yes    .           yes      yes        yes
+READY       yes      yes    yes         yes      yes        yes
+RECOVERING  yes      yes    yes         yes      yes        yes
+UNREADY     yes      yes    .           yes      yes        yes
+UNLOADING   yes      .      .           .        yes        yes
+FAILED      yes      .      .           .        yes        yes
 """
 _HEAD, *_ROWS = (line.split() for line in _TABLE.strip().splitlines())
-_CASES = [(row[0], event, to) for row in _ROWS for event, to in zip(_HEAD, row[1:], strict=True)]
+_CASES = [(row[0], to, follows == "yes") for row in _ROWS for to, follows in zip(_HEAD, row[1:], strict=True)]
 
 
 def health_of(name: str) -> Health | None:
     return None if name == "unknown" else Health(State[name], "before")
 
 
-@pytest.mark.parametrize(("state", "event", "to"), _CASES, ids=["-".join(case[:2]) for case in _CASES])
-def test_an_event_leads_to_the_next_state_or_is_ignored(state: str, event: str, to: str) -> None:
+@pytest.mark.parametrize(("state", "to", "follows"), _CASES, ids=["-".join(case[:2]) for case in _CASES])
+def test_a_state_follows_or_is_ignored(state: str, to: str, follows: bool) -> None:
     before = health_of(state)
 
-    assert after(before, Event[event], "reason") == (before if to == "." else Health(State[to], "reason"))
+    assert after(before, State[to], "reason") == (Health(State[to], "reason") if follows else before)
 
 
-def test_the_table_has_every_state_and_every_event() -> None:
-    states = [None, *State]
-
-    assert {(health_of(state) and State[state], Event[event]) for state, event, _ in _CASES} == set(
-        itertools.product(states, Event)
+def test_the_table_has_every_state_twice() -> None:
+    assert {(health_of(state) and State[state], State[to]) for state, to, _ in _CASES} == set(
+        itertools.product([None, *State], State)
     )
 
 
@@ -54,22 +52,13 @@ _SEEN = [
     ("UNLOADING", False, False, "UNAVAILABLE"),
     ("FAILED", False, True, "UNAVAILABLE"),
 ]
-_WAYS = {
-    "LOADING": [Event.LOAD],
-    "READY": [],
-    "RECOVERING": [Event.WORKERS_LOST],
-    "UNREADY": [Event.UNREADY],
-    "UNLOADING": [Event.UNLOAD],
-    "FAILED": [Event.FAIL],
-}
 
 
 @pytest.mark.parametrize(("state", "accepts", "ready", "in_index"), _SEEN, ids=[row[0] for row in _SEEN])
 def test_a_state_is_what_clients_see(state: str, accepts: bool, ready: bool, in_index: str) -> None:
     models = Models()
     models.add(FakeModel())
-    for event in _WAYS[state]:
-        models.record("m", event, "reason")
+    models.record("m", State[state], "" if state == "READY" else "reason")
     reason = "" if state == "READY" else "reason"
 
     assert models.ready is ready
@@ -90,13 +79,13 @@ def test_the_table_of_what_clients_see_has_every_state() -> None:
 def test_recording_returns_whether_the_health_changed() -> None:
     models = Models(["m"])
     events = [
-        (Event.READY, ""),
-        (Event.READY, ""),
-        (Event.WORKERS_LOST, "a"),
-        (Event.WORKERS_LOST, "b"),
-        (Event.LOAD, ""),
+        (State.READY, ""),
+        (State.READY, ""),
+        (State.RECOVERING, "a"),
+        (State.RECOVERING, "b"),
+        (State.LOADING, ""),
     ]
 
     assert [models.record("m", *event) for event in events] == [True, False, True, True, True]
-    assert [models.record("other", event, "a") for event in (Event.UNREADY, Event.READY)] == [False, False]
+    assert [models.record("other", event, "a") for event in (State.UNREADY, State.READY)] == [False, False]
     assert models.names == ("m",)

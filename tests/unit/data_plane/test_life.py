@@ -62,6 +62,16 @@ async def test_a_port_that_cannot_be_listened_on_ends_it() -> None:
             await run(listener)
 
 
+async def test_a_port_for_grpc_that_is_taken_ends_it() -> None:
+    with open_port("127.0.0.1", 0) as listener, open_port("127.0.0.1", 0) as other:
+        port = other.getsockname()[1]
+
+        with pytest.raises(StartError) as ended:
+            await run(listener, grpc_port=port)
+    assert str(ended.value).startswith(f"Port {port} cannot be opened: Address already in use")
+    assert str(ended.value).endswith("; stop what uses it or choose another with --grpc-port or --host.")
+
+
 async def test_the_end_of_the_grpc_server_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients would be refused for good, while probes over HTTP are answered."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +59,67 @@ def test_a_handlers_message_keeps_its_lines_and_they_are_indented() -> None:
     assert written(IndentingFormatter("%(levelname)s %(message)s"), FORGED + "\x1b[2J") == (
         "ERROR GET /a\n    2026-01-01 INFO all is well\\x1b[2J\n"
     )
+
+
+USERS = """
+def initialize():
+    return load()
+
+def load():
+    try:
+        return {}["labels"]
+    except KeyError as error:
+        raise ValueError("no labels in FOLDER/labels.json") from error
+"""
+
+
+def raised_in(folder: Path) -> BaseException:
+    """An error of a handler in a folder, as our code gets it."""
+    file = folder / "handler.py"
+    file.write_text(USERS.replace("FOLDER", str(folder)))
+    ours: dict[str, Any] = {"__name__": "mar_runtime.worker.handler"}
+    exec("def load(initialize):\n    initialize()", ours)
+    users: dict[str, Any] = {"__name__": "handler"}
+    exec(compile(file.read_text(), str(file), "exec"), users)
+    with pytest.raises(ValueError, match="no labels") as raised:
+        ours["load"](users["initialize"])
+    return raised.value.with_traceback(raised.tb.tb_next)
+
+
+FROM_THE_USERS_LINE = """it failed in handler.py
+    Traceback (most recent call last):
+      File "handler.py", line 7, in load
+        return {}["labels"]
+               ~~^^^^^^^^^^
+    KeyError: 'labels'
+    
+    The above exception was the direct cause of the following exception:
+    
+    Traceback (most recent call last):
+      File "handler.py", line 3, in initialize
+        return load()
+               ^^^^^^
+      File "handler.py", line 9, in load
+        raise ValueError("no labels in labels.json") from error
+    ValueError: no labels in labels.json
+"""  # noqa: W293
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["its folder is known", "its folder is not known"])
+def test_a_traceback_begins_where_the_users_code_does(tmp_path: Path, is_known: bool) -> None:
+    formatter = IndentingFormatter("%(message)s", folder=str(tmp_path) if is_known else "")
+
+    found = written(formatter, f"it failed in {tmp_path}/handler.py", raised_in(tmp_path))
+
+    assert (found if is_known else found.replace(f"{tmp_path}/", "")) == FROM_THE_USERS_LINE
+
+
+def test_a_traceback_is_whole_where_debug_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="data_plane")
+
+    found = written(IndentingFormatter("%(message)s", folder=str(tmp_path)), "it failed", raised_in(tmp_path))
+
+    assert found.count('File "<string>", line 2, in load') == 1
 
 
 def test_a_record_of_any_length_is_cut() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from data_plane.health import Event
+from data_plane.health import State
 from data_plane.limits import MAX_FORM_PARTS
 from tests.unit.endpoints.asking import Answer, Server, error
 
@@ -75,7 +75,7 @@ async def test_a_model_that_cannot_be_asked_is_told(path: str, status: int, mess
 async def test_ping_is_healthy_when_all_models_are_ready() -> None:
     server = Server(expected=("slow",))
     unhealthy = await server.ask("GET", "/ping")
-    server.models.record("slow", Event.READY)
+    server.models.record("slow", State.READY)
     healthy = await server.ask("GET", "/ping")
 
     assert [(answer.status, answer.document) for answer in (unhealthy, healthy)] == [

@@ -8,7 +8,7 @@ import gzip
 import orjson
 import pytest
 
-from data_plane.health import Event
+from data_plane.health import State
 from tests.unit.endpoints.asking import RecordingModel, Server, error
 
 INSTANCES = b'{"instances": [[1, 2], [3, 4]]}'
@@ -62,7 +62,7 @@ async def test_a_model_that_is_not_ready_says_why_and_when_to_come_back(verb: st
 
 async def test_a_model_that_recovers_takes_requests_and_is_not_ready() -> None:
     server = Server()
-    server.models.record("m", Event.WORKERS_LOST, "lost its worker")
+    server.models.record("m", State.RECOVERING, "lost its worker")
 
     assert (await server.ask("POST", "/v1/models/m:predict", INSTANCES)).status == 200
     assert (await server.ask("GET", "/v1/models/m")).status == 503
@@ -70,7 +70,7 @@ async def test_a_model_that_recovers_takes_requests_and_is_not_ready() -> None:
         "ready": False,
         "models": {"m": "lost its worker"},
     }
-    server.models.record("m", Event.READY)
+    server.models.record("m", State.READY)
     assert (await server.ask("GET", "/v2/health/ready")).document == {"ready": True}
 
 

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from data_plane.errors import InferenceFailed, QueueFull, UnprocessableInput, UpstreamBroken
-from data_plane.health import Event
+from data_plane.health import State
 from data_plane.limits import MAX_ERROR_TEXT
 from data_plane.model import Call
 from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
@@ -111,7 +111,7 @@ async def test_the_length_of_the_json_is_that_in_the_data_of_a_structured_event(
 async def test_a_server_that_is_not_ready_says_why() -> None:
     server = Server(expected=("slow",))
     loading = await server.ask("GET", "/v2/health/ready")
-    server.models.record("slow", Event.READY)
+    server.models.record("slow", State.READY)
     ready = await server.ask("GET", "/v2/health/ready")
     server.models.draining = True
     draining = await server.ask("GET", "/v2/health/ready")
@@ -150,7 +150,7 @@ async def test_readiness_is_told_by_model_and_version(path: str, status: int, to
 
 async def test_a_model_that_is_given_up_says_why_and_the_server_goes_on_for_the_others() -> None:
     server = Server()
-    server.models.record("bad", Event.FAIL, "is given up: its worker keeps dying")
+    server.models.record("bad", State.FAILED, "is given up: its worker keeps dying")
 
     ready = await server.ask("GET", "/v2/health/ready")
     own = [await server.ask("GET", path) for path in ("/v2/models/bad/ready", "/v1/models/bad")]
@@ -203,7 +203,7 @@ async def test_other_methods_are_refused(method: str, path: str, allowed: str) -
 
 async def test_the_index_names_every_version_and_its_state() -> None:
     server = Server(expected=("slow", "lost"))
-    server.models.record("lost", Event.UNREADY, "lost its worker")
+    server.models.record("lost", State.UNREADY, "lost its worker")
 
     assert (await server.ask("POST", "/v2/repository/index")).document == [
         {"name": "slow", "version": "", "state": "LOADING", "reason": "is loading"},

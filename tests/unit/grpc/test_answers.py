@@ -21,6 +21,7 @@ from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.budget import ByteBudget
 from data_plane.server.grpc import unread
 from data_plane.server.metrics import ServerMetrics
+from data_plane.server.run import EVERY_ADDRESS
 from tests.support.fake_models import FakeModel, serving
 from tests.support.grpc_servers import grpc_port
 
@@ -150,7 +151,7 @@ async def test_it_counts_no_more_when_its_client_hangs_up(method: str) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("host", ["127.0.0.1", ""], ids=["ipv4", "any"])
+@pytest.mark.parametrize("host", ["127.0.0.1", EVERY_ADDRESS], ids=["ipv4", "any"])
 async def test_a_client_that_does_not_read_is_given_up(method: str, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unread, "TRANSFER_TIMEOUT", 0.2)
     monkeypatch.setattr(unread, "MIN_RATE", 100 * SIZE)

@@ -29,9 +29,12 @@ from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.grpc import messages
 from data_plane.server.grpc.messages import readers_within
+from data_plane.server.grpc.server import GrpcServer
+from data_plane.server.metrics import ServerMetrics
+from data_plane.server.run import listen
 from tests.support.fake_models import FakeModel, serving
-from tests.support.grpc_servers import grpc_port, grpc_server
-from tests.support.http2_frames import HEADERS, REFERENCE, GrpcVisitor, indexed, text
+from tests.support.grpc_servers import grpc_port
+from tests.support.http2_frames import HEADERS, REFERENCE, RST_STREAM, GrpcVisitor, indexed, text
 
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
 REQUEST = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m").SerializeToString()
@@ -191,8 +194,19 @@ def test_as_many_are_read_at_a_time_as_half_of_the_budget_holds(limit: int, size
     assert readers_within(ByteBudget(limit), size) == readers
 
 
-def test_a_connection_has_so_many_calls_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert options_of_a_server(monkeypatch)["grpc.max_concurrent_streams"] == MAX_GRPC_STREAMS
+@pytest.mark.parametrize("acknowledges", [True, False])
+async def test_a_connection_has_so_many_calls_at_a_time(*, acknowledges: bool) -> None:
+    async with asking() as asked:
+        refused = await asyncio.to_thread(first_refused_call, asked.port, acknowledges=acknowledges)
+
+    assert refused == MAX_GRPC_STREAMS + 1
+
+
+def first_refused_call(port: int, *, acknowledges: bool) -> int:
+    with GrpcVisitor(port, acknowledges=acknowledges) as visitor:
+        for _ in range(MAX_GRPC_STREAMS + 1):
+            visitor.call(LIVE.encode(), b"")
+        return next(stream for kind, stream, _ in visitor.frames() if kind == RST_STREAM) // 2 + 1
 
 
 async def test_metadata_are_bounded() -> None:
@@ -205,11 +219,13 @@ async def test_metadata_are_bounded() -> None:
 
 @pytest.mark.parametrize(("references", "status"), [(3, b"0"), (4, b"8"), (100, b"8")])
 async def test_metadata_is_bounded_for_a_client_that_acknowledges_no_settings(references: int, status: bytes) -> None:
-    """gRPC itself takes 16 MiB from it."""
-    async with asking() as asked:
-        trailers = await asyncio.to_thread(trailers_of_unacknowledged_call, asked.port, references)
+    """It is refused before a method is called: gRPC counts the calls of methods."""
+    metrics = ServerMetrics()
+    async with grpc_port(serving(), metrics) as port:
+        trailers = await asyncio.to_thread(trailers_of_unacknowledged_call, port, references)
 
     assert b"grpc-status" + text(status) in trailers
+    assert (b'grpc_requests_total{code="OK",method="ServerLive"} 1.0' in metrics.exposition()) == (status == b"0")
 
 
 def trailers_of_unacknowledged_call(port: int, references: int) -> bytes:
@@ -237,5 +253,6 @@ def options_of_a_server(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
             """None is called."""
 
     monkeypatch.setattr(grpc.aio, "server", Server)
-    grpc_server(serving())
+    with listen("127.0.0.1", 0) as listener:
+        GrpcServer(serving(), ServerMetrics(), listener=listener, request_timeout_s=60, max_message_size=1000)
     return dict(told)

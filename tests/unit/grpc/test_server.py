@@ -31,8 +31,8 @@ from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
-from data_plane.server.grpc import calls
-from data_plane.server.grpc.unread import address_of
+from data_plane.server.grpc.relay import GrpcRelay
+from data_plane.server.run import EVERY_ADDRESS
 from tests.support.fake_models import FakeModel, echo, serving
 from tests.support.grpc_servers import grpc_port, grpc_server
 
@@ -46,7 +46,7 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 @asynccontextmanager
-async def asking(models: Models, **options: int) -> AsyncIterator[Ask]:
+async def asking(models: Models, **options: Any) -> AsyncIterator[Ask]:
     """A function that calls a method by its name."""
     async with grpc_port(models, **options) as port, grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         yield lambda method, request, **options: call_method(channel, method, request, **options)
@@ -75,8 +75,9 @@ async def test_a_compressed_message_is_bounded_by_what_it_becomes() -> None:
     assert (code, words) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "Decompressed message larger than max")
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", EVERY_ADDRESS], ids=["ipv4", "any"])
 @pytest.mark.parametrize("field", ["model_name", "triton_model_name"])
-async def test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients(field: str) -> None:
+async def test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients(field: str, host: str) -> None:
     class Repository:
         done: list[str] = []  # noqa: RUF012
 
@@ -89,7 +90,7 @@ async def test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients(
     models = serving()
     repository = models.repository = Repository()
     repository.done = []
-    async with asking(models) as ask:
+    async with asking(models, host=host) as ask:
         loaded = await ask("RepositoryModelLoad", pb.RepositoryModelLoadRequest(**{field: "m"}))
         unloaded = await ask("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(**{field: "m"}))
     assert repository.done == ["load m", "unload m"]
@@ -98,7 +99,7 @@ async def test_models_are_loaded_and_unloaded_by_kserves_and_by_tritons_clients(
 
 
 async def test_models_are_not_loaded_for_other_pods(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "address_of", lambda peer: ("10.0.0.1", 50000))
+    monkeypatch.setattr(GrpcRelay, "address_of", lambda *_: "10.0.0.1")
     models = serving()
     models.repository = cast("Repository", object())  # which is not asked
     async with asking(models) as ask:
@@ -106,18 +107,6 @@ async def test_models_are_not_loaded_for_other_pods(monkeypatch: pytest.MonkeyPa
 
     assert code is grpc.StatusCode.PERMISSION_DENIED
     assert words.startswith("Models are loaded and unloaded from within the pod only;")
-
-
-@pytest.mark.parametrize(
-    ("peer", "address"),
-    [
-        ("ipv4:127.0.0.1:50000", ("127.0.0.1", 50000)),
-        ("ipv6:%5B::1%5D:50000", ("::1", 50000)),
-        ("ipv6:%5B::ffff:10.0.0.1%5D:50000", ("10.0.0.1", 50000)),
-    ],
-)
-def test_a_peer_as_grpc_writes_it_is_read(peer: str, address: tuple[str, int]) -> None:
-    assert address_of(peer) == address
 
 
 async def test_a_call_carries_metadata_and_the_sooner_deadline() -> None:
@@ -234,8 +223,8 @@ async def test_calls_under_way_are_finished_before_the_end() -> None:
         await go_on.wait()
         return await echo(request, call)
 
-    server = grpc_server(serving(FakeModel(wait)))
-    port = await server.start()
+    server, port = grpc_server(serving(FakeModel(wait)))
+    await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         under_way = asyncio.ensure_future(call_method(channel, "ModelInfer", REQUEST))
         await started.wait()
@@ -248,8 +237,8 @@ async def test_calls_under_way_are_finished_before_the_end() -> None:
 
 @pytest.mark.parametrize("with_call", [False, True], ids=["no-call", "call"])
 async def test_no_client_outlasts_the_grace_period(with_call: bool) -> None:
-    server = grpc_server(serving(FakeModel()))
-    port = await server.start()
+    server, port = grpc_server(serving(FakeModel()))
+    await server.start()
     client = await connected(port)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         call: Any = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")()
@@ -268,8 +257,8 @@ async def test_a_message_that_is_arriving_is_waited_for() -> None:
         await go_on.wait()
         yield REQUEST.SerializeToString()
 
-    server = grpc_server(serving(FakeModel()))
-    port = await server.start()
+    server, port = grpc_server(serving(FakeModel()))
+    await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         under_way: Any = channel.stream_unary(INFER)(late())
         await call_method(channel, "ServerLive", pb.ServerLiveRequest())  # the server knows of the other call as well
@@ -290,12 +279,13 @@ async def test_a_response_that_its_client_receives_slowly_is_waited_for() -> Non
         called.set()
         return response
 
-    server = grpc_server(serving(FakeModel(infer)))
+    server, port = grpc_server(serving(FakeModel(infer)))
+    await server.start()
     reads = asyncio.Event()
     reads.set()
     async with (
-        slow_line(await server.start(), reads) as port,
-        grpc.aio.insecure_channel(f"127.0.0.1:{port}", (("grpc.http2.lookahead_bytes", 1_000_000),)) as channel,
+        slow_line(port, reads) as line,
+        grpc.aio.insecure_channel(f"127.0.0.1:{line}", (("grpc.http2.lookahead_bytes", 1_000_000),)) as channel,
     ):
         await call_method(channel, "ServerLive", pb.ServerLiveRequest())
         reads.clear()
@@ -321,6 +311,7 @@ async def slow_line(server: int, reads: asyncio.Event) -> AsyncIterator[int]:
     async def bring(source: socket.socket, target: socket.socket, may_read: asyncio.Event | None = None) -> None:
         while not may_read or await may_read.wait():
             if not (data := await loop.sock_recv(source, 16384)):
+                target.shutdown(socket.SHUT_WR)
                 return
             await loop.sock_sendall(target, data)
 
@@ -348,14 +339,6 @@ async def connected(port: int) -> asyncio.StreamWriter:
     client.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
     assert await answers.readexactly(9)  # the server's settings
     return client
-
-
-async def test_a_port_that_is_taken_is_an_error() -> None:
-    first = grpc_server(serving())
-    port = await first.start()
-    with pytest.raises(RuntimeError, match=f"127.0.0.1:{port}"):
-        await grpc_server(serving(), port=port).start()
-    await first.stop(0)
 
 
 def failing(error: Exception) -> Callable[[TensorRequest, Call], Awaitable[TensorResponse]]:

@@ -15,7 +15,7 @@ import grpc
 import pytest
 
 from data_plane.errors import InferenceFailed
-from data_plane.health import Event
+from data_plane.health import State
 from data_plane.limits import MAX_FORM_PARTS
 from data_plane.messages import Response, StreamingResponse, header
 from data_plane.model import Call, Models
@@ -127,7 +127,7 @@ async def test_ping_says_whether_all_models_are_ready(apis: Any) -> None:
     models = serving(Raw(), expected=("slow",))
     async with asking(models, apis) as client:
         unhealthy = await client.ping()
-        models.record("slow", Event.READY)
+        models.record("slow", State.READY)
 
         assert [unhealthy, await client.ping()] == ['{\n  "status": "Unhealthy"\n}', '{\n  "status": "Healthy"\n}']
 

@@ -29,6 +29,14 @@ def test_each_value_is_that_of_its_type(datatype: str, value: object) -> None:
     }
 
 
+def test_a_torchscript_file_of_which_only_names_are_known_gives_no_sample() -> None:
+    inputs = [{"name": "rows", "datatype": "FP32", "shape": [-1]}, {"name": "scale", "datatype": "FP64", "shape": []}]
+
+    assert sample_of({"platform": "pytorch_torchscript", "inputs": inputs}) is None
+    assert sample_of({"platform": "pytorch_torchscript", "inputs": inputs[1:]}) is not None
+    assert sample_of({"platform": "onnx", "inputs": inputs}) is not None
+
+
 @pytest.mark.parametrize(
     "metadata",
     [

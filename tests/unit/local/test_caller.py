@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,14 +14,7 @@ from aiohttp.test_utils import TestServer
 
 from isvc.inference.protocol import InferenceProtocol
 from isvc.run import caller
-from isvc.run.caller import (
-    UNKNOWN,
-    Endpoint,
-    Served,
-    predict,
-    sample_request,
-    served,
-)
+from isvc.run.caller import Endpoint, Served, predict, sample_request, served
 from isvc.run.errors import RunFailed
 
 
@@ -56,6 +50,27 @@ async def test_a_response_beyond_the_limit_is_an_error(monkeypatch: pytest.Monke
     async with answering(b"x" * 65, "text/plain") as endpoint:
         with pytest.raises(RunFailed, match=r"^/v1/models/first:predict returned more than 64 bytes$"):
             await predict(endpoint, b"{}")
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}', "/v2/models/first/infer"),
+        (b'{"instances": [1]}', "/v1/models/first:predict"),
+        (b"[", "/v1/models/first:predict"),
+    ],
+)
+async def test_a_request_goes_to_the_protocol_that_its_shape_shows(body: bytes, path: str) -> None:
+    async def say(request: web.Request) -> web.Response:
+        return web.Response(text=f"{request.path} {await request.text()}")
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", say)
+    async with TestServer(app) as server:
+        assert server.port is not None
+        found = await predict(Endpoint("first", "first.default.example.com", server.port), body)
+
+    assert found == f"{path} {body.decode()}"
 
 
 @asynccontextmanager
@@ -122,14 +137,14 @@ TEXTS = {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [-1]}]}
 @pytest.mark.parametrize(
     ("metadata", "v1", "beside", "transformed", "expected"),
     [
-        (NUMBERS, True, '{"instances": []}', False, ("/v2/models/m/infer", "made")),
-        (NUMBERS, True, '{"instances": []}', True, ("/v1/models/m:predict", "beside")),
-        (TEXTS, True, '{"instances": []}', False, ("/v1/models/m:predict", "beside")),
-        (TEXTS, False, '{"instances": []}', False, ("/v2/models/m/infer", "made")),
-        (TEXTS, False, None, False, ("/v2/models/m/infer", "made")),
-        ({"inputs": []}, True, '{"inputs": []}', False, ("/v2/models/m/infer", "beside")),
-        (None, True, "[", False, ("/v1/models/m:predict", "unknown")),
-        (None, True, None, False, ("/v1/models/m:predict", "unknown")),
+        (NUMBERS, True, '{"instances": []}', False, ("v2", "made")),
+        (NUMBERS, True, '{"instances": []}', True, ("v1", "beside")),
+        (TEXTS, True, '{"instances": []}', False, ("v1", "beside")),
+        (TEXTS, False, '{"instances": []}', False, ("v2", "made")),
+        (TEXTS, False, None, False, ("v2", "made")),
+        ({"inputs": []}, True, '{"inputs": []}', False, ("v2", "beside")),
+        (None, True, "[", False, ("v1", "unknown")),
+        (None, True, None, False, ("v1", "unknown")),
     ],
 )
 def test_the_sample_is_one_that_fits(
@@ -140,7 +155,18 @@ def test_the_sample_is_one_that_fits(
         file.write_text(beside)
     models = Served(("m",), v1, {} if metadata is None else {"m": metadata})
 
-    path, body = sample_request("m", models, file if beside else None, transformed=transformed)
+    protocol, body = sample_request("m", models, file if beside else None, "mine.py", transformed=transformed)
 
-    kind = "beside" if body == file else "unknown" if body is UNKNOWN else "made"
-    assert (path, kind) == expected
+    kind = "beside" if body == file else "unknown" if body is None else "made"
+    assert (protocol, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("handler", "data"), [("image_classifier", "iVBORw0KGgo"), ("text_classifier", "Hello World!")]
+)
+def test_torchserves_own_handlers_take_a_picture_or_a_text(handler: str, data: str) -> None:
+    protocol, body = sample_request("m", Served(("m",), True, {}), None, handler, transformed=False)
+
+    assert isinstance(body, bytes)
+    ((instance,),) = json.loads(body).values()
+    assert (protocol, instance["data"].startswith(data)) == ("v1", True)

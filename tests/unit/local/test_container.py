@@ -42,6 +42,25 @@ def plan(**container: Any) -> Process:
     return plan_process("svc/server", {"name": "server", "command": ["serve"], **container}, PLACE)
 
 
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({}, None),
+        ({"HOME": "/home/me"}, "/home/me/.cache/isvc/packages"),
+        ({"HOME": "/home/me", "XDG_CACHE_HOME": "/caches"}, "/caches/isvc/packages"),
+        ({"HOME": "/home/me", "PACKAGE_CACHE": "/mine"}, "/mine"),
+    ],
+)
+def test_packages_of_archives_are_kept_for_the_next_run(environment: dict[str, str], folder: str | None) -> None:
+    machine = dataclasses.replace(PLACE.machine, environment=environment)
+
+    process = plan_process(
+        "svc/server", {"name": "server", "command": ["serve"]}, dataclasses.replace(PLACE, machine=machine)
+    )
+
+    assert process.env.get("PACKAGE_CACHE") == folder
+
+
 def test_a_whole_container_becomes_a_process() -> None:
     process = plan(
         command=["python", "-m", "server"],

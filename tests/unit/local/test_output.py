@@ -59,7 +59,7 @@ async def test_the_message_of_a_failed_process_is_limited(tmp_path: Path, script
     code = f"FILE = {str(log)!r}; {script}; exit(3)"
     async with process_group({}, Silent()) as group:
         process = Process("p", (sys.executable, "-c", code), {}, None, log)
-        running = await group.start(process)
+        running = await group.start(process, list[str]().append)
         await running.exited
 
     text = str(running.failure())

@@ -104,9 +104,25 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 startup=Probe(
                     {"httpGet": {"path": "/v2/health/live", "port": 40001}}, period=1, timeout=2, failures=600
                 ),
+                names={models: "/data/leeway"},
             ),
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("file:///home/me/model.pt", "/home/me"),
+        ("file:///home/me/bert", "/home/me/bert"),
+        ("pvc://models/v1/a.mar", "/data/models/v1"),
+        ("s3://models/bert", "/run/0/kserve-provision-location"),
+    ],
+)
+def test_the_copy_of_a_model_has_the_path_of_the_model_for_people(uri: str, name: str) -> None:
+    (server,) = plan(uri=uri).servers
+
+    assert server.named("/run/0/kserve-provision-location/x.py:3: no") == f"{name}/x.py:3: no"
 
 
 def test_a_mounted_part_of_a_volume_is_a_folder_inside_it() -> None:

@@ -29,6 +29,64 @@ def test_files_without_an_object_are_an_error(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr() == (f"error: {message}\n", "")
 
 
+@pytest.mark.parametrize("command", ["validate", "render", "diff"])
+@pytest.mark.parametrize("file", ["a.pt", "a b.onnx", "a.mar", "folder"])
+def test_a_model_is_named_with_what_takes_it(
+    command: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    for name in ("a.pt", "a b.onnx", "a.mar", "folder/handler.py", "folder/model-config.yaml"):
+        Path(name).touch()
+
+    assert main([command, file]) == 2
+
+    place = f"'{file}'" if " " in file else file
+    assert capsys.readouterr() == (
+        "", f"isvc: {file} is a model, and not YAML; isvc inspect {place} says what it holds, and isvc run {place} "
+        "serves it\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["run", "validate"])
+@pytest.mark.parametrize(
+    ("file", "what"),
+    [
+        ("m/handler.py", "is Python, and not YAML; name its folder, which is the model: isvc run m"),
+        ("a.py", "is Python, and not YAML; call it handler.py, and name its folder, which is the model: isvc run ."),
+        ("a.safetensors", "has weights, which a program loads; write a handler.py beside it, and name the folder: "
+         "isvc run ."),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_model_is_named_with_its_folder(
+    command: str, file: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("m").mkdir()
+    Path(file).touch()
+
+    assert main([command, file]) == 2
+
+    assert capsys.readouterr() == ("", f"isvc: {file} {what}\n")
+
+
+@pytest.mark.parametrize(("command", "stream"), [("validate", "out"), ("render", "err")])
+def test_a_service_without_a_model_is_told_what_is_missing(
+    command: str, stream: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = service()
+    del body["spec"]["predictor"]["model"]["storageUri"]
+
+    assert main([command, str(write_yaml(tmp_path / "my.yaml", body, runtime()))]) == 3
+
+    (line,) = [line for line in getattr(capsys.readouterr(), stream).splitlines() if "storageUri" in line]
+    assert line.removeprefix("isvc: ") == (
+        "missing: InferenceService first: spec.predictor.model.storageUri (missing: the server of runtime fake reads "
+        "/mnt/models, where nothing puts a model; write it, or an image that contains the model)"
+    )
+
+
 def test_what_has_no_effect_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = service()
     body["spec"]["predictor"]["minReplica"] = 2
@@ -59,6 +117,30 @@ def test_files_may_lie_in_folders_and_come_from_the_standard_input(
         f"error: {folder}/my.yml: InferenceService from-a-folder",
         "error: standard input: InferenceService from-stdin",
     ]
+
+
+@pytest.mark.parametrize(("kind", "meant"), [("InferenceServce", "InferenceService"), ("ConfigMaps", "ConfigMap")])
+def test_a_kind_that_is_wrong_by_a_letter_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, meant: str
+) -> None:
+    file = write_yaml(tmp_path / "my.yaml", service(), runtime(), service("second") | {"kind": kind})
+
+    assert main(["validate", str(file)]) == 2
+
+    assert capsys.readouterr().out == f"error: {file}: there is no kind {kind}; did you mean {meant}?\n"
+
+
+def test_files_without_a_service_are_an_error_unless_that_is_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(write_yaml(tmp_path / "my.yaml", runtime()))
+
+    assert main(["validate", file]) == 2
+    assert capsys.readouterr().out == (
+        "error: the files contain no InferenceService; name the file that has it, or add --no-services\n"
+    )
+    assert main(["validate", file, "--no-services"]) == 0
+    assert capsys.readouterr().out == "ok: 0 services can be served as written\n"
 
 
 def test_an_empty_folder_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

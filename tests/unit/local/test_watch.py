@@ -58,7 +58,8 @@ def test_a_folder_is_watched_with_all_that_is_in_it_and_where_it_is(tmp_path: Pa
     assert set(root.folders()) == {(tmp_path / "v1", True), (tmp_path, False)}
     assert root.name(tmp_path / "v1/store/a.mar") == tmp_path / "current/store/a.mar"
     assert root.name(tmp_path / "current") == tmp_path / "current"  # it leads elsewhere now
-    assert root.name(tmp_path / "v1/__pycache__/a.pyc") is None
+    for made in ("__pycache__/a.pyc", ".git/index", ".handler.py.swp", "handler.py~"):
+        assert root.name(tmp_path / "v1" / made) is None
     assert root.name(tmp_path / "v2") is None
     assert set(Root(tmp_path / "absent.yaml").folders()) == {(tmp_path, False)}
 

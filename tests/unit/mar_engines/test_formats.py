@@ -11,7 +11,8 @@ from zipfile import ZipFile
 import pytest
 
 from mar_runtime.engines.errors import CannotLoad
-from mar_runtime.engines.formats import Format, detect
+from mar_runtime.engines.formats import detect
+from model_archive.formats import Format
 
 
 class Network:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,21 @@ def test_a_client_may_load_the_newest_archive_of_each_other_model(tmp_path: Path
         request(newest, "c", "10.0", default=False, batchSize=4),
         request(comma, "d,e", default=False),
     ]
+
+
+def test_only_settings_that_somebody_chose_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    archive(tmp_path / "model-store", "a")
+    configure(tmp_path, "inference_address=http://0.0.0.0:8085", "metrics_format=prometheus", "plugins_path=p")
+    caplog.set_level(logging.INFO)
+
+    look(tmp_path)
+
+    about = {record.levelname: record.getMessage() for record in caplog.records if "→" not in record.getMessage()}
+    assert about == {
+        "INFO": "config.properties: metrics_format: no setting of TorchServe 0.12; did you mean metrics_mode?",
+        "WARNING": "config.properties: plugins_path p has no effect: plugins are Java's; serve with the runtime "
+        "kserve-torchserve",
+    }
 
 
 @pytest.mark.parametrize("store", ["mar-store", "."])
@@ -154,8 +170,13 @@ def test_a_directory_with_nothing_to_serve_says_what_belongs_there(tmp_path: Pat
 
 
 def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="missing is not a directory; give the folder with the models by"):
+    with pytest.raises(ConfigurationError) as refused:
         look(tmp_path / "missing")
+
+    assert str(refused.value) == (
+        f"{tmp_path}/missing is not a directory; give the folder with the models by the storageUri of the "
+        "InferenceService, or by --model-dir if there is none."
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from data_plane.errors import UnknownModel
 from data_plane.model import Models
@@ -19,11 +20,13 @@ from mar_runtime.configuration.plan import ArchiveRequest, FileRequest, ModelReq
 from mar_runtime.configuration.settings import RuntimeSettings, ServingOptions
 from mar_runtime.engines import CannotLoad
 from mar_runtime.metrics.exposition import HandlerMetrics
+from mar_runtime.metrics.start import StartTimes
 from mar_runtime.models import builder
 from mar_runtime.models.supervisor import LoadFailed, ModelSupervisor
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.worker.spec import HandlerSpec
 from tests.support.model_folder import manifest, write_mar
+from torchserve_compat.packages.installation import Installer
 from torchserve_compat.store.settings import BatchOptions
 from torchserve_compat.store.versions import ModelVersion
 
@@ -88,7 +91,7 @@ def serving(folder: Path, *there: ModelRequest, gpus: int = 0, cuda: bool = Fals
     models = Models()
     settings = RuntimeSettings(
         work_dir=folder / "work", processors=2, threads=None, gpus=gpus, cuda=cuda, metrics=None, withheld=(),
-        properties={}, options=ServingOptions(BatchOptions()),
+        installer=Installer(), properties={}, options=ServingOptions(BatchOptions()),
     )  # fmt: skip
     supervisor = ModelSupervisor(
         models, settings, lambda: there, metrics=ServerMetrics(), handler_metrics=HandlerMetrics()
@@ -183,7 +186,7 @@ async def test_an_archive_whose_yaml_cannot_be_read_is_refused(
     with pytest.raises(LoadFailed) as refused:
         await served.load("m")
     with pytest.raises(ModelFailed) as ended:
-        await served.run([request])
+        await served.run([request], StartTimes(CollectorRegistry(), 0.0))
 
     assert refused.value.message == str(ended.value)
     assert str(ended.value).startswith("m.mar: its c.yaml cannot be read: ")

@@ -12,10 +12,11 @@ import pytest
 from data_plane.model_server.errors import ModelFailed
 from mar_runtime.limits import MAX_DEATHS, MAX_RESTART_PAUSE, MAX_START_TRIES_TIME, RESTART_GROWTH, RESTART_PAUSE
 from mar_runtime.pool import process_pool
+from mar_runtime.pool.forkserver import workers_context
 from mar_runtime.pool.process_pool import NotStarted, ProcessPool
 from mar_runtime.pool.restarts import Restarts
 from mar_runtime.pool.worker_pool import PoolPolicy, WorkerTimeout
-from mar_runtime.pool.worker_process import CannotStart, WorkerDied, WorkerProcess, workers_context
+from mar_runtime.pool.worker_process import CannotStart, WorkerDied, WorkerProcess
 from mar_runtime.worker.spec import HandlerSpec
 from torchserve_compat.frames import HandlerBatch
 

@@ -35,7 +35,18 @@ def test_a_file_with_objects_is_told_apart_from_a_wrong_handler(tmp_path: Path) 
     assert described.endswith(
         "Network was not an allowed global by default (at h.py:1 in f). torch.load loads only tensors from a "
         "file that is not trusted. If you trust this file, set "
-        "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the container's env; else save a state_dict, or TorchScript."
+        "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the server's environment; else save a state_dict, or TorchScript."
+    )
+
+
+def test_a_failure_without_a_place_names_none() -> None:
+    described = describe_failure(
+        "m", "m.mar", {**failure("SyntaxError", "invalid syntax (handler.py, line 3)"), "where": ""}
+    )
+
+    assert described == (
+        "Model m (m.mar) could not be loaded: SyntaxError: invalid syntax (handler.py, line 3). "
+        "Correct the handler or the files of the model, and serve it again."
     )
 
 
@@ -44,10 +55,11 @@ def test_a_file_with_objects_is_told_apart_from_a_wrong_handler(tmp_path: Path) 
     [
         (
             "words",
-            "Add the package with the module words to the archive's requirements.txt with "
-            "install_py_dep_per_model=true, or to the image; a module of your own to the archive.",
+            "Add the package with the module words to the model's requirements.txt with "
+            "install_py_dep_per_model=true, or install it beside the server (on a cluster: in its image); "
+            "add a module of your own to the model's files.",
         ),
-        (None, "Correct the handler or the archive and upload it again."),
+        (None, "Correct the handler or the files of the model, and serve it again."),
     ],
 )
 def test_another_failure_is_the_handlers_or_its_packages(missing: str | None, fix: str) -> None:

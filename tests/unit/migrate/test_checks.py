@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isvc.migrate.checks import ServiceChange, check_children, mode_refused
-from isvc.migrate.plan_line import Level, PlanLine, blocking, ok, warning
+from isvc.migrate.plan import Level, PlanLine, blocking, ok, warning
 from tests.support.builders import Manifest, a_resolved, a_service, a_service_body, the_children
 
 NAME = "torchserve-predictor"

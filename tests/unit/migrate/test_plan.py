@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc.migrate.plan import MigrationPlan, ServiceMigration, check_cluster
-from isvc.migrate.plan_line import Level, PlanLine, blocking, ok, warning
+from isvc.migrate.plan import Level, MigrationPlan, PlanLine, ServiceMigration, blocking, check_cluster, ok, warning
 
 
 def a_manager(*flags: str) -> dict[str, Any]:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import ast
+import io
+import tarfile
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from model_archive.handlers import entry_problem, leaves_weights, model_file_problem, script_problem, weights_problem
+from model_archive.handlers import content_problem, entry_problem, leaves_weights, model_file_problem, weights_problem
 from model_archive.manifest import Manifest
 from tests.support.model_folder import packed_zip
+
+
+def tarred(name: str) -> bytes:
+    """A tar with an empty file."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo(name))
+    return written.getvalue()
+
 
 CLASS = "class A:\n    def initialize(self, context): ...\n    def handle(self, data, context): ...\n"
 
@@ -33,10 +44,34 @@ CLASS = "class A:\n    def initialize(self, context): ...\n    def handle(self, 
         ("h.py", "@made\nclass A: ..."),
         ("h.py", ""),
         ("h.py:run", "Row = namedtuple('Row', 'a')"),
+        ("h.py", "from others import handle"),
+        ("h.py", "from others import *"),
+        ("h.py", "globals()['handle'] = print"),
+        ("h.py", "A = make()"),
+        ("h.py", "@made\ndef predict(data): ..."),
+        ("h.py", "def __getattr__(name): ..."),
+        ("h.py", "def make():\n    global handle\n    from others import handle\nmake()"),
+        ("h.py", "import sys\nsys.modules[__name__].handle = print"),
     ],
 )
 def test_what_may_be_loaded_is_no_problem(handler: str, text: str) -> None:
     assert entry_problem(handler, ast.parse(text)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def predict(data): ...",
+        "model = None\ndef predict(data):\n    global model\n    model = load()",
+        "from others import Handler\nimport others",  # TorchServe takes only a class of the module itself
+        '"""A handler."""',
+    ],
+)
+def test_a_module_without_a_class_and_a_function_of_the_name_is_a_problem(text: str) -> None:
+    assert entry_problem("h.py", ast.parse(text)) == (
+        "its handler 'h.py' has no class, and no function handle; write one class, or a function "
+        "`def handle(data, context)`, which is called once with None as data, to load"
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,16 +100,50 @@ def test_only_a_class_without_a_way_of_its_own_leaves_its_weights_to_base_handle
 @pytest.mark.parametrize(
     ("weights", "settings"), [("net.pt", None), ("net.so", "c.yaml"), ("net.pth", None), ("net.onnx", None), ("", None)]
 )
-@pytest.mark.parametrize("model_file", [None, "model.py"])
-def test_weights_that_base_handler_may_load_are_no_problem(
-    tmp_path: Path, weights: str, settings: str | None, model_file: str | None
+def test_without_a_model_file_weights_that_base_handler_may_load_are_no_problem(
+    tmp_path: Path, weights: str, settings: str | None
 ) -> None:
-    manifest = Manifest("m", "1.0", "base_handler", None, settings, model_file, weights or None)
+    manifest = Manifest("m", "1.0", "base_handler", None, settings, None, weights or None)
     (tmp_path / (weights or "net")).write_bytes(packed_zip({"net/constants.pkl": b""}))
 
-    problem = weights_problem(manifest) or script_problem(manifest, tmp_path / weights)
+    problem = weights_problem(manifest) or content_problem(manifest, tmp_path / weights)
 
-    assert bool(problem) == (weights in ("net.pth", "net.onnx") and model_file is None)
+    assert bool(problem) == (weights in ("net.pth", "net.onnx", ""))
+
+
+SAVED = packed_zip({"net/data.pkl": b""})
+
+
+@pytest.mark.parametrize(
+    ("weights", "content", "has_problem"),
+    [
+        ("net.pt", SAVED, False),
+        ("net.bin", SAVED, False),
+        ("net.pth", b"\x80\x02}.", False),
+        ("net.pt", tarred("sys_info"), False),
+        ("net.onnx", SAVED, True),
+        ("net.pt2", SAVED, True),
+        ("net.pt", b"hello", True),
+        ("net.pt", b"", True),
+        ("net.pth", packed_zip({"net/models/model.json": b""}), True),
+    ],
+)
+def test_beside_a_model_file_weights_are_what_torch_saved(
+    tmp_path: Path, weights: str, content: bytes, has_problem: bool
+) -> None:
+    manifest = Manifest("m", "1.0", "base_handler", model_file="model.py", serialized_file=weights)
+    (tmp_path / weights).write_bytes(content)
+
+    assert (weights_problem(manifest) or content_problem(manifest, tmp_path / weights)) == (
+        f"'{weights}' is no state_dict, which TorchServe's base_handler loads beside a model file; save "
+        "model.state_dict() with torch.save, or write a handler that loads it"
+        if has_problem
+        else None
+    )
+
+
+def test_a_model_file_may_do_without_weights() -> None:
+    assert weights_problem(Manifest("m", "1.0", "base_handler", model_file="model.py")) is None
 
 
 def test_weights_are_not_read_to_tell_whether_they_are_torchscript(tmp_path: Path) -> None:
@@ -82,7 +151,7 @@ def test_weights_are_not_read_to_tell_whether_they_are_torchscript(tmp_path: Pat
     weights.write_bytes(packed_zip({"net/data/0": bytes(size)}))
     tracemalloc.start()
 
-    problem = script_problem(Manifest("m", "1.0", "base_handler", serialized_file="net.pt"), weights)
+    problem = content_problem(Manifest("m", "1.0", "base_handler", serialized_file="net.pt"), weights)
 
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

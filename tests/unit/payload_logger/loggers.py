@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
-from data_plane.messages import never
 from data_plane.payload_logger.logger import PayloadLogger
-from data_plane.payload_logger.queue import Drop, SinkFailure
+from data_plane.payload_logger.queue import Drop
 from data_plane.payload_logger.settings import LoggerSettings, Mode
 from tests.support.scripted_server import Behaviour, ScriptedServer, scripted
 
@@ -33,9 +32,9 @@ class Counts:
 class LoggerOfTest(PayloadLogger):
     """A payload logger with a registry of its own."""
 
-    def __init__(self, settings: LoggerSettings, *, max_bytes: int, is_busy: Callable[[], bool]) -> None:
+    def __init__(self, settings: LoggerSettings, *, max_bytes: int) -> None:
         self.registry = CollectorRegistry()
-        super().__init__(settings, "pod", registry=self.registry, max_bytes=max_bytes, is_busy=is_busy)
+        super().__init__(settings, "pod", registry=self.registry, max_bytes=max_bytes)
 
     @property
     def counts(self) -> Counts:
@@ -65,19 +64,18 @@ def a_logger(
     mode: Mode = Mode.ALL,
     fraction: float = 1.0,
     max_bytes: int = 64 * MIB,
-    is_busy: Callable[[], bool] = never,
 ) -> LoggerOfTest:
     settings = LoggerSettings(url=url, mode=mode, fraction=fraction)
-    return LoggerOfTest(settings, max_bytes=max_bytes, is_busy=is_busy)
+    return LoggerOfTest(settings, max_bytes=max_bytes)
 
 
 @contextlib.asynccontextmanager
 async def logging_to(
-    behaviour: Behaviour, *, mode: Mode = Mode.REQUEST, is_busy: Callable[[], bool] = never
+    behaviour: Behaviour, *, mode: Mode = Mode.REQUEST
 ) -> AsyncIterator[tuple[LoggerOfTest, ScriptedServer]]:
     """A started logger and its sink."""
     async with scripted(behaviour) as sink:
-        logger = a_logger(f"http://{sink.host}/in?a=b", mode=mode, is_busy=is_busy)
+        logger = a_logger(f"http://{sink.host}/in?a=b", mode=mode)
         logger.start()
         try:
             yield logger, sink
@@ -96,8 +94,8 @@ def delivered(**numbers: int) -> Counts:
 
 
 def dropped(why: Drop, **numbers: int) -> Counts:
-    return Counts(dropped={(kind, why.value): number for kind, number in numbers.items()})
+    return Counts(dropped={(kind, why): number for kind, number in numbers.items()})
 
 
-def failed(why: SinkFailure, **numbers: int) -> Counts:
-    return Counts(failed={(kind, why.value): number for kind, number in numbers.items()})
+def failed(why: str, **numbers: int) -> Counts:
+    return Counts(failed={(kind, why): number for kind, number in numbers.items()})

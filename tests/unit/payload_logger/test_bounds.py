@@ -7,7 +7,6 @@ import dataclasses
 from data_plane.limits import MAX_LOGGED_EVENTS, MAX_LOGGED_PAYLOAD, PAYLOAD_OVERHEAD
 from data_plane.payload_logger.exchange import OpenPayload
 from data_plane.payload_logger.logger import PayloadLogger
-from data_plane.payload_logger.queue import Drop
 from data_plane.payload_logger.settings import Mode
 from tests.unit.payload_logger.loggers import JSON, MIB, a_logger, ask, dropped
 
@@ -18,7 +17,7 @@ def test_payloads_beyond_the_bytes_are_dropped() -> None:
         ask(logger, body=bytes(1000))
 
     held = {"events": 3, "bytes": 3 * (1000 + PAYLOAD_OVERHEAD)}
-    assert logger.counts == dataclasses.replace(dropped(Drop.QUEUE_FULL, request=2), **held)
+    assert logger.counts == dataclasses.replace(dropped("queue_full", request=2), **held)
 
 
 def test_payloads_beyond_the_number_are_dropped_and_hold_nothing() -> None:
@@ -27,14 +26,14 @@ def test_payloads_beyond_the_number_are_dropped_and_hold_nothing() -> None:
         ask(logger, body=b"")
 
     held = {"events": MAX_LOGGED_EVENTS, "bytes": MAX_LOGGED_EVENTS * PAYLOAD_OVERHEAD}
-    assert logger.counts == dataclasses.replace(dropped(Drop.QUEUE_FULL, request=1), **held)
+    assert logger.counts == dataclasses.replace(dropped("queue_full", request=1), **held)
 
 
 def test_a_payload_that_is_too_large_is_dropped_however_much_room_there_is() -> None:
     logger = a_logger()
     ask(logger, body=bytes(MAX_LOGGED_PAYLOAD), answer=bytes(MAX_LOGGED_PAYLOAD))
 
-    assert logger.counts == dropped(Drop.TOO_LARGE, request=1, response=1)
+    assert logger.counts == dropped("too_large", request=1, response=1)
 
 
 def a_stream(logger: PayloadLogger, identity: str = "1") -> OpenPayload:
@@ -66,7 +65,7 @@ def test_a_streamed_response_that_becomes_too_large_is_given_up_at_once() -> Non
     stream.end(JSON)
 
     assert seen[-4:] == [0, 0, 0, 0]
-    assert logger.counts == dropped(Drop.TOO_LARGE, response=1)
+    assert logger.counts == dropped("too_large", response=1)
 
 
 async def test_streams_beyond_the_bytes_of_all_are_dropped() -> None:
@@ -78,7 +77,7 @@ async def test_streams_beyond_the_bytes_of_all_are_dropped() -> None:
         stream.end(JSON)
 
     held = {"events": 2, "bytes": 2 * (MIB + MIB // 2 + PAYLOAD_OVERHEAD)}
-    assert logger.counts == dataclasses.replace(dropped(Drop.QUEUE_FULL, response=1), **held)
+    assert logger.counts == dataclasses.replace(dropped("queue_full", response=1), **held)
 
 
 def test_requests_are_sampled_by_their_ids_with_their_responses() -> None:

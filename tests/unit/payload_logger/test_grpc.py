@@ -16,10 +16,9 @@ from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
 from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
-from data_plane.server.grpc.server import GrpcServer
-from data_plane.server.metrics import ServerMetrics
 from tests.support.event_sinks import event_of, responds, told
 from tests.support.fake_models import FakeModel, serving
+from tests.support.grpc_servers import grpc_server
 from tests.unit.payload_logger.loggers import logging_to
 
 LONG_S = 20.0
@@ -33,16 +32,8 @@ async def calling(models: Models) -> AsyncIterator[tuple[grpc.aio.Channel, list[
     """A channel to a server, and the events of its calls, which are there after the block."""
     events: list[bytes] = []
     async with logging_to(responds(200), mode=Mode.ALL) as (logger, sink):
-        server = GrpcServer(
-            models,
-            ServerMetrics(),
-            host="127.0.0.1",
-            port=0,
-            request_timeout_s=60,
-            max_message_size=1_000_000,
-            payloads=logger,
-        )
-        port = await server.start()
+        server, port = grpc_server(models, payloads=logger)
+        await server.start()
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             yield channel, events
         await server.stop(LONG_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from isvc.predict.errors import PredictFailed, UnusableRequest
 from isvc.predict.payload import of_json
 from isvc.predict.send import caller
 from isvc.predict.target import Target
+from tests.support.ports import free_port
 from tests.support.scripted_server import Behaviour, Visitor, scripted
 
 PAYLOAD = of_json(b"[1]", None)
@@ -83,3 +85,21 @@ async def test_a_file_of_certificates_that_is_none_is_named() -> None:
     with pytest.raises(UnusableRequest, match="--cacert /absent"):
         async with caller(Target("https://a"), 1, "/absent"):
             pass
+
+
+async def test_without_an_answer_what_is_wrong_with_the_service_is_said() -> None:
+    failed = Target(f"http://127.0.0.1:{free_port()}", trouble="bert is Failed: NoLicence")
+    async with caller(failed, 10) as service:
+        with pytest.raises(PredictFailed, match=r"; bert is Failed: NoLicence$"):
+            await service.predict("bert", PAYLOAD)
+    async with (
+        scripted(saying(response(b"", "503 Service Unavailable"))) as server,
+        caller(replace(failed, url=f"http://{server.host}"), 10) as service,
+    ):
+        with pytest.raises(PredictFailed, match=r"returned 503; bert is Failed: NoLicence$"):
+            await service.sample("bert")
+
+
+async def test_a_sample_that_is_known_is_not_asked_for() -> None:
+    async with caller(Target(f"http://127.0.0.1:{free_port()}", samples={"bert": PAYLOAD}), 10) as service:
+        assert await service.sample("bert") == PAYLOAD

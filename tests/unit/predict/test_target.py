@@ -10,6 +10,7 @@ from isvc.inference.protocol import InferenceProtocol
 from isvc.predict import target
 from isvc.predict.errors import PredictFailed, UnusableRequest
 from isvc.predict.target import Target
+from isvc.view.source import Related
 
 HOST = "bert.models.example.com"
 
@@ -45,6 +46,22 @@ def test_a_service_without_a_url_says_what_its_status_says() -> None:
         target.of_service(service(None), None)
     with pytest.raises(PredictFailed, match="isvc doctor"):
         target.of_service({"metadata": {"name": "bert"}}, None)
+
+
+@pytest.mark.parametrize(
+    ("ready", "said"),
+    [
+        ({"status": "True"}, ""),
+        ({"status": "False", "reason": "ServerFailed", "message": "no licence.\nLast log lines:\n| more"},
+         "bert is Failed: ServerFailed: no licence; isvc diagnose bert -n models says more"),
+        ({"status": "Unknown", "reason": "Scheduling", "message": "no node"},
+         "bert is Starting: Scheduling: no node; isvc diagnose bert -n models says more"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_service_is_said_in_a_line(ready: dict[str, str], said: str) -> None:
+    found = service() | {"status": {"conditions": [{"type": "Ready", **ready}]}}
+
+    assert target.trouble_of(Related(service=found)) == said
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import random
 import tarfile
 from pathlib import Path
@@ -40,6 +41,15 @@ def inspected(files: dict[str, bytes], **lies: Any) -> dict[str, Any]:
 
 def mar(tmp_path: Path, content: Any = None, files: dict[str, bytes] | None = None) -> bytes:
     return write_mar(tmp_path / "made.mar", content, files).read_bytes()
+
+
+def zipped(*names: str) -> bytes:
+    """A zip file with these entries, each a pickle."""
+    content = io.BytesIO()
+    with ZipFile(content, "w") as file:
+        for name in names:
+            file.writestr(name, pickle.dumps({}, protocol=2))
+    return content.getvalue()
 
 
 def without_sizes(archive: dict[str, Any]) -> dict[str, Any]:
@@ -83,10 +93,37 @@ def test_an_unpacked_archive(tmp_path: Path, place: str) -> None:
 
 
 def test_model_files_without_an_archive() -> None:
-    found = inspected({"model.onnx": b"12", "model.pt": b"1", "deep/other.pt": b""})
+    script, weights = zipped("net/constants.pkl", "net/code/net.py"), zipped("net/data.pkl")
+    found = inspected({"model.onnx": b"12", "model.pt": script, "weights.pt": weights, "deep/other.pt": b""})
 
-    assert found["models"] == [{"path": "model.onnx", "bytes": 2}, {"path": "model.pt", "bytes": 1}]
-    assert (found["archives"], found["problems"]) == ([], [])
+    assert found["models"] == [
+        {"path": "model.onnx", "bytes": 2, "format": "ONNX"},
+        {"path": "model.pt", "bytes": len(script), "format": "TorchScript"},
+        {"path": "weights.pt", "bytes": len(weights), "format": None},
+    ]
+    (problem,) = found["problems"]
+    assert problem.startswith("weights.pt: holds weights only (a state dict), and needs its class: package it")
+    assert found["archives"] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (b"", None),
+        (b"batchSize: 32\ninputs: [{name: x, datatype: FP32, shape: [-1]}]", None),
+        (b"inputs:\noutputs: 3\nbatchSize: x\n1: 2", None),  # not judged
+        (b"batchsize: 32", "there is no setting 'batchsize', only inputs, outputs, batchSize, maxBatchDelay"),
+        (b"outputs: [{name: x, datatype: FLOAT, shape: [-1]}]", "there is no datatype 'FLOAT', only BOOL, UINT8, "
+         "UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES"),
+        (b"a: [1", "it is no YAML (line 1: expected ',' or ']', but got '<stream end>')"),
+        (b"- 1", "it is no mapping of names to values"),
+        (b"#" * MAX_CHECKED + b"\na: [1", None),
+    ],
+)  # fmt: skip
+def test_the_settings_of_a_model_file(settings: bytes, problem: str | None) -> None:
+    found = inspected({"model.onnx": b"12", "model-config.yaml": settings})
+
+    assert found["problems"] == ([f"model-config.yaml: {problem}; correct it"] if problem else [])
 
 
 def test_the_store_that_the_configuration_names(tmp_path: Path) -> None:
@@ -160,7 +197,7 @@ def test_no_runtime_here_has_cpp(tmp_path: Path) -> None:
 
 def test_a_source_without_a_model_is_said_to_have_none() -> None:
     assert inspected({"notes.txt": b""})["problems"] == [
-        "there is no model in it: no .mar, and no .pt, .pt2 or .onnx at its top"
+        "there is no model in it: no .mar, and no .pt, .pth, .ts, .pt2, .onnx at its top"
     ]
 
 
@@ -259,7 +296,62 @@ def test_what_is_too_long_is_not_checked(tmp_path: Path) -> None:
 
 
 def test_a_handler_is_not_run_and_its_warnings_are_not_shown(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    handler = b"import sys\nsys.exit('ran')\nx = '\\d'\n"
+    handler = b"import sys\nsys.exit('ran')\nx = '\\d'\n" + _HANDLER
 
     assert inspected({"a.mar": mar(tmp_path, None, {"handler.py": handler})})["problems"] == []
     assert not recwarn.list
+
+
+def test_a_file_beside_a_handler_is_no_model_by_itself() -> None:
+    found = inspected({"handler.py": _HANDLER, "weights.pt": b"weights"})
+
+    assert (found["models"], found["problems"]) == ([], [])
+
+
+# --- a folder with a handler, packed by nobody -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("handler", "entry"),
+    [
+        (b"class A:\n    def initialize(self, context): ...\n    def handle(self, data, context): ...\n", "class A"),
+        (_HANDLER, "function handle"),
+        (b"from others import *\n", None),
+    ],
+)
+def test_a_folder_with_a_handler_is_told_as_it_is_served(handler: bytes, entry: str | None) -> None:
+    files = {"handler.py": handler, "model.py": b"class Net: ...", "w.pt": b"12", "requirements.txt": b"six\n",
+             "model-config.yaml": b"minWorkers: 1", ".git/x.pt": b""}  # fmt: skip
+
+    found = inspected(files)
+
+    assert (found["models"], found["problems"]) == ([], [])
+    assert [without_sizes(one) for one in found["archives"]] == [
+        {
+            "path": ".", "served": True, "version": "1.0", "handler": "handler.py", "runtime": "python",
+            "modelFile": "model.py", "serializedFile": "w.pt", "requirementsFile": "requirements.txt",
+            "configFile": "model-config.yaml", **({"entry": entry} if entry else {}), "requirements": ["six"],
+            "files": 6, "problems": [],
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"handler.py": b"x = $"}, "its handler 'handler.py' is no Python that compiles: line 1: invalid "
+         "syntax; correct it"),
+        ({"handler.py": b"class A: ...\nclass B: ..."}, "its handler 'handler.py' has the classes A, B, and no "
+         "function handle; write one class, or a function `def handle(data, context)`, which is called once with None "
+         "as data, to load"),
+        ({"model-config.yaml": b"a: [1"}, "its settings, 'model-config.yaml', are no YAML (line 1: expected ',' or "
+         "']', but got '<stream end>'); correct them"),
+        ({"a.pt": b"", "b.pt": b""}, "the folder has several weights, a.pt, b.pt; name one with --serialized-file"),
+        ({"handler.py": b"from ts.torch_handler.base_handler import BaseHandler\nclass A(BaseHandler): ..."},
+         "TorchServe's BaseHandler has no weights to load; add it"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_such_a_folder(files: dict[str, bytes], problem: str) -> None:
+    found = inspected({"handler.py": _HANDLER, **files})
+
+    assert (found["problems"], found["archives"][0]["problems"]) == ([problem], [problem])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from data_plane.model_server import libraries
 from torchserve_adapter.launch import prepare
 
 AROUND = {"PATH": os.environ["PATH"]}
@@ -26,6 +27,14 @@ def test_torch_has_no_more_threads_than_the_container_processors(
     )
 
     assert launch.environment.get("OMP_NUM_THREADS") == threads
+
+
+def test_the_libraries_of_handlers_have_their_settings_unless_the_user_has_others(tmp_path: Path) -> None:
+    given = {**AROUND, "OMP_WAIT_POLICY": "ACTIVE"}
+
+    launch = prepare(tmp_path, {"model_store": str(tmp_path)}, given, processor_limit=None, batch_sizes={})
+
+    assert launch.environment == {**libraries.ENVIRONMENT, "PYTHONUNBUFFERED": "1", **given}
 
 
 def test_what_would_override_the_effective_configuration_is_left_out(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ async def test_what_a_handler_ended_by_is_told(tmp_path: Path) -> None:
 
     assert str(raised.value) == (
         "The worker of model bert (bert.mar) died 5 times in a row; the last time by SystemExit: 3 "
-        "(at handler.py:9 in handle). Correct the handler or the archive and upload it again."
+        "(at handler.py:9 in handle). Correct the handler or the files of the model, and serve it again."
     )
 
 
@@ -192,8 +192,9 @@ async def test_the_workers_report_is_the_reason(tmp_path: Path) -> None:
 
     assert str(raised.value) == (
         "Model bert (bert.mar) could not be loaded: ModuleNotFoundError: No module named 'x' "
-        "(at handler.py:3 in <module>). Add the package with the module x to the archive's requirements.txt with "
-        "install_py_dep_per_model=true, or to the image; a module of your own to the archive."
+        "(at handler.py:3 in <module>). Add the package with the module x to the model's requirements.txt with "
+        "install_py_dep_per_model=true, or install it beside the server (on a cluster: in its image); "
+        "add a module of your own to the model's files."
     )
 
 

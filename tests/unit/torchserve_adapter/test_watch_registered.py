@@ -9,7 +9,7 @@ import pytest
 
 from data_plane.batching.sequences import SequenceLimits
 from data_plane.errors import NotReady
-from data_plane.health import Event
+from data_plane.health import State
 from data_plane.model import Call, IndexEntry
 from data_plane.model_server.errors import ModelFailed
 from data_plane.protocol.torchserve.requests import RawRequest
@@ -54,7 +54,8 @@ async def test_a_registered_model_whose_worker_keeps_dying_is_given_up_and_the_o
 
     reason = (
         "is given up until it is registered anew. The worker of model bert (bert.mar) died 5 times in a row; the last "
-        "time by SystemExit: 3 (at handler.py:9 in handle). Correct the handler or the archive and upload it again"
+        "time by SystemExit: 3 (at handler.py:9 in handle). "
+        "Correct the handler or the files of the model, and serve it again"
     )
     assert watched.client.index == [IndexEntry("bert", "1.0", "UNAVAILABLE", reason)]
     assert watched.models.ready
@@ -72,7 +73,7 @@ async def test_a_model_that_is_registered_anew_does_not_answer_for_the_one_befor
 
 async def test_a_model_that_was_missing_at_the_start_is_served_when_it_is_registered(tmp_path: Path) -> None:
     watched = Watched(tmp_path, UNKNOWN, LOADING, READY, configured=False, registering=True)
-    watched.models.record("bert", Event.FAIL, "is missing in the model store")
+    watched.models.record("bert", State.FAILED, "is missing in the model store")
 
     await watched.look()
     assert watched.models.reasons == {"bert": "is missing in the model store"}

@@ -33,7 +33,10 @@ BERT = RequestedModel("bert", "bert.mar")
 DIED = "2026-01-01 00:00:00,000 INFO    torchserve [W-9000-bert_1.0] Retry worker: 9000 in 1 seconds."
 LATE = "2026-01-01 00:00:00,000 ERROR   torchserve [W-9000-bert_1.0] Number or consecutive unsuccessful inference 1"
 ANSWERED = "bert 1.0 has answered"
-KILLED = "without a Python exception; if it was killed for memory, raise the container's memory limit. Last problems"
+KILLED = (
+    "without a Python exception; if it was killed for memory, give it more, on a cluster by resources.limits.memory. "
+    "Last problems"
+)
 
 Answer = tuple[TorchServeVersion, ...] | None
 Step = Answer | str | int | Callable[[], None]

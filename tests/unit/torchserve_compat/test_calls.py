@@ -12,6 +12,7 @@ from ts.utils.util import PredictionException
 from tests.unit.torchserve_compat.running import context, instances, json_request, run, tensor_request, whole
 from torchserve_compat import frames
 from torchserve_compat.frames import Form, HandlerBatch, HandlerFailure, HandlerResponse
+from torchserve_compat.worker import failures
 from torchserve_compat.worker.calls import HandlerCalls
 
 
@@ -48,6 +49,26 @@ def test_what_a_handler_raises_is_told(error: Exception, failure: HandlerFailure
     result = run("kserve", raising(error), "v1", [instances(1)])
 
     assert frames.decode_result(frames.encode(result)).failure == failure
+
+
+def test_an_exception_that_comes_again_is_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(failures, "_logged", {})
+    monkeypatch.setattr(failures.time, "monotonic", lambda: now[0])
+
+    def seen(handle: Callable[..., Any]) -> list[str]:
+        caplog.clear()
+        run("kserve", handle, "v1", [instances(1)])
+        return [record.getMessage() for record in caplog.records]
+
+    one, other = raising(ValueError("one")), raising(KeyError("other"))
+    found = [seen(one), seen(one), seen(other), seen(other)]
+    now[0] += 61
+    found.append(seen(one))
+
+    assert found == [["the handler failed"], [], ["the handler failed"], [], ["the handler failed"]]
 
 
 @pytest.mark.parametrize(

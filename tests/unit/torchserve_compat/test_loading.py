@@ -14,6 +14,16 @@ from torchserve_compat.frames import HandlerBatch, HandlerFailure
 from torchserve_compat.values import NOT_AWAITED
 from torchserve_compat.worker.loading import HandlerLoader, LoadFailure, describe
 
+COLLECTING = """
+import gc
+
+imported = gc.isenabled()
+
+def handle(data, context):
+    if data is None:
+        handle.initialized = gc.isenabled()
+    return [[imported, handle.initialized]]
+"""
 POOLS = """
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -44,6 +54,20 @@ def test_a_handler_computes_with_torchs_own_operators(tmp_path: Path, monkeypatc
     result = loader.calls.run(HandlerBatch("raw", [whole(b"", "application/json")]), context(), no_piece)
 
     assert orjson.loads(result.responses[0].body) == {"has_torchs_kernel": True}
+
+
+def test_garbage_is_not_collected_while_a_handler_is_imported_but_while_it_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "collecting.py").write_text(COLLECTING)
+    loader = HandlerLoader(lambda _: None)
+
+    loader.load("m", str(tmp_path), "collecting.py:handle", None, 1, "none")
+    result = loader.calls.run(HandlerBatch("raw", [whole(b"", "application/json")]), context(), no_piece)
+
+    assert orjson.loads(result.responses[0].body) == [False, True]
+    assert gc.isenabled()
 
 
 ASYNCHRONOUS = """

@@ -32,7 +32,5 @@ class PredictorProtocol(Enum):
 
 
 class ModelType(Enum):
-    """The role of a model."""
-
     EXPLAINER = 1
     PREDICTOR = 2

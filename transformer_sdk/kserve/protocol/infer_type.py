@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
@@ -47,8 +47,33 @@ class RequestedOutput:
         return f"RequestedOutput(name={self.name!r}, parameters={self.parameters!r})"
 
 
-class InferRequest:
+class _Compared:
+    """What requests and responses share: both are changed by hooks, and compared and shown by their fields."""
+
+    _TENSORS: ClassVar[str]
+    _ALSO: ClassVar[str]  # a field that is compared, and not shown
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything except raw data."""
+        own = {name: getattr(self, name) for name in ("id", "model_name", "parameters", "from_grpc")}
+        return {**own, self._TENSORS: [one.to_dict() for one in getattr(self, self._TENSORS)]}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return False
+        compared = (self._TENSORS, self._ALSO)
+        return self.to_dict() == other.to_dict() and all(getattr(self, one) == getattr(other, one) for one in compared)
+
+    __hash__ = None  # type: ignore[assignment] # they change
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.to_dict()!r})"
+
+
+class InferRequest(_Compared):
     """Named inputs for a model."""
+
+    _TENSORS, _ALSO = "inputs", "request_outputs"
 
     def __init__(
         self,
@@ -157,31 +182,13 @@ class InferRequest:
         return pd.concat([pd.DataFrame(data, columns=[name]) for name, data in columns.items()], axis=1)
 
     def get_input_by_name(self, name: str) -> InferInput | None:
-        """Return the first input of this name, or None."""
         return next((one for one in self.inputs if one.name == name), None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything except raw data."""
-        own = {name: getattr(self, name) for name in ("id", "model_name", "parameters", "from_grpc")}
-        return {**own, "inputs": [one.to_dict() for one in self.inputs]}
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, InferRequest):
-            return False
-        return (self.to_dict(), self.inputs, self.request_outputs) == (
-            other.to_dict(),
-            other.inputs,
-            other.request_outputs,
-        )
-
-    __hash__ = None  # type: ignore[assignment] # they change
-
-    def __repr__(self) -> str:
-        return f"InferRequest({self.to_dict()!r})"
-
-
-class InferResponse:
+class InferResponse(_Compared):
     """Named outputs of a model."""
+
+    _TENSORS, _ALSO = "outputs", "model_version"
 
     def __init__(
         self,
@@ -281,27 +288,7 @@ class InferResponse:
         return wire.response_to_proto(self.to_tensors(), raw=raw)
 
     def get_output_by_name(self, name: str) -> InferOutput | None:
-        """Return the first output of this name, or None."""
         return next((one for one in self.outputs if one.name == name), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything except raw data."""
-        own = {name: getattr(self, name) for name in ("id", "model_name", "parameters", "from_grpc")}
-        return {**own, "outputs": [one.to_dict() for one in self.outputs]}
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, InferResponse):
-            return False
-        return (self.to_dict(), self.outputs, self.model_version) == (
-            other.to_dict(),
-            other.outputs,
-            other.model_version,
-        )
-
-    __hash__ = None  # type: ignore[assignment] # they change
-
-    def __repr__(self) -> str:
-        return f"InferResponse({self.to_dict()!r})"
 
     @classmethod
     def _of(cls, document: ResponseDocument, binary: memoryview) -> InferResponse:

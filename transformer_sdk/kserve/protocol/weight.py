@@ -27,7 +27,6 @@ def _of_tensor(tensor: NamedTensor) -> int:
 
 
 def _elements(value: Any) -> int:
-    """Return the number of elements of a list or array."""
     if isinstance(value, list):
         rows, first = len(value), next(iter(value), None)
         return rows * max(1, len(first)) if isinstance(first, (list, dict)) else rows

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from data_plane import __version__
 from data_plane.errors import InvalidRequest, ServingError
 from data_plane.messages import Request, Response, StreamingResponse, json_response
+from data_plane.model import Call
 from data_plane.off_loop import off_loop
 from data_plane.protocol import cloudevents
 from data_plane.protocol.cloudevents import EventStyle
 from data_plane.protocol.v2.document import json_length
 from data_plane.server.endpoints.bodies import refuse_encoded
-from data_plane.server.endpoints.calls import Calls
 from data_plane.server.endpoints.server_metadata import EXTENSIONS
 from data_plane.server.routing import Route
 from transformer_sdk.kserve.model import InferenceVerb
@@ -22,40 +23,33 @@ from transformer_sdk.kserve.serving.served import ServedModel
 
 
 class HookEndpoints:
-    """The endpoints for all models of the server."""
-
-    def __init__(self, models: HookedModels, calls: Calls, style: EventStyle) -> None:
+    def __init__(self, models: HookedModels, timeout_s: float, style: EventStyle) -> None:
         self._models = models
-        self._calls = calls
+        self._timeout_s = timeout_s
         self._style = style
 
     def routes(self) -> tuple[Route, ...]:
-        """Return every method and path of both protocols."""
         of_versions = ("", "/versions/{version}")
         return (
             Route("GET", "/v1/models", self.list_models),
             Route("GET", "/v1/models/{model}", self.ready),
-            Route("POST", "/v1/models/{model}:predict", self.predict, self._served),
-            Route("POST", "/v1/models/{model}:explain", self.explain, self._served),
+            Route("POST", "/v1/models/{model}:predict", partial(self._call, "v1"), self._served),
+            Route(
+                "POST",
+                "/v1/models/{model}:explain",
+                partial(self._call, "v1", verb=InferenceVerb.EXPLAIN),
+                self._served,
+            ),
             Route("GET", "/v2", self.server),
             Route("GET", "/v2/health/ready", self.server_ready),
             Route("GET", "/v2/models", self.list_models),
             *(Route("GET", f"/v2/models/{{model}}{version}", self.metadata) for version in of_versions),
             *(Route("GET", f"/v2/models/{{model}}{version}/ready", self.ready) for version in of_versions),
             *(
-                Route("POST", f"/v2/models/{{model}}{version}/infer", self.infer, self._served)
+                Route("POST", f"/v2/models/{{model}}{version}/infer", partial(self._call, "v2"), self._served)
                 for version in of_versions
             ),
         )
-
-    async def predict(self, request: Request) -> Response | StreamingResponse:
-        return await self._call(request, "v1", InferenceVerb.PREDICT)
-
-    async def explain(self, request: Request) -> Response | StreamingResponse:
-        return await self._call(request, "v1", InferenceVerb.EXPLAIN)
-
-    async def infer(self, request: Request) -> Response | StreamingResponse:
-        return await self._call(request, "v2", InferenceVerb.PREDICT)
 
     async def list_models(self, _: Request) -> Response:
         return json_response({"models": self._models.names})
@@ -88,9 +82,11 @@ class HookEndpoints:
         inputs, outputs = await served.types()
         return json_response({"name": name, "versions": versions, "platform": "", "inputs": inputs, "outputs": outputs})
 
-    async def _call(self, request: Request, protocol: str, verb: InferenceVerb) -> Response | StreamingResponse:
+    async def _call(
+        self, protocol: str, request: Request, verb: InferenceVerb = InferenceVerb.PREDICT
+    ) -> Response | StreamingResponse:
         served = self._served(request.params)
-        call = self._calls.begin(request)
+        call = Call.begin(request, self._timeout_s)
         exchange = Exchange(served.name, protocol, call, request.body, verb, json_length(request.headers))
         weight = cloudevents.weight(request.headers, request.body)
         if event := await off_loop(weight, cloudevents.unwrap, request.headers, request.body):

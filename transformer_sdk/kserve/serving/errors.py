@@ -29,8 +29,6 @@ class HookRefused(HookFailed):
 
 
 class HookTimedOut(DeadlineExceeded):
-    """A hook did not end in time."""
-
     component = COMPONENT
 
 

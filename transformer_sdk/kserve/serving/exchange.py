@@ -79,7 +79,7 @@ class Exchange:
     async def read(self) -> None:
         """Decode the body, off the event loop if it is large; raises InvalidInput."""
         if self.decoded is UNREAD:
-            self.decoded = await off_loop(json_text.weight(self.body), self._decode)
+            self.decoded = await off_loop(len(self.body), self._decode)
 
     def predicted_on(self) -> Any:
         """Return the input of `predict`: the body's content, or the result of a hook; raises InvalidInput."""
@@ -91,7 +91,6 @@ class Exchange:
         return self.content_type if unchanged and self.content_type not in _JSON else b""
 
     def remaining_s(self) -> float:
-        """Return the seconds until the request's deadline."""
         return max(self.call.deadline - time.monotonic(), 0.0)
 
     def _decode(self) -> Any:

@@ -39,7 +39,6 @@ class Hook:
         self.overridden = getattr(self._function, "__func__", self._function) is not default
 
     def takes(self, name: str) -> bool:
-        """Whether the hook accepts a keyword argument of this name."""
         return self._names is None or name in self._names
 
     async def __call__(self, exchange: Exchange, *args: Any, **named: Any) -> Any:
@@ -84,8 +83,6 @@ class Hook:
 
 
 class _Alarm:
-    """Cancels a task once."""
-
     def __init__(self, task: asyncio.Task[Any] | None) -> None:
         self._task = task
         self.went_off = False

@@ -17,5 +17,4 @@ class HookMetrics:
         }
 
     def of_model(self, name: str) -> dict[str, Histogram]:
-        """Return the series of one model by stage."""
         return {stage: series.labels(name) for stage, series in self._stages.items()}

@@ -12,7 +12,6 @@ from data_plane.client.responses import UpstreamResponse
 from data_plane.errors import Unsupported
 from data_plane.limits import ON_LOOP_BYTES
 from data_plane.off_loop import off_loop
-from data_plane.protocol import json_text
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
 from transformer_sdk.kserve.inference_client import decode_infer, decode_json, encode
 from transformer_sdk.kserve.logging import trace_logger
@@ -30,8 +29,6 @@ _EXPLAIN = "/v1/models/{}:explain"
 
 
 class Pipeline:
-    """The hooks of one model."""
-
     def __init__(self, model: Model, threads: HookThreads, stages: Mapping[str, Histogram]) -> None:
         self._model = model
         self._stages = stages
@@ -86,7 +83,7 @@ class Pipeline:
                 with _timed(times, "postprocess"):
                     read = result
                     if isinstance(result, UpstreamResponse):
-                        read = await off_loop(json_text.weight(result.body), self._read, result, exchange)
+                        read = await off_loop(len(result.body), self._read, result, exchange)
                     result = await self._postprocess(exchange, read, exchange.headers, *self._more(exchange))
             return result
         finally:
@@ -102,7 +99,6 @@ class Pipeline:
         )
 
     async def _prepare(self, exchange: Exchange, hook: Hook, *more: Any) -> None:
-        """Replace the payload by the result of a hook."""
         exchange.payload = await hook(exchange, exchange.predicted_on(), *more)
         exchange.prepared_by = hook.what
 
@@ -127,7 +123,6 @@ class Pipeline:
         return await hook(exchange, payload, exchange.headers, *more)
 
     async def _request(self, exchange: Exchange) -> Any:
-        """Send the request to the predictor or the explainer."""
         try:
             config = self._model._required_predictor()
             explaining = exchange.verb is InferenceVerb.EXPLAIN

@@ -34,12 +34,12 @@ def addresses_of(models: Iterable[BaseKServeModel]) -> tuple[Address, ...]:
     return tuple(map(Address.parse, urls))
 
 
-async def all_reached(addresses: Iterable[Address], log_every_s: float = _LOG_EVERY_S) -> bool:
+async def all_reached(addresses: Iterable[Address]) -> bool:
     """Return True when each has accepted a connection; False if SIGTERM or SIGINT comes first."""
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    reaching = asyncio.gather(*(_reached(address, log_every_s) for address in addresses))
+    reaching = asyncio.gather(*(_reached(address) for address in addresses))
     stopping = asyncio.create_task(stopped.wait())
     await asyncio.wait((reaching, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -50,10 +50,10 @@ async def all_reached(addresses: Iterable[Address], log_every_s: float = _LOG_EV
     return True
 
 
-async def _reached(address: Address, log_every_s: float) -> None:
-    logged = -log_every_s
+async def _reached(address: Address) -> None:
+    logged = -_LOG_EVERY_S
     while reason := await _error_of(address):
-        if asyncio.get_running_loop().time() - logged >= log_every_s:
+        if asyncio.get_running_loop().time() - logged >= _LOG_EVERY_S:
             logged = asyncio.get_running_loop().time()
             log.warning("waiting for the predictor before the server's ports are opened. %s", reason)
         await asyncio.sleep(_TRY_EVERY_S)

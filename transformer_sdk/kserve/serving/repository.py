@@ -9,14 +9,13 @@ from functools import partial
 from typing import Any, cast
 
 from data_plane.errors import UnknownModel
-from data_plane.health import Event
+from data_plane.health import State
 from data_plane.messages import text_of
 from data_plane.model import IndexEntry, Models
 from transformer_sdk.kserve.errors import ModelNotReady
 from transformer_sdk.kserve.hooks import all_ended, call, done
-from transformer_sdk.kserve.model import BaseKServeModel, InferenceModel, Model
+from transformer_sdk.kserve.model import BaseKServeModel, InferenceModel, InferenceVerb, Model, Payload
 from transformer_sdk.kserve.model_repository import ModelRepository
-from transformer_sdk.kserve.serving.called import CalledModel
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.pipeline import Pipeline
 from transformer_sdk.kserve.serving.served import UNREADY, ServedModel
@@ -25,6 +24,30 @@ from transformer_sdk.kserve.serving.threads import HookThreads
 log = logging.getLogger(__name__)
 
 _REFRESH_S = 1.0
+
+
+class CalledModel(Model):
+    """A model that calls another as KServe does; the other reports whether it is ready."""
+
+    def __init__(self, model: InferenceModel) -> None:
+        super().__init__(model.name)
+        self._model = model
+
+    async def __call__(
+        self,
+        body: Payload,
+        headers: dict[str, str] | None = None,
+        verb: InferenceVerb = InferenceVerb.PREDICT,
+    ) -> Any:
+        if verb is InferenceVerb.EXPLAIN:
+            return await done(self._model(body, headers=headers, verb=verb))
+        return await done(self._model(body, headers=headers))
+
+    def get_input_types(self) -> Any:
+        return self._model.get_input_types()
+
+    def get_output_types(self) -> Any:
+        return self._model.get_output_types()
 
 
 class HookedModels(Models):
@@ -105,7 +128,7 @@ class HookedModels(Models):
             served = self._wrapped[name] = self._serving(name, model)
             self.add(served)
             if served.is_ready_hook is None and not model.ready:
-                self.record(name, Event.UNREADY, UNREADY.reason)
+                self.record(name, State.UNREADY, UNREADY.reason)
 
     def _serving(self, name: str, model: BaseKServeModel) -> ServedModel:
         if not isinstance(model, InferenceModel):
@@ -125,8 +148,6 @@ class HookedModels(Models):
 
 
 class UsersRepository:
-    """Loads and unloads the models of the user's repository."""
-
     def __init__(self, models: HookedModels, users: ModelRepository) -> None:
         self._models = models
         self._users = users
@@ -146,7 +167,7 @@ class UsersRepository:
             raise ModelNotReady(name, "The repository's load has added no model of this name.") from error
         if not health.is_ready:
             raise ModelNotReady(name, f"It {health.reason}.")
-        self._models.record(name, Event.READY)
+        self._models.record(name, State.READY)
 
     async def unload(self, name: str) -> None:
         """Unload a model from the repository; raises UnknownModel. Requests in progress are finished."""

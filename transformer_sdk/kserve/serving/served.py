@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from data_plane import limits
 from data_plane.client.responses import UpstreamResponse
 from data_plane.errors import InvalidRequest, NotReady, ServingError, Unsupported, UpstreamBroken
-from data_plane.health import READY, Event, Health, State
+from data_plane.health import READY, Health, State
 from data_plane.messages import Response, StreamingResponse, text_of
 from data_plane.model import Call, Forwarder, Models
 from data_plane.off_loop import off_loop
@@ -92,9 +92,8 @@ class ServedModel(Forwarder):
         health = await self.health()
         if health.is_ready:
             health = await self._predictor_health()
-        event = Event.READY if health.is_ready else Event.UNREADY
         # A new reason is logged once: users do not see the responses to probes.
-        if models.record(self.name, event, health.reason) and not health.is_ready:
+        if models.record(self.name, health.state, health.reason) and not health.is_ready:
             log.warning("model %s is not ready: %s", self.name, health.reason)
 
     async def _predictor_health(self) -> Health:

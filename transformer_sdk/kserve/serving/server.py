@@ -19,7 +19,7 @@ from data_plane.protocol.cloudevents import DEFAULT_STYLE, EventStyle
 from data_plane.server.app import App
 from data_plane.server.budget import ByteBudget
 from data_plane.server.certificate import Tls
-from data_plane.server.endpoints.calls import Calls
+from data_plane.server.endpoints.docs import DocsEndpoints
 from data_plane.server.endpoints.health import HealthEndpoints
 from data_plane.server.endpoints.repository import RepositoryEndpoints
 from data_plane.server.metrics import ServerMetrics
@@ -99,13 +99,11 @@ def build_app(
     payloads: PayloadLogger | None = None,
 ) -> App:
     """Return the application with every endpoint; of two routes for a path, the last one is used."""
-    surfaces = (
-        HealthEndpoints(models, metrics, _users_metrics),
-        RepositoryEndpoints(models),
-        HookEndpoints(models, Calls(timeout_s), style),
-    )
+    health, hooks = HealthEndpoints(models, metrics, _users_metrics), HookEndpoints(models, timeout_s, style)
+    routes = [route for one in (health, RepositoryEndpoints(models), hooks) for route in one.routes()]
+    docs = DocsEndpoints(models, routes, metadata=hooks.metadata, alive=health.alive)
     return App(
-        Router(route for one in surfaces for route in one.routes()),
+        Router((*routes, *docs.routes())),
         metrics,
         max_request_size,
         budget,

@@ -3,8 +3,15 @@
 {{- /* The text of a manifest with the images of the values. Argument: the root and a path in files/. */}}
 {{- define "isvc-operator.manifest" -}}
 {{- $root := first . }}
-{{- $ours := printf "%s/${1}:%s" $root.Values.image.registry ($root.Values.image.tag | default $root.Chart.AppVersion) }}
-{{- regexReplaceAll "localhost/isvc-operator/([a-z-]+):[0-9][0-9A-Za-z.]*" ($root.Files.Get (print "files/" (last .))) $ours }}
+{{- $image := $root.Values.image }}
+{{- $common := $image.tag | default $root.Chart.AppVersion }}
+{{- $ours := printf "%s/${1}:%s" $image.registry $common }}
+{{- $text := regexReplaceAll "localhost/isvc-operator/([a-z-]+):[0-9][0-9A-Za-z.]*" ($root.Files.Get (print "files/" (last .))) $ours }}
+{{- range $name, $tag := $image.tags }}
+{{- $named := printf "%s/%s:" $image.registry $name }}
+{{- $text = replace (print $named $common) (print $named $tag) $text }}
+{{- end }}
+{{- $text }}
 {{- end }}
 
 {{- /* An object of our own, in a namespace ("" for none). Argument: the object and the namespace. */}}

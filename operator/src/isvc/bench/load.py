@@ -23,6 +23,7 @@ from yarl import URL
 from isvc.predict.errors import PredictFailed, UnusableRequest
 from isvc.predict.fields import is_field, without_user
 
+_REFUSAL_BYTES = 500  # of a body that says why
 _RETRY_S = 0.1  # until a connection that was refused is tried again
 
 
@@ -78,12 +79,14 @@ class Responses:
     """What came back; all times are in seconds.
 
     ``late``: between when a request was due and when it was sent. ``unsent``: requests that were due, and had found no
-    free connection by the end. ``received``: bytes of bodies.
+    free connection by the end. ``received``: bytes of bodies. ``refusals``: the beginning of the first body of each
+    status other than 2xx.
     """
 
     latencies: array[float] = field(default_factory=lambda: array("d"))
     late: array[float] = field(default_factory=lambda: array("d"))
     statuses: Counter[int] = field(default_factory=Counter)
+    refusals: dict[int, bytes] = field(default_factory=dict)
     errors: Counter[str] = field(default_factory=Counter)
     unsent: int = 0
     received: int = 0
@@ -177,7 +180,8 @@ class _Load:
                 allow_redirects=False,  # the time of another server is not asked for
                 server_hostname=self._server_hostname,
             ) as response:
-                seen.received += len(await response.read())
+                content = await response.read()
+                seen.received += len(content)
         except TimeoutError:
             seen.errors[f"no response in {self._plan.timeout:g} s"] += 1
         except aiohttp.ClientConnectorError as error:
@@ -192,6 +196,8 @@ class _Load:
         else:
             seen.latencies.append(perf_counter() - due)
             seen.statuses[response.status] += 1
+            if not 200 <= response.status < 300:
+                seen.refusals.setdefault(response.status, content[:_REFUSAL_BYTES])
 
 
 class _PreciseSelector(selectors.DefaultSelector):

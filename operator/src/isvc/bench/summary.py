@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any
 
 from isvc.bench.load import LoadPlan, Responses
+from isvc_operator.text import one_line
 
 _PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 _PER_DECADE = (1.0, 1.5, 2.2, 3.3, 4.7, 6.8)
@@ -29,6 +30,9 @@ def document(url: str, plan: LoadPlan, seen: Responses) -> dict[str, Any]:
         "failed": seen.failed,
         "responsesPerSecond": round(count / seconds, 1),
         "statuses": {str(status): number for status, number in sorted(seen.statuses.items())},
+        "refusals": {
+            str(status): one_line(body.decode(errors="replace")) for status, body in sorted(seen.refusals.items())
+        },
         "errors": dict(sorted(seen.errors.items())),
         "unsent": seen.unsent,
         "interrupted": seen.interrupted,

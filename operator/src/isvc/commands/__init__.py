@@ -21,26 +21,21 @@ from isvc_operator import __version__
 from isvc_operator.errors import OperatorError
 from isvc_operator.text import one_line, unwritten, visible
 
-# The modules that have a ``command``, in the order in which ``--help`` has them.
+# The commands as ``--help`` has them; each is a module with a ``command``.
+SECTIONS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+    {
+        "Models": ("new", "pack", "inspect"),
+        "On this machine": ("run", "render", "validate"),
+        "Services, here or in a cluster": ("status", "logs", "diagnose", "predict", "bench", "dashboard"),
+        "Clusters": ("diff", "doctor", "migrate"),
+        "This program": ("completion", "help", "version"),
+    }
+)
+# `operator` is for manifests, and not among a user's commands.
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "run": f"{__name__}.run",
-        "render": f"{__name__}.render",
-        "validate": f"{__name__}.validate",
-        "diff": f"{__name__}.diff",
-        "predict": f"{__name__}.predict",
-        "status": f"{__name__}.status",
-        "logs": f"{__name__}.logs",
-        "diagnose": f"{__name__}.diagnose",
-        "dashboard": f"{__name__}.dashboard",
-        "doctor": f"{__name__}.doctor",
-        "new": f"{__name__}.new",
-        "pack": f"{__name__}.pack",
-        "inspect": f"{__name__}.inspect",
-        "bench": f"{__name__}.bench",
-        "migrate": f"{__name__}.migrate",
+        **{name: f"{__name__}.{name}" for names in SECTIONS.values() for name in names},
         "operator": "isvc_operator.command",
-        "completion": f"{__name__}.completion",
     }
 )
 
@@ -55,6 +50,13 @@ class LateCommands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
         """Return the names in the order of ``--help``."""
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each kind of command."""
+        for title, names in SECTIONS.items():
+            commands = [(name, command) for name in names if (command := self.get_command(ctx, name))]
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:10}", command.get_short_help_str(100)) for name, command in commands])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Return the command of a name."""
@@ -74,7 +76,7 @@ class LateCommands(click.Group):
 
 
 @click.group(cls=LateCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, message="isvc %(version)s")
+@click.version_option(__version__, "-V", "--version", message="isvc %(version)s")
 def isvc() -> None:
     """Serve InferenceServices on Kubernetes or on this machine."""
 

@@ -6,12 +6,13 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from isvc.commands.body import read_body
-from isvc.commands.cluster import ClusterFlags, cluster_flags, refuse_credentials
+from isvc.commands.cluster import ClusterFlags, refuse_credentials, service_flags, service_names
 from isvc.commands.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line, write_table
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from isvc.bench.load import LoadRequest
 
 _ADDRESS = re.compile(r"[0-9.]+|localhost")
-_BAR = 40
+_BAR, _LEAST_BAR, _BESIDE_BAR = 40, 5, 30  # characters
 _BUSY = 0.9  # of a core: more than that of a client, which has one, and it was probably the slower side
 _WAITED_MS = 1.0
 
@@ -47,7 +48,7 @@ class _Flags:
 
 
 @click.command(short_help="measure how fast a server or a service responds")
-@click.argument("target", type=ServiceName(or_url=True), metavar="URL|NAME")
+@click.argument("target", type=ServiceName(or_url=True), metavar="URL|NAME", shell_complete=service_names)
 @click.option(
     "-c",
     "--connections",
@@ -97,7 +98,7 @@ class _Flags:
 )
 @click.option("--cacert", metavar="FILE", help="certificates to trust (default: those of the system)")
 @click.option("-k", "--insecure", is_flag=True, help="with URL and https: accept any certificate")
-@cluster_flags
+@service_flags
 @output_flag
 def command(
     *,
@@ -111,8 +112,8 @@ def command(
 ) -> int:
     """Send the same request to URL, or to the InferenceService NAME, and print how long the responses took.
 
-    Of a service, the address, the protocol and the model are found, and without --data a request is made from what the
-    model says of its inputs.
+    Of a service, the address, the protocol and the model are found, and without --data a sample is sent: that of isvc
+    run, or one that is made from what the model says of its inputs.
 
     Without --rate, each connection sends its next request when it has its response. With --rate, requests are sent when
     they are due, and the time of a request counts from then, so a server that stalls is not spared (no coordinated
@@ -155,13 +156,22 @@ def _check(target: str, given: _Flags) -> None:
     """Raise UsageError for flags that would have no effect, and for a URL that does not begin like one."""
     if _is_url(target):
         why = "is of a service: leave it out, or give a NAME."
-        refuse(why, model=given.model, address=given.address, url=given.url, namespace=given.cluster.namespace)
+        refuse(
+            why,
+            model=given.model,
+            address=given.address,
+            url=given.url,
+            namespace=given.cluster.namespace,
+            local=given.cluster.local,
+        )
         refuse_credentials(why)
         return
     if _ADDRESS.fullmatch(target):
         raise click.UsageError(f"{target!r} is no service's name; begin a URL with http:// or https://.")
     refuse("is for a URL: a service is asked by POST. Leave it out.", method=given.method)
     refuse("is for a URL: leave it out, or name the service's authority with --cacert.", insecure=given.insecure)
+    if given.cluster.local:
+        refuse("is another way than --local: leave out one of them.", address=given.address, url=given.url)
     if given.url:
         why = "is of a service in a cluster: leave it out, or --url."
         refuse(why, address=given.address)
@@ -179,6 +189,7 @@ def _of_url(url: str, flags: _Flags) -> LoadRequest:
 async def _of_service(name: str, flags: _Flags) -> LoadRequest:
     """Find where a service answers, and what its model takes, as `isvc predict` does."""
     from isvc.bench.load import load_request
+    from isvc.commands.seen.reading import local_target
     from isvc.predict.cluster import find_service, find_target
     from isvc.predict.payload import of_json
     from isvc.predict.send import caller
@@ -186,6 +197,8 @@ async def _of_service(name: str, flags: _Flags) -> LoadRequest:
 
     if flags.url:
         found = of_url(flags.url, name, flags.cluster.namespace or "default", None)
+    elif local := await local_target(flags.cluster, name, samples=flags.data is None):
+        found = local
     else:
         async with flags.cluster.connect() as (api, namespace):
             manifest = await find_service(api, namespace, name)
@@ -244,6 +257,8 @@ def _write(method: str, found: Mapping[str, Any]) -> None:
     }.items():  # fmt: skip
         if count:
             write_line(Styled(f"{count:,} failed:", Style.ERROR), what)
+    for status, body in found["refusals"].items():
+        write_line(f"the first with status {status} said:", body or "nothing")
     if found["interrupted"]:
         write_line(Styled("interrupted: this is what was measured until then", Style.WARNING))
     if not found["responses"]:
@@ -253,8 +268,9 @@ def _write(method: str, found: Mapping[str, Any]) -> None:
     write_table(["LATENCY", *times], [["ms", *times.values()]])
     write_line("")
     highest = max(row["count"] for row in found["histogram"])
+    bar = min(_BAR, max(_LEAST_BAR, get_terminal_size().columns - _BESIDE_BAR))
     rows = [
-        [f"{row['upToMs']:g} ms", f"{row['count']:,}", "█" * round(_BAR * row["count"] / highest)]
+        [f"{row['upToMs']:g} ms", f"{row['count']:,}", "█" * round(bar * row["count"] / highest)]
         for row in found["histogram"]
     ]
     write_table(["UP TO", "RESPONSES", ""], rows)

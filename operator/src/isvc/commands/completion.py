@@ -11,7 +11,7 @@ import click
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")), metavar="bash|zsh|fish")
 @click.pass_context
 def command(context: click.Context, *, shell: str) -> None:
-    """Print the script with which a shell completes the commands and options of isvc.
+    """Print the script with which a shell completes the commands and options of isvc, and the names of services.
 
     \b
     bash:  echo 'eval "$(isvc completion bash)"' >> ~/.bashrc

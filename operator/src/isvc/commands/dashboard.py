@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from isvc.commands.cluster import ClusterFlags, cluster_flags_of_several
-from isvc.commands.values import Origin, WholeNumber
+from isvc.commands.cluster import ClusterFlags, service_flags_of_several
+from isvc.commands.values import Origin, WholeNumber, refuse
+
+if TYPE_CHECKING:
+    from isvc.source.runs import LocalRun
 
 
 @click.command(short_help="show services of a cluster on pages in the browser")
@@ -29,21 +33,37 @@ from isvc.commands.values import Origin, WholeNumber
     help="serve several people, who open the page at this URL and sign in with tokens of the cluster; it listens on "
     "all addresses of this host. May be repeated [DASHBOARD_ORIGINS, with commas]",
 )
-@cluster_flags_of_several
+@service_flags_of_several
 def command(*, all_namespaces: bool, port: int | None, origins: tuple[str, ...], cluster: ClusterFlags) -> None:
     """Serve pages about the services of a namespace on this machine, until it is stopped.
 
     They show what the credentials may see, and keep themselves up to date. The address has a token: other users of
     this machine do not get in without it. With --origin, each person sees what that person may list, and --namespace
     may have several names with commas between them.
+
+    isvc run has a dashboard of its own: instead of a second one, its address is printed, with the services that it
+    shows.
     """
     import asyncio
 
-    place = "all namespaces" if all_namespaces else ""
     if origins:
+        refuse("is of this user alone: leave it out, or --origin.", local=cluster.local)
+    place = "all namespaces" if all_namespaces else ""
+    if not origins and (runs := asyncio.run(cluster.runs())):
+        asyncio.run(_show_runs(runs))
+    elif origins:
         asyncio.run(_serve_people(cluster, origins, everywhere=all_namespaces, port=port or 0, where=place))
     else:
         asyncio.run(_serve(cluster, everywhere=all_namespaces, port=port or 0, where=place))
+
+
+async def _show_runs(runs: Sequence[LocalRun]) -> None:
+    from isvc.source.runs import run_source
+    from isvc_operator.text import one_line
+
+    async with run_source(runs, None) as source:
+        for run in runs:
+            click.echo(f"{run.dashboard}  {one_line(', '.join(source.names(run)))}".rstrip())
 
 
 async def _serve(cluster: ClusterFlags, *, everywhere: bool, port: int, where: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from isvc.commands.cluster import ClusterFlags, cluster_flags
+from isvc.commands.cluster import ClusterFlags, service_flags, service_names
 from isvc.commands.exit_codes import EXIT_FAILED
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="say why a service does not serve, and what to do")
-@click.argument("name", type=ServiceName())
-@cluster_flags
+@click.argument("name", type=ServiceName(), shell_complete=service_names)
+@service_flags
 @output_flag
 def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
     """Say why a service does not serve: one cause first, with its evidence and what to do about it.

@@ -9,7 +9,7 @@ import click
 
 from isvc.commands.cluster import ClusterFlags, cluster_flags
 from isvc.commands.exit_codes import EXIT_FAILED
-from isvc.commands.files import files_argument
+from isvc.commands.files import files_argument, read_yaml
 from isvc.commands.names import Namespace
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, stderr_note, write_data, write_line
 
@@ -50,12 +50,12 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
     from isvc.diff.errors import DiffFailed
     from isvc.run.documents import NO_OBJECT, Documents, ignored_lines, parse_documents
     from isvc.run.errors import UnusableInput
-    from isvc.run.files import read_files
+    from isvc.source.errors import NotInstalled
     from isvc_operator.kube.errors import KubeError
-    from isvc_operator.kube.objects import Discovery, ObjectReader
+    from isvc_operator.kube.objects import ObjectReader
     from isvc_operator.text import one_line
 
-    texts = read_files(files)
+    texts = read_yaml(files)
     if parse_documents(texts, cluster.namespace or "default") == Documents():  # before the cluster is asked
         raise UnusableInput(NO_OBJECT)
     changes: list[Change] = []
@@ -64,12 +64,12 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
         async with cluster.connect() as (api, namespace):
             given = parse_documents(texts, namespace)
             notes += (one_line(line.text) for line in ignored_lines(given))
-            reader, discovery = ObjectReader(api, time.monotonic), Discovery(api, time.monotonic)
-            async for change in DryRun(api, reader, discovery, home, notes).changes(given):
+            reader = ObjectReader(api, time.monotonic)
+            async for change in DryRun(api, reader, home, notes).changes(given):
                 changes.append(change)
                 if output is OutputFormat.TEXT:
                     _write(change)
-    except KubeError as error:
+    except (KubeError, NotInstalled) as error:
         raise DiffFailed(str(error)) from error
     finally:
         for note in notes:

@@ -33,12 +33,12 @@ async def _examine(cluster: ClusterFlags, output: OutputFormat) -> int:
 
     from isvc.doctor.checks import Verdict, worst
     from isvc.doctor.examine import Examination, as_data
-    from isvc_operator.kube.objects import Discovery, ObjectReader
+    from isvc_operator.kube.objects import ObjectReader
 
     checks = []
     async with cluster.connect(asks_first=False) as (api, namespace):
-        reader, discovery = ObjectReader(api, time.monotonic), Discovery(api, time.monotonic)
-        async for check in Examination(api, api.server, namespace, reader, discovery).checks():
+        reader = ObjectReader(api, time.monotonic)
+        async for check in Examination(api, api.server, namespace, reader).checks():
             checks.append(check)
             if output is OutputFormat.TEXT:
                 verdict = Styled(check.verdict.ljust(_WIDTH), _STYLES[check.verdict])

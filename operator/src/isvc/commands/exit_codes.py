@@ -19,6 +19,7 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         EXIT_INVALID: "a file, a flag or a setting is invalid or missing, or a service cannot be served; nothing was "
         "done. `isvc diff` ends so with every error, as its 1 says that something differs",
         EXIT_NO_EFFECT: "done, but a part of the input has no effect, or there are warnings; the output names them",
-        EXIT_INTERRUPTED: "interrupted by Ctrl-C; `isvc run` and `isvc operator`, which serve until then, end with 0",
+        EXIT_INTERRUPTED: "interrupted by Ctrl-C; `isvc operator`, which serves until then, ends with 0, and `isvc run`"
+        " with 1 while a service has failed",
     }
 )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,8 +17,11 @@ from isvc.commands.names import Namespace
 
 if TYPE_CHECKING:
     from isvc.run.check import Checked
+    from isvc.run.documents import YamlText
 
 PATH = click.Path(path_type=Path)
+# Of files that a handler loads; no runtime serves them alone.
+_WEIGHTS: Final = (".safetensors", ".bin", ".ckpt", ".gguf", ".h5", ".keras", ".pkl", ".pickle", ".joblib", ".npz")
 
 
 @dataclass(frozen=True)
@@ -59,30 +64,76 @@ def file_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_flags
 
 
-def usable(files: Sequence[Path], flags: FileFlags, *, tls: bool = True) -> Checked:
-    """Render the services in the files, and print what has no effect; raises UnusableInput if one cannot be served.
+def usable(files: Sequence[Path], flags: FileFlags) -> Checked:
+    """Render the services in the files, and print what has no effect; raises UnusableInput if one cannot be served."""
+    return without_errors(check_files(files, flags))
 
-    ``tls``: pods serve TLS if that is asked for.
-    """
+
+def without_errors(checked: Checked) -> Checked:
+    """Print what has no effect; raises UnusableInput if a service cannot be served."""
     from isvc.run.check import Severity
     from isvc.run.errors import UnusableInput
 
-    checked = check_files(files, flags, tls=tls)
     for finding in checked.findings:
-        if finding.severity in (Severity.NO_EFFECT, Severity.NOTE):
+        if finding.severity in (Severity.MISSING, Severity.NO_EFFECT, Severity.NOTE):
             sys.stderr.write(f"isvc: {finding.severity.value}: {finding.text}\n")
     if errors := checked.texts(Severity.ERROR, Severity.NOT_CHECKED):
         raise UnusableInput("\nisvc: ".join(errors))
     return checked
 
 
-def check_files(files: Sequence[Path], flags: FileFlags, *, tls: bool = True) -> Checked:
-    """Check the files with the runtimes and the configuration that the flags name."""
+def check_files(files: Sequence[Path], flags: FileFlags, *, needs_service: bool = False) -> Checked:
+    """Check the files with the runtimes and the configuration that the flags name.
+
+    ``needs_service``: files without a service are an error.
+    """
+    return check_texts(read_yaml(files), flags, needs_service=needs_service)
+
+
+def read_yaml(files: Sequence[Path]) -> list[YamlText]:
+    """Read the files, those in folders, and the standard input; raises UnusableInput for a model with what takes it."""
+    from isvc.run.errors import UnusableInput
+    from isvc.run.files import read_files
+
+    for file in files:
+        if file.exists() and (why := _why_no_yaml(file)):
+            raise UnusableInput(f"{file} {why}")
+    return read_files(files)
+
+
+def _why_no_yaml(file: Path) -> str | None:
+    """Return what a file or folder is instead, by its name, and what to type."""
+    from isvc.run.errors import UnusableInput
+    from isvc.run.models import is_without_yaml
+
+    place, folder = quote(str(file)), f"isvc run {quote(str(file.parent))}"
+    if file.suffix == ".py":
+        rename = "" if file.name == "handler.py" else "call it handler.py, and "
+        return f"is Python, and not YAML; {rename}name its folder, which is the model: {folder}"
+    if file.suffix in _WEIGHTS:
+        return f"has weights, which a program loads; write a handler.py beside it, and name the folder: {folder}"
+    with suppress(UnusableInput):  # a folder of neither
+        if is_without_yaml(file):
+            return f"is a model, and not YAML; isvc inspect {place} says what it holds, and isvc run {place} serves it"
+    return None
+
+
+def check_texts(
+    texts: Sequence[YamlText], flags: FileFlags, *, tls: bool = True, needs_service: bool = False
+) -> Checked:
+    """Check texts as ``check_files`` does those of files. ``tls``: pods serve TLS if that is asked for."""
     from isvc.run.check import check
     from isvc.run.documents import parse_documents
-    from isvc.run.files import read_files, read_runtimes
+    from isvc.run.files import read_runtimes
     from isvc_operator.handlers.configuration import read_data
 
     installed = parse_documents(read_runtimes(flags.runtimes), flags.namespace).runtimes
     settings = read_data(flags.config_dir) if flags.config_dir else None
-    return check(read_files(list(files)), flags.namespace, installed=installed, settings=settings, tls=tls)
+    return check(
+        texts,
+        flags.namespace,
+        installed=installed,
+        settings=settings,
+        tls=tls,
+        needs_service=needs_service,
+    )

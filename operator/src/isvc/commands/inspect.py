@@ -18,6 +18,7 @@ from isvc.run.errors import RunFailed, UnusableInput
 
 _PROGRAM = "storage_initializer.inspection"
 _MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_WAYS: Final = {"inputs": "takes", "outputs": "gives"}
 _USAGE = (2, 3)  # of its exit codes: the source is not written as one
 
 
@@ -68,17 +69,42 @@ def _write(found: dict[str, Any]) -> None:
     write_line(Styled(found["source"], Style.STRONG), f"{files}, {format_size(found['bytes'])}")
     if settings is not None:
         write_line(f"config/config.properties: {', '.join(settings) or 'no setting'}")
-    if archives := found["archives"]:
+    archives = found["archives"]
+    if archives and archives[0]["path"] == "." and "model" not in archives[0]:
+        _write_folder(archives[0])
+    elif archives:
         write_line("")
         header = ["ARCHIVE", "MODEL", "VERSION", "HANDLER", "SIZE", "UNPACKED", "SERVED", "REQUIREMENTS"]
         write_table(header, [_row(archive, format_size) for archive in archives])
     if models := found["models"]:
         write_line("")
-        write_table(["MODEL FILE", "SIZE"], [[model["path"], format_size(model["bytes"])] for model in models])
+        rows = [[model["path"], format_size(model["bytes"]), model["format"] or "?"] for model in models]
+        write_table(["MODEL FILE", "SIZE", "FORMAT"], rows)
+    if tensors := [_tensor(model, way, each) for model in models for way in _WAYS for each in model.get(way, ())]:
+        write_line("")
+        write_table(["MODEL FILE", "", "TENSOR", "DATATYPE", "SHAPE"], tensors)
     if problems := found["problems"]:
         write_line("")
         for problem in problems:
             write_line(Styled("problem:", Style.ERROR), problem)
+
+
+def _write_folder(found: dict[str, Any]) -> None:
+    """Print what is found in a folder with a handler, which has the name of its service."""
+    what = {
+        "handler": found.get("entry", "handler"),
+        "serializedFile": "weights",
+        "modelFile": "network",
+        "configFile": "settings",
+        "requirementsFile": f"requirements: {', '.join(found['requirements']) or 'none'}",
+    }
+    if rows := [[found[name], words] for name, words in what.items() if name in found]:
+        write_line("")
+        write_table(["FILE", "FOUND AS"], rows)
+
+
+def _tensor(model: dict[str, Any], way: str, tensor: dict[str, Any]) -> list[str]:
+    return [model["path"], _WAYS[way], tensor["name"], tensor["datatype"], str(tensor["shape"])]
 
 
 def _row(archive: dict[str, Any], format_size: Any) -> list[str]:

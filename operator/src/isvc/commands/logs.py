@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from isvc.commands.cluster import ClusterFlags, cluster_flags
+from isvc.commands.cluster import ClusterFlags, service_flags, service_names
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_line, write_record
 from isvc.commands.values import Seconds, WholeNumber
@@ -19,7 +19,7 @@ _MOST = 100_000  # lines of a container
 
 
 @click.command(short_help="print the logs of a service's containers")
-@click.argument("name", type=ServiceName())
+@click.argument("name", type=ServiceName(), shell_complete=service_names)
 @click.option("-f", "--follow", is_flag=True, help="go on, also with pods that start later")
 @click.option("-c", "--container", metavar="NAME", help="only containers of this name, such as storage-initializer")
 @click.option(
@@ -35,7 +35,7 @@ _MOST = 100_000  # lines of a container
     help="lines of each container, from its end (default: 100)",
 )
 @click.option("--timestamps", is_flag=True, help="print the time of each line")
-@cluster_flags
+@service_flags
 @output_flag
 def command(
     *,

@@ -123,7 +123,7 @@ async def _plan_or_apply(
 
     from isvc.migrate import changeover
     from isvc.migrate.objects import LiveObjects
-    from isvc.migrate.plan_line import Level
+    from isvc.migrate.plan import Level
     from isvc.migrate.read import MigrationScope, make_plan, read_manifests
 
     scope = MigrationScope(namespaces, read_manifests(list(manifests)))

@@ -55,6 +55,8 @@ class Styled:
 
 Cell = str | Styled
 _DELETE: Final = "\\u007f"
+_GAP: Final = "   "  # between columns
+_LEAST_FOLDED: Final = 20  # characters of a folded column
 
 
 def output_flag(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,22 +117,42 @@ def write_line(*cells: Cell, stream: TextIO | None = None) -> None:
 
 
 def write_table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: TextIO | None = None) -> None:
-    """Print rows below a header, their columns aligned, as ``kubectl get`` does."""
+    """Print rows below a header, their columns aligned, as ``kubectl get`` does.
+
+    On a terminal that is too narrow, the last column is folded; where that has no room, each row is lines of its own.
+    No cell is cut.
+    """
     stream = stream or sys.stdout
     if console := _console(stream):
-        from rich.table import Table
-
-        table = Table(*header, box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style=Style.STRONG)
-        for row in rows:
-            table.add_row(*map(_rich, row))
-        console.print(table)
+        _write_on_terminal(console, header, rows)
         return
     lines = [list(header), *([_plain(cell).replace("\n", " ") for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        padded = "   ".join(text.ljust(width) for text, width in zip(line, widths, strict=True))
+        padded = _GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True))
         stream.write(f"{padded.rstrip()}\n")
     stream.flush()
+
+
+def _write_on_terminal(console: Console, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    from rich.table import Table
+
+    columns = zip(header, *rows, strict=True)
+    *fixed, _ = (max(len(line) for cell in column for line in _plain(cell).splitlines() or [""]) for column in columns)
+    left = console.width - sum(fixed) - len(_GAP) * len(fixed)
+    if len(header) > 2 and left < min(_LEAST_FOLDED, max(len(_plain(row[-1])) for row in (header, *rows))):
+        for index, row in enumerate(rows):
+            if index:
+                console.print()
+            _write_on_terminal(console, (header[0], _plain(row[0])), [*zip(header[1:], row[1:], strict=True)])
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style=Style.STRONG)
+    for name in header[:-1]:
+        table.add_column(name, no_wrap=True)
+    table.add_column(header[-1], overflow="fold")
+    for row in rows:
+        table.add_row(*map(_rich, row))
+    console.print(table)
 
 
 def stderr_note(text: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from isvc.commands.body import read_body, read_stream
-from isvc.commands.cluster import ClusterFlags, cluster_flags, refuse_credentials
+from isvc.commands.cluster import ClusterFlags, refuse_credentials, service_flags, service_names
 from isvc.commands.exit_codes import EXIT_FAILED
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, stderr_note, write_data, write_line
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from isvc.predict.target import Target
 
 _STANDARD_INPUT = "-"
+_RAISED = 500  # by a handler
+_NO_SUCH_PATH = 404
+_SAMPLE_BYTES = 200  # of a sample that are shown
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class _Flags:
 
 
 @click.command(short_help="send a prediction request to a service")
-@click.argument("name", type=ServiceName(), metavar="NAME")
+@click.argument("name", type=ServiceName(), metavar="NAME", shell_complete=service_names)
 @click.option("-d", "--data", metavar="JSON|@FILE|-", help="JSON to send; @FILE reads a file, - the standard input")
 @click.option(
     "-f",
@@ -77,16 +80,18 @@ class _Flags:
     metavar="SECONDS",
     help="for the answer (default: 60)",
 )
-@cluster_flags
+@service_flags
 @output_flag
 def command(
     *, data: str | None, files: tuple[str, ...], protocol: str | None, output: OutputFormat, **flags: Any
 ) -> int:
     """Send a prediction request to the InferenceService NAME.
 
-    Its address, protocol and model are found. The answer goes to stdout, the time and its parts to stderr.
+    Its address, protocol and model are found. The answer goes to stdout, the time and its parts to stderr. Without
+    --data and --file, a sample is sent: that of isvc run, or one that is made from what the model says of its inputs.
 
     \b
+    isvc predict bert
     isvc predict bert -d @sample.json
     isvc predict densenet161 -f kitten.jpg
     isvc predict bert -d '{"instances": [1]}' --port-forward
@@ -97,7 +102,11 @@ def command(
     given = _Flags(**flags)
     _check(given)
     make = _payload(data, files, protocol)
-    return _write(asyncio.run(_predict(given, make, has_protocol=bool(protocol or files))), output)
+    answer, trouble = asyncio.run(_predict(given, make, has_protocol=bool(protocol or files)))
+    code = _write(answer, trouble, output)
+    if files and answer.status == _RAISED:
+        stderr_note("TorchServe's own handlers take --file FILE or --file data=FILE, without --protocol v1")
+    return code
 
 
 def _check(given: _Flags) -> None:
@@ -108,20 +117,29 @@ def _check(given: _Flags) -> None:
         refuse_credentials(why)
     else:
         refuse("is of the service at --url: leave it out, or add --url.", host=given.host)
+    if given.cluster.local:
+        why = "is another way than --local: leave out one of them."
+        refuse(why, address=given.address, port_forward=given.port_forward, url=given.url)
     if given.port_forward:
         refuse("is another way than --port-forward: leave out one of them.", address=given.address)
 
 
 def _payload(
     data: str | None, files: tuple[str, ...], protocol: str | None
-) -> Callable[[InferenceProtocol | None], PredictPayload]:
-    """Read what is sent; return what makes it a request for a service that declares a protocol."""
+) -> Callable[[InferenceProtocol | None], PredictPayload] | None:
+    """Read what is sent; return what makes it a request for a service that declares a protocol.
+
+    None without anything to send.
+    """
     from isvc.inference.protocol import InferenceProtocol
     from isvc.predict.payload import of_files, of_json
 
     wanted = InferenceProtocol(protocol) if protocol else None
-    if (data is None) == (not files):
-        raise UnusableRequest("give the request with --data or with --file, such as --data @request.json")
+    if data is not None and files:
+        raise UnusableRequest("give the request with --data or with --file, not with both")
+    if data is None and not files:
+        refuse("is that of the request: add --data or --file, or leave it out.", protocol=protocol)
+        return None
     if data is None:
         form = of_files(_files(files), wanted)
         return lambda _: form
@@ -150,28 +168,37 @@ def _files(flags: Sequence[str]) -> list[File]:
 
 
 async def _predict(
-    flags: _Flags, make: Callable[[InferenceProtocol | None], PredictPayload], *, has_protocol: bool
-) -> Answer:
+    flags: _Flags, make: Callable[[InferenceProtocol | None], PredictPayload] | None, *, has_protocol: bool
+) -> tuple[Answer, str]:
+    """Return the answer, and what is wrong with the service."""
     from isvc.predict.send import caller
+    from isvc_operator.text import one_line
 
     async with (
-        _target(flags, has_protocol=has_protocol) as target,
+        _target(flags, has_protocol=has_protocol, samples=make is None) as target,
         caller(target, flags.timeout, flags.cacert) as service,
     ):
-        payload = make(target.protocol)
-        return await service.predict(flags.model or await service.model(flags.name), payload)
+        model = flags.model or await service.model(flags.name)
+        payload = make(target.protocol) if make else await service.sample(model)
+        if not make:
+            stderr_note(f"without --data, a sample is sent: {one_line(payload.body.decode(), _SAMPLE_BYTES)}")
+        return await service.predict(model, payload), target.trouble
 
 
 @asynccontextmanager
-async def _target(flags: _Flags, *, has_protocol: bool) -> AsyncIterator[Target]:
+async def _target(flags: _Flags, *, has_protocol: bool, samples: bool) -> AsyncIterator[Target]:
     from isvc.predict.target import declared_protocol, of_url
 
     if flags.url:
         yield of_url(flags.url, flags.name, flags.cluster.namespace or "default", flags.host)
         return
 
+    from isvc.commands.seen.reading import local_target
     from isvc.predict.cluster import find_service, find_target, forwarded_target
 
+    if local := await local_target(flags.cluster, flags.name, samples=samples):
+        yield replace(local, protocol=None) if has_protocol else local
+        return
     async with flags.cluster.connect() as (api, namespace):
         service = await find_service(api, namespace, flags.name)
         protocol = None if has_protocol else declared_protocol(service)
@@ -182,8 +209,8 @@ async def _target(flags: _Flags, *, has_protocol: bool) -> AsyncIterator[Target]
             yield replace(await find_target(api, service, flags.address), protocol=protocol)
 
 
-def _write(answer: Answer, output: OutputFormat) -> int:
-    """Print the answer; return the exit code."""
+def _write(answer: Answer, trouble: str, output: OutputFormat) -> int:
+    """Print the answer, and of one that is none also what is wrong with the service; return the exit code."""
     if output is not OutputFormat.TEXT:
         write_data(answer.as_data(), output)
     elif answer.succeeded:
@@ -191,7 +218,10 @@ def _write(answer: Answer, output: OutputFormat) -> int:
     if answer.succeeded:
         write_line(Styled(answer.timing(), Style.FAINT), stream=sys.stderr)
         return 0
-    sys.stderr.write(f"isvc: {answer.url} returned {answer.status}: {answer.problem()}\n")
+    why = answer.problem()
+    if trouble and (answer.status >= _RAISED or answer.status == _NO_SUCH_PATH):
+        why = f"{why}; {trouble}"
+    sys.stderr.write(f"isvc: {answer.url} returned {answer.status}: {why}\n")
     return EXIT_FAILED
 
 

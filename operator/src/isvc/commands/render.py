@@ -41,7 +41,7 @@ def command(*, files: tuple[Path, ...], flags: FileFlags, output: str) -> int:
         write_data({"apiVersion": "v1", "kind": "List", "items": children}, OutputFormat.JSON)
     else:
         yaml.safe_dump_all(children, sys.stdout, explicit_start=True, sort_keys=False)
-    return EXIT_NO_EFFECT if checked.texts(Severity.NO_EFFECT) else 0
+    return EXIT_NO_EFFECT if checked.texts(Severity.MISSING, Severity.NO_EFFECT) else 0
 
 
 def _without_owner(child: Manifest) -> Manifest:

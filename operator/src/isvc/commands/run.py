@@ -1,4 +1,4 @@
-"""``isvc run``: serve the InferenceServices of a file on this machine, without a cluster."""
+"""``isvc run``: serve models and InferenceServices on this machine, without a cluster."""
 
 from __future__ import annotations
 
@@ -6,26 +6,42 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from isvc.commands.files import PATH, FileFlags, file_flags, usable
+from isvc.commands.files import (
+    PATH,
+    FileFlags,
+    check_texts,
+    file_flags,
+    files_argument,
+    read_yaml,
+    without_errors,
+)
 from isvc.commands.names import is_name
 from isvc.commands.values import WholeNumber
-from isvc.run.errors import RunFailed, UnusableInput
+from isvc.run.errors import Interrupted, RunFailed, UnusableInput
 
 if TYPE_CHECKING:
+    from isvc.run.check import Checked
     from isvc.run.children import Rendered
     from isvc.run.output import Output
     from isvc.run.service import Settings
     from isvc.run.watch import WatchedFiles
+    from isvc_operator.manifests import ServiceKey
+
+_SAMPLE = "sample.json"
 
 
-@click.command(short_help="serve InferenceServices on this machine, without a cluster")
-@click.argument("file", type=PATH, metavar="FILE")
+T = TypeVar("T")
+
+
+@click.command(short_help="serve models and services on this machine, without a cluster")
+@files_argument
+@click.option("--save", type=PATH, metavar="FILE", help="write the YAML that is made of models")
 @click.option(
     "--pvc", multiple=True, metavar="CLAIM=DIR", help="folder to use for a PersistentVolumeClaim; may be repeated"
 )
@@ -51,10 +67,13 @@ if TYPE_CHECKING:
 )
 @click.option("--request", type=PATH, metavar="FILE", help="send this file, print the response, and stop")
 @click.option("--expect", metavar="JSON", help="with --request: fail unless the response equals this")
+@click.option("-q", "--quiet", is_flag=True, help="print only failures, addresses and the response")
+@click.option("-v", "--verbose", is_flag=True, help="print all lines of all processes, and whole tracebacks")
 @file_flags
 def command(
     *,
-    file: Path,
+    files: tuple[Path, ...],
+    save: Path | None,
     pvc: tuple[str, ...],
     image: tuple[str, ...],
     watch: bool,
@@ -62,46 +81,89 @@ def command(
     dashboard_port: int | None,
     request: Path | None,
     expect: str | None,
+    quiet: bool,
+    verbose: bool,
     flags: FileFlags,
 ) -> None:
-    """Serve the InferenceServices of FILE on this machine until stopped, or for one request, without a cluster.
+    """Serve models and InferenceServices on this machine until stopped, or for one request, without a cluster.
 
-    FILE is YAML with services and runtimes. The output of their processes goes to stderr, the response to stdout.
+    FILE is YAML with services and runtimes, a folder of it, or a model: a .pt, .pt2, .onnx or .mar file, or a folder
+    with one of them or with a handler.py. Of a model, the YAML is made and printed.
+
+    \b
+    isvc run resnet.onnx
+    isvc run largest/model --watch
+    isvc run services/ transformer.yaml --pvc models=volume
+
+    The output of the processes goes to stderr, the response to stdout.
     """
-    import asyncio
-
-    from isvc.run.output import new_output
-    from isvc.run.run import serve, until_signal
+    from isvc.run.models import HEAD, check_loadable, is_without_yaml, unused_config, yaml_of
+    from isvc.run.output import Verbosity, new_output
+    from isvc.run.run import serve
     from isvc.run.service import Settings
 
-    def read() -> Sequence[Rendered]:
-        # Processes call each other by loopback, for which no certificate of a cluster is.
-        services = usable([file], flags, tls=False).rendered
-        if not services:
-            raise UnusableInput(f"{file} contains no InferenceService to serve")
-        return services
+    models = [file for file in files if is_without_yaml(file)]
+    written = [file for file in files if file not in models]
 
-    given = [path for path in (file, flags.runtimes, flags.config_dir) if path]
-    inputs = _watched(given, read) if watch else None
-    services = read()
-    settings = Settings(_claims(pvc), http_port, os.environ, _images(image))
-    if request and watch:
-        raise UnusableInput("--watch and --request cannot be used together; leave out one of them")
-    if expect and not request:
-        raise UnusableInput("--expect requires --request")
-    with new_output() as output:
+    def read() -> Checked:
+        made = [yaml_of(model) for model in models]
+        for model in models:
+            check_loadable(model)
+        # Processes call each other by loopback, for which no certificate of a cluster is.
+        checked = without_errors(check_texts([*made, *read_yaml(written)], flags, tls=False))
+        if not checked.rendered:
+            raise UnusableInput(f"{', '.join(map(str, files))} contains no InferenceService to serve")
+        return checked
+
+    given = [path for path in (*files, flags.runtimes, flags.config_dir) if path]
+    inputs = _watched(given, lambda: read().rendered) if watch else None
+    checked = read()
+    services = checked.rendered
+    environment = {**os.environ, **({"SERVER_LOG_LEVEL": "DEBUG"} if verbose else {})}
+    settings = Settings(_claims(pvc), http_port, environment, _images(image))
+    _refuse_both(watch=watch, request=request, expect=expect, quiet=quiet, verbose=verbose)
+    verbosity = Verbosity.QUIET if quiet else Verbosity.VERBOSE if verbose else Verbosity.NORMAL
+    text = HEAD + "---\n".join(yaml_of(model).content for model in models) if models else ""
+    if save:
+        _save(save, text)
+    with new_output(verbosity) as output:
+        if text:
+            output.note(text)
+        for line in filter(None, map(unused_config, models)):
+            output.say(line)
         if request:
             _one_request(request, expect, services, settings, output)
         else:
             work = serve(
                 services,
                 settings,
-                sample=_sample(file),
+                samples=_samples(checked),
                 output=output,
                 inputs=inputs,
                 dashboard_port=dashboard_port or 0,
             )
-            asyncio.run(until_signal(work, output))
+            _run(work, output)
+
+
+def _refuse_both(*, watch: bool, request: Path | None, expect: str | None, quiet: bool, verbose: bool) -> None:
+    if request and watch:
+        raise UnusableInput("--watch and --request cannot be used together; leave out one of them")
+    if expect and not request:
+        raise UnusableInput("--expect requires --request")
+    if quiet and verbose:
+        raise UnusableInput("--quiet and --verbose cannot be used together; leave out one of them")
+
+
+def _run(work: Coroutine[Any, Any, T], output: Output) -> T | None:
+    """Return the result of ``work``, or None if SIGTERM has stopped it."""
+    import asyncio
+
+    from isvc.run.run import until_signal
+
+    try:
+        return asyncio.run(until_signal(work, output))
+    except Interrupted:
+        raise click.Abort from None
 
 
 def _watched(files: Sequence[Path], read: Callable[[], Sequence[Rendered]]) -> WatchedFiles:
@@ -113,16 +175,14 @@ def _watched(files: Sequence[Path], read: Callable[[], Sequence[Rendered]]) -> W
 def _one_request(
     request: Path, expect: str | None, services: Sequence[Rendered], settings: Settings, output: Output
 ) -> None:
-    import asyncio
-
     from isvc.limits import BENCH_BODY_BYTES
     from isvc.run.files import read_bytes
-    from isvc.run.run import request_once, until_signal
+    from isvc.run.run import request_once
 
     body, expected = read_bytes(request, BENCH_BODY_BYTES), _expected(expect)
-    response = asyncio.run(until_signal(request_once(services, settings, body=body, output=output), output))
+    response = _run(request_once(services, settings, body=body, output=output), output)
     if response is None:
-        raise RunFailed("stopped before the response arrived")
+        raise click.Abort
     output.show(response)
     if expect and not _equals(response, expected):
         raise RunFailed(f"the response is {response}, not {expect}")
@@ -158,10 +218,28 @@ def _images(flags: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return images
 
 
-def _sample(file: Path) -> Path | None:
-    """Return the sample request beside the service's YAML, for the command that is printed."""
-    beside = file.with_name("sample.json") if file.name else file / "sample.json"
-    return beside if beside.is_file() else None
+def _save(file: Path, text: str) -> None:
+    if not text:
+        raise UnusableInput(f"--save {file}: each FILE has its YAML already; leave --save out")
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError as error:
+        raise UnusableInput(f"--save {file}: the file exists already; name another one") from error
+    except OSError as error:
+        raise UnusableInput(f"--save {file}: {error.strerror}") from error
+
+
+def _samples(checked: Checked) -> dict[ServiceKey, Path]:
+    """Return the sample request in or beside each service's YAML or model, for the command that is printed."""
+    from isvc_operator.manifests import ServiceKey
+
+    samples = {}
+    for key, name in checked.files.items():
+        near = (Path(name) / _SAMPLE, Path(name).parent / _SAMPLE)
+        if sample := next((file for file in near if file.is_file()), None):
+            samples[ServiceKey(key.namespace, key.name)] = sample
+    return samples
 
 
 def _expected(text: str | None) -> Any:

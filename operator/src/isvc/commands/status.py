@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from isvc.commands.cluster import ClusterFlags, cluster_flags
+from isvc.commands.cluster import ClusterFlags, service_flags, service_names
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, output_flag
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="show services, or one with its pods and containers")
-@click.argument("name", required=False, type=ServiceName())
+@click.argument("name", required=False, type=ServiceName(), shell_complete=service_names)
 @click.option("-w", "--watch", is_flag=True, help="go on, and show each change; elsewhere than on a terminal as a line")
 @click.option("-A", "--all-namespaces", is_flag=True, help="the services of all namespaces")
 @click.option("--history", is_flag=True, help="with NAME: also what has happened, from its creation to now")
-@cluster_flags
+@service_flags
 @output_flag
 def command(
     *, name: str | None, watch: bool, all_namespaces: bool, history: bool, cluster: ClusterFlags, output: OutputFormat

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 @click.command(short_help="check services and runtimes before they are applied")
 @files_argument
 @file_flags
+@click.option("--no-services", is_flag=True, help="the files may have no service: runtimes or configuration alone")
 @output_flag
-def command(*, files: tuple[Path, ...], flags: FileFlags, output: OutputFormat) -> int:
+def command(*, files: tuple[Path, ...], flags: FileFlags, no_services: bool, output: OutputFormat) -> int:
     """Say what the API server would refuse, what the operator could not serve, and what has no effect.
 
     FILE is YAML with services and what they are made from; a folder of such files, or - for the standard input.
     """
     from isvc.run.check import Severity
 
-    checked = check_files(files, flags)
+    checked = check_files(files, flags, needs_service=not no_services)
     if output is not OutputFormat.TEXT:
         write_data({"findings": [_as_data(finding) for finding in checked.findings]}, output)
     else:
@@ -37,7 +38,7 @@ def command(*, files: tuple[Path, ...], flags: FileFlags, output: OutputFormat) 
             write_line(f"ok: {count} {'service' if count == 1 else 'services'} can be served as written")
     if checked.texts(Severity.ERROR):
         return EXIT_INVALID
-    return EXIT_NO_EFFECT if checked.texts(Severity.NO_EFFECT) else 0
+    return EXIT_NO_EFFECT if checked.texts(Severity.MISSING, Severity.NO_EFFECT) else 0
 
 
 def _as_data(finding: CheckFinding) -> dict[str, Any]:

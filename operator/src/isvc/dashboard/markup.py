@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +19,12 @@ from urllib.parse import quote
 
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from isvc import limits
+from isvc.dashboard.states import ShownState, brief, headline, is_rolling
 from isvc.view.times import parse_time
-from isvc.view.values import ConditionView, ContainerState, ContainerView, Failure, HealthStatus, Hop, Purpose
+from isvc.view.values import ComponentView, ConditionView, ContainerState, ContainerView, HealthStatus, Hop, Purpose
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.text import visible
 
@@ -30,10 +32,30 @@ HERE = Path(__file__).parent
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the one of libyaml is three times as fast
 
-_OF_POD = re.compile(r"^pod [^\s,:]+(?:, container [^\s:]+)?:? ")
+_COLORED = re.compile(  # a text that is not closed is one up to the end of its line: no part is looked at again
+    r"(?P<comment>^#.*$)"
+    r"|(?P<key>^[ -]*[^\s#'\"{}\[\],:][^\n:]*(?=:(?: |$))|\"(?:[^\"\\\n]|\\.)*\"(?=:))"
+    r"|(?P<text>\"(?:[^\"\\\n]|\\.)*\"?|(?<= )'(?:[^'\n]|'')*'?)"
+    r"|(?P<value>(?<=[\s\[])(?:-?\d[\d.]*(?:[eE][+-]?\d+)?|true|false|null)(?=,?$))",
+    re.MULTILINE,
+)
+_HOURS = 3 * 3600.0
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
-_UNREAD = ("managedFields", "resourceVersion", "uid", "selfLink")  # of metadata: nobody wrote them
+# Of metadata: the API server writes them.
+_UNREAD = ("managedFields", "resourceVersion", "uid", "selfLink", "creationTimestamp", "generation", "ownerReferences")
+_MAPS = ("labels", "annotations")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+KEYS = {
+    "/": "search",
+    "j k": "the next service, the previous one",
+    "1 … 6": "the tabs of a service",
+    "u": "all services",
+    "e E": "the next error of a log, the previous one",
+    "Ctrl Enter": "send the request",
+    "?": "these keys",
+}
 
 
 def templates(*, where: str) -> Environment:
@@ -49,10 +71,10 @@ def templates(*, where: str) -> Environment:
     made.filters.update(
         anchor=anchor, path=path, duration=duration, seconds=seconds, amount=amount, bytes=byte_size, yaml=as_yaml,
         tone=tone, container_text=container_text, container_tone=container_tone, container_end=container_end,
-        brief=brief, log_tail=log_tail,
+        brief=brief, headline=headline, state=state, colored=colored,
         condition_tone=condition_tone, steps=steps, clock=clock, after=after,
     )  # fmt: skip
-    made.globals["where"] = where
+    made.globals.update(where=where, keys=KEYS)
     return made
 
 
@@ -135,11 +157,9 @@ def as_yaml(manifest: Any) -> str:
 def _written(manifest: Manifest) -> dict[str, Any]:
     metadata = {name: value for name, value in manifest.get("metadata", {}).items() if name not in _UNREAD}
     annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED}
-    if annotations:
-        metadata["annotations"] = annotations
-    else:
-        metadata.pop("annotations", None)
-    written = {**manifest, "metadata": metadata}
+    metadata = {**metadata, "labels": metadata.get("labels"), "annotations": annotations}
+    written = {name: value for name, value in manifest.items() if name != "status"}
+    written["metadata"] = {name: value for name, value in metadata.items() if value or name not in _MAPS}
     if manifest.get("kind") == "Secret":
         written |= {
             part: dict.fromkeys(manifest[part], "(hidden)") for part in ("data", "stringData") if part in manifest
@@ -155,9 +175,27 @@ def _plain(value: Any) -> Any:
     return value.encode(errors="replace").decode() if isinstance(value, str) else value  # no half of a character
 
 
-def tone(health: HealthStatus) -> str:
+def colored(text: str) -> Markup:
+    """Return YAML or JSON with its keys, texts and values marked."""
+
+    def marked(found: re.Match[str]) -> str:
+        return f'<span class="of-{found.lastgroup}">{escape(found[0])}</span>'
+
+    shown, parts, end = visible(text), list[str](), 0
+    for found in _COLORED.finditer(shown):
+        parts += [escape(shown[end : found.start()]), marked(found)]
+        end = found.end()
+    return Markup("".join([*parts, escape(shown[end:])]))  # noqa: S704 - each part is escaped
+
+
+def tone(health: HealthStatus | ShownState) -> str:
     """Return the class of a health; each has a sign of its own, so that none depends on its color."""
-    return health.value.lower()
+    return health.name.lower()
+
+
+def state(component: ComponentView) -> HealthStatus | ShownState:
+    """Return how a component is, as its sign shows it."""
+    return ShownState.ROLLING if is_rolling(component) else component.health
 
 
 def container_text(container: ContainerView) -> str:
@@ -181,19 +219,6 @@ def container_end(container: ContainerView) -> str:
         return ""
     said = [last.reason, f"exit code {last.exit_code}" if last.exit_code is not None else ""]
     return f"last ended: {text}" if (text := ", ".join(filter(None, said))) else ""
-
-
-def brief(text: str) -> str:
-    """Return what happens without the names of the pod and the container, which would hide it in a list."""
-    return _OF_POD.sub("", text, count=1)
-
-
-def log_tail(failure: Failure) -> str:
-    """Return the last lines of a failure's log without those that its cause ends with."""
-    lines = failure.log.rstrip().splitlines()
-    while lines and lines[-1].strip() in failure.cause:
-        lines.pop()
-    return "\n".join(lines)
 
 
 def container_tone(container: ContainerView) -> str:
@@ -242,11 +267,11 @@ def clock(at: str) -> str:
 
 
 def after(at: str, begins: datetime) -> str:
-    """Write a time as the duration since ``begins``."""
+    """Write a time as the duration since ``begins``; as the time itself if that is hours."""
     then = parse_time(at)
-    if then is None:
-        return at
-    since = (then - begins).total_seconds()
+    since = (then - begins).total_seconds() if then else math.inf
+    if abs(since) > _HOURS:
+        return clock(at)
     return f"+{duration(since)}" if since >= 0 else f"−{duration(-since)}"
 
 

@@ -20,10 +20,11 @@ from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.feed import Feed
 from isvc.dashboard.markup import anchor
 from isvc.dashboard.scraping import Scraping
+from isvc.dashboard.states import ShownState, summary_of, told_once
 from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
 from isvc.dashboard.timeline import line_of
 from isvc.view.source import Related, ServiceSource
-from isvc.view.values import HealthStatus, ServiceView
+from isvc.view.values import ServiceView
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
 
 Parts = dict[str, Markup]  # HTML by the id of the element that it is in
@@ -78,10 +79,10 @@ class Pages:
     async def services(self, request: web.Request) -> web.Response:
         """Return the page of all services."""
         viewer = request[VIEWER]
-        rows = {key: self._row(key, service) for key, service in self._visible(viewer)}
+        ordered = sorted(self._visible(viewer), key=lambda item: summary_of(item[1]).state.rank)
         return self._page(
             "services.html",
-            rows=Markup("").join(rows.values()),
+            rows=Markup("").join(self._row(key, service) for key, service in ordered),
             summary=self._summary(viewer),
             hidden=viewer.notes(),
             viewer=viewer,
@@ -119,11 +120,13 @@ class Pages:
 
     def _row(self, key: ServiceKey, service: ServiceView) -> str:
         points = self._scraping.points(key)
-        return self._part("row", key=key, service=service, point=points[-1] if points else None)
+        summary, rate = summary_of(service), points[-1].rate if points else None
+        p95 = next((point.p95 for point in reversed(points) if point.p95 is not None), None)
+        return self._part("row", key=key, service=service, summary=summary, rate=rate, p95=p95)
 
     def _summary(self, viewer: Viewer) -> str:
-        counts = Counter(service.health for _, service in self._visible(viewer))
-        return self._part("summary", counts=counts, total=counts.total(), healths=tuple(HealthStatus))
+        counts = Counter(summary_of(service).state for _, service in self._visible(viewer))
+        return self._part("summary", counts=counts, total=counts.total(), states=tuple(ShownState))
 
     # --- one service ----------------------------------------------------------------------------------------
 
@@ -181,9 +184,11 @@ class Pages:
         return key, service
 
     def _parts(self, viewer: Viewer, key: ServiceKey, service: ServiceView, tab: str) -> Parts:
-        parts = {"head": self._part("head", key=key, service=service, tabs=TABS, tab=tab)}
+        summary, address = summary_of(service), self._source.address(key)
+        parts = {"head": self._part("head", key=key, summary=summary, address=address, tabs=TABS, tab=tab)}
         if tab == "":
-            parts["overview"] = self._part("overview", key=key, service=service)
+            causes = told_once(service)
+            parts["overview"] = self._part("overview", key=key, service=service, summary=summary, causes=causes)
         if tab == "timeline":
             line = line_of(service, datetime.now(UTC))
             parts["start"] = self._part("start", line=line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from isvc.dashboard.pages import Pages
 from isvc.dashboard.samples import sample, with_file
 from isvc.inference.protocol import InferenceProtocol, document_in, metadata_path, models_in
 from isvc.inference.timing import HEADER, REST, parts_of, stages_of
-from isvc.view.source import Reachable, ServiceRequest, ServiceResponse
+from isvc.view.source import Reachable, ServiceRequest, ServiceResponse, ServiceSource
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
@@ -33,6 +34,8 @@ _STAGES = {
 }
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]')  # without the space between
 _MODELS = 100  # in the form's list
+_FILE = "FILE"  # in a command that is copied, where the file's base64 is put
+_LABELS = 5
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,29 @@ def split_of(response: ServiceResponse) -> Sequence[Split]:
     return tuple(splits)
 
 
+def labels_of(body: bytes) -> Sequence[tuple[str, float]]:
+    """Return the labels or the numbers of the likeliest classes of the first prediction, with their probabilities."""
+    found = document_in(_bounded(body))
+    predictions = found.get("predictions") if isinstance(found, dict) else None
+    first = predictions[0] if isinstance(predictions, list) and predictions else None
+    if isinstance(first, list):
+        first = {f"class {number}": value for number, value in enumerate(first)}
+    if not isinstance(first, dict) or len(first) < 2 or not all(map(_is_probability, first.values())):
+        return ()
+    if sum(first.values()) > 1.01:  # they are rounded
+        return ()
+    return sorted(first.items(), key=lambda item: -item[1])[:_LABELS]
+
+
+def _is_probability(value: Any) -> bool:
+    return isinstance(value, float) and 0 <= value <= 1
+
+
 class Requests:
     """The form, and what it sends."""
 
-    def __init__(self, pages: Pages, templates: Environment) -> None:
+    def __init__(self, source: ServiceSource, pages: Pages, templates: Environment) -> None:
+        self._source = source
         self._pages = pages
         self._templates = templates
         self._bytes = 0  # of the requests that are being sent
@@ -82,9 +104,11 @@ class Requests:
         except OperatorError as error:
             return self._html("unanswered", message=str(error))
         model = request.query.get("model") or next(iter(models), key.name)
-        begin = sample(protocol, await self._metadata(reach, key, model))
+        metadata = await self._metadata(reach, key, model)
+        begin, address = sample(protocol, metadata), self._source.address(key)
         return self._html("form", key=key, protocol=protocol.value, models=models or [model], model=model,
-                          body=begin.body, note=begin.note, target=protocol.path(model))  # fmt: skip
+                          body=begin.body, note=begin.note, target=protocol.path(model), address=address,
+                          with_file=with_file(protocol, metadata, _FILE))  # fmt: skip
 
     async def send(self, request: web.Request) -> web.Response:
         """Send what the form says, and return the response as HTML."""
@@ -106,7 +130,8 @@ class Requests:
         body = text_of(fields, "body").encode(errors="replace")
         file = fields.get("file")
         if isinstance(file, web.FileField) and (content := file.file.read()):
-            body = with_file(protocol, await self._metadata(reach, key, model), content)
+            text = base64.b64encode(content).decode()
+            body = with_file(protocol, await self._metadata(reach, key, model), text).encode()
         path = protocol.path(model)
         headers = {"Content-Type": "application/json", "X-Server-Timing": "1"}
         try:
@@ -115,7 +140,7 @@ class Requests:
             return self._html("unanswered", message=str(error))
         text, left_out = _text(response.body)
         return self._html("response", response=response, path=path, text=text, left_out=left_out,
-                          splits=split_of(response), sent=len(body))  # fmt: skip
+                          splits=split_of(response), labels=labels_of(response.body), sent=len(body))  # fmt: skip
 
     @staticmethod
     async def _models(reach: Reachable, key: ServiceKey) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +9,17 @@ from typing import Any
 
 from isvc import limits
 from isvc.inference.protocol import InferenceProtocol
-from isvc.inference.sample import Tensor, TooLarge, tensors_of
+from isvc.inference.sample import Tensor, TooLarge, guessed_inputs, tensors_of
 
 _TEXT = "BYTES"
+_UNKNOWN = "The model does not say what it takes. Put your own input in place of this text, or choose a file."
+_NAMED = "The model does not say what its inputs hold. Write your own input into the brackets, or choose a file."
 _EMPTY_INSTANCE = {"data": "Hello World!"}
 
 
 @dataclass(frozen=True)
 class SampleBody:
-    """A body to begin with; ``note`` says why there is none."""
+    """A body to begin with; ``note`` says why there is none, or that it is a guess."""
 
     body: str
     note: str = ""
@@ -26,6 +27,9 @@ class SampleBody:
 
 def sample(protocol: InferenceProtocol, metadata: Any) -> SampleBody:
     """Return a body that the model's inputs fit: zeros; a text if it declares no inputs that can be written."""
+    if names := guessed_inputs(metadata):
+        empty = [{"name": name, "datatype": "FP32", "shape": [], "data": []} for name in names]
+        return SampleBody(_rows({"instances": []} if protocol is InferenceProtocol.V1 else {"inputs": empty}), _NAMED)
     try:
         tensors = tensors_of(metadata, limits.DASHBOARD_SAMPLE_VALUES)
     except TooLarge:
@@ -35,19 +39,20 @@ def sample(protocol: InferenceProtocol, metadata: Any) -> SampleBody:
         value: Any = {"instances": [_instance(tensors)]}
     else:
         value = {"inputs": tensors or [_bytes_tensor("data", "Hello World!")]}
-    return SampleBody(json.dumps(value, indent=2) if len(str(value)) < 200 else _rows(value))
+    return SampleBody(
+        json.dumps(value, indent=2) if len(str(value)) < 200 else _rows(value), "" if tensors else _UNKNOWN
+    )
 
 
-def with_file(protocol: InferenceProtocol, metadata: Any, content: bytes) -> bytes:
-    """Return a body that has a file in base64: in ``data`` of an instance, or in the model's first input of bytes."""
-    text = base64.b64encode(content).decode()
+def with_file(protocol: InferenceProtocol, metadata: Any, text: str) -> str:
+    """Return a body that has a file's base64: in ``data`` of an instance, or in the model's first input of bytes."""
     if protocol is InferenceProtocol.V1:
-        return json.dumps({"instances": [{"data": text}]}).encode()
+        return json.dumps({"instances": [{"data": text}]})
     inputs = _inputs(metadata)
     name = next(
         (item["name"] for item in inputs if item.get("datatype") == _TEXT), inputs[0]["name"] if inputs else "data"
     )
-    return json.dumps({"inputs": [_bytes_tensor(name, text)]}).encode()
+    return json.dumps({"inputs": [_bytes_tensor(name, text)]})
 
 
 def _inputs(metadata: Any) -> list[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Reads the pods' metrics of the services that somebody looks at, and of no others."""
+"""Reads the pods' metrics: often of the services that somebody looks at, seldom of the others."""
 
 from __future__ import annotations
 
@@ -7,33 +7,36 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from isvc import limits
 from isvc.dashboard.feed import Feed
 from isvc.dashboard.traffic import Point, Reading, point, reading_of
 from isvc.view.source import ServiceSource
 from isvc.view.values import HealthStatus
+from isvc_operator.api.names import PREDICTOR, TRANSFORMER
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 
 _log = logging.getLogger(__name__)
 
 EVERY = 5.0  # seconds
+SELDOM = 30.0  # seconds, for a service that nobody looks at
 _AGAIN = 30.0  # seconds, for a pod that has no metrics, or does not respond: it would keep others waiting
+
+_Readings = dict[str, Reading]  # by the pod
 
 
 class Scraping:
-    """The traffic of services: the last half hour, as far as somebody has looked."""
+    """The traffic of services: the last half hour, read more often while somebody looks."""
 
     def __init__(self, source: ServiceSource, feed: Feed) -> None:
         self._source = source
         self._feed = feed
         self._watched = Counter[ServiceKey]()
-        self._readings: dict[ServiceKey, tuple[float, dict[str, Reading]]] = {}
+        self._read_at: dict[ServiceKey, float] = {}
+        self._readings: dict[ServiceKey, tuple[float, _Readings]] = {}
         self._points: dict[ServiceKey, deque[Point]] = {}
-        self._left: dict[ServiceKey, float] = {}  # when nobody looked any more: people go from page to page
-        self._begun = asyncio.Event()
         self._silent: dict[tuple[ServiceKey, str], float] = {}  # pods without metrics, and when they are asked again
         self._room = asyncio.Semaphore(limits.DASHBOARD_SCRAPES)
 
@@ -43,51 +46,39 @@ class Scraping:
 
     @contextmanager
     def watching(self, keys: Iterable[ServiceKey]) -> Iterator[None]:
-        """Read the metrics of these services meanwhile."""
-        watched, now = tuple(keys), time.monotonic()
-        for key in watched:
-            if now - self._left.pop(key, now) > 2 * EVERY:  # a point would be about all the time since then
-                self._readings.pop(key, None)
+        """Read the metrics of these services more often meanwhile."""
+        watched = tuple(keys)
         self._watched.update(watched)
-        self._begun.set()
         try:
             yield
         finally:
             self._watched.subtract(watched)
-            for key in watched:
-                if not self._watched[key]:
-                    del self._watched[key]
-                    self._left[key] = time.monotonic()
-
-    def _forget(self) -> None:
-        """Forget the services that nobody has looked at for a while."""
-        now = time.monotonic()
-        for key in [key for key, left in self._left.items() if now - left > limits.DASHBOARD_KEPT_SECONDS]:
-            del self._left[key]
-            self._readings.pop(key, None)
-            self._points.pop(key, None)
-        self._silent = {place: until for place, until in self._silent.items() if until > now}
+            self._watched = +self._watched
 
     async def run(self) -> None:
-        """Read every few seconds while somebody looks, until cancelled."""
+        """Read every few seconds, until cancelled."""
         reading = dict[ServiceKey, asyncio.Task[None]]()
         async with asyncio.TaskGroup() as tasks:
             while True:
-                self._forget()
                 reading = {key: task for key, task in reading.items() if not task.done()}
-                for key in self._watched.keys() - reading.keys():  # one that is slow keeps no other one waiting
+                for key in self._due().difference(reading):  # one that is slow keeps no other one waiting
+                    self._read_at[key] = time.monotonic()
                     reading[key] = tasks.create_task(self._read(key))
-                if self._watched:
-                    await asyncio.sleep(EVERY)
-                else:
-                    await self._somebody()
+                await asyncio.sleep(EVERY)
 
-    async def _somebody(self) -> None:
-        """Wait until somebody looks, or there is something to forget."""
-        self._begun.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limits.DASHBOARD_KEPT_SECONDS if self._left else None):
-                await self._begun.wait()
+    def _due(self) -> set[ServiceKey]:
+        """Return the services to read now, of those that nobody looks at a few: however many there are, it is little.
+
+        Those that do not exist any more are forgotten.
+        """
+        keys, now = self._source.keys(), time.monotonic()
+        self._silent = {place: until for place, until in self._silent.items() if until > now}
+        for known in (self._read_at, self._readings, self._points):
+            for key in known.keys() - set(keys):
+                del known[key]
+        waiting = sorted(keys, key=lambda key: self._read_at.get(key, 0.0))
+        seldom = [key for key in waiting if now - self._read_at.get(key, -SELDOM) >= SELDOM]
+        return {*(key for key in keys if key in self._watched), *seldom[: limits.DASHBOARD_SCRAPES]}
 
     async def _read(self, key: ServiceKey) -> None:
         try:
@@ -97,24 +88,26 @@ class Scraping:
 
     async def _take(self, key: ServiceKey) -> None:
         service = self._feed.service(key)
-        pods = [
-            pod.name
+        kinds = {
+            pod.name: component.kind
             for component in (service.components if service else ())
-            if component.kind == "predictor"
+            if component.kind in (PREDICTOR, TRANSFORMER)
             for pod in component.pods
             if pod.health is HealthStatus.READY
-        ]
-        texts = await asyncio.gather(*(self._scrape(key, pod) for pod in pods))
-        now, readings = time.monotonic(), {pod: reading for pod, reading in zip(pods, texts, strict=True) if reading}
-        if key not in self._watched:
-            return
+        }
+        texts = await asyncio.gather(*(self._scrape(key, pod) for pod in kinds))
+        now, readings = time.monotonic(), {pod: found for pod, found in zip(kinds, texts, strict=True) if found}
         before, last = self._readings.get(key, (None, {}))
         self._readings[key] = now, readings
         if before is not None and readings:
-            pairs = ((last.get(pod), reading) for pod, reading in readings.items())
+            # Clients wait for the transformer, which waits for the predictor.
+            first = TRANSFORMER if any(kinds[pod] == TRANSFORMER for pod in readings) else PREDICTOR
+            pairs = [(kinds[pod] == first, last.get(pod), found) for pod, found in readings.items()]
             points = self._points.setdefault(key, deque(maxlen=limits.DASHBOARD_POINTS))
             points.append(point(time.time(), now - before, pairs))
             self._feed.changed.note([key])
+        elif not kinds and key in self._points:
+            self._points[key].append(Point(at=time.time()))  # without pods there is no traffic
 
     async def _scrape(self, key: ServiceKey, pod: str) -> Reading | None:
         if self._silent.get((key, pod), 0.0) > time.monotonic():

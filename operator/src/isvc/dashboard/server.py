@@ -79,7 +79,7 @@ async def _pages(
     )
     application.on_response_prepare.append(add_headers)
     services = Pages(source, feed, scraping, streams, pages)
-    for room in (access, Assets(), services, Logs(services, streams), Requests(services, pages)):
+    for room in (access, Assets(), services, Logs(services, streams), Requests(source, services, pages)):
         application.add_routes(room.routes())
     async with _serving(application, listener, connections, streams), _running(feed.run, scraping.run):
         yield
@@ -117,7 +117,7 @@ async def _serving(
         yield
     finally:
         accepting.close()
-        streams.end()
+        await streams.end()
         await runner.cleanup()
 
 

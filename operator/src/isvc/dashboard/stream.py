@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
@@ -18,6 +18,7 @@ from isvc_operator.errors import OperatorError
 HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there
 LOST = 10.0  # seconds without a word from the source, after which pages say so
 _LOOKED = 2.0  # seconds between two looks at it
+_FAREWELL = 0.5  # seconds in which pages are told that the dashboard stops
 _BAR = '<hx-partial hx-target="#connection" hx-swap="outerMorph">{}</hx-partial>'
 _STATE = '<span class="connection" id="connection" role="status" data-state="{}">{}</span>'
 
@@ -50,6 +51,7 @@ class Streams:
         self._access = access
         self._source = source
         self._open: dict[asyncio.Task[object], Hashable] = {}  # each with whose it is
+        self._pages: set[EventStream] = set()
 
     @asynccontextmanager
     async def begin(
@@ -71,6 +73,7 @@ class Streams:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
             await response.prepare(request)
             stream = EventStream(response)
+            self._pages.add(stream)
             looking = [
                 asyncio.create_task(self._look_again(request, task, may_go_on)),
                 asyncio.create_task(self._tell_connection(stream)),
@@ -78,6 +81,7 @@ class Streams:
             try:
                 yield stream
             finally:
+                self._pages.discard(stream)
                 for other in looking:
                     other.cancel()
                 await asyncio.gather(*looking, return_exceptions=True)
@@ -114,8 +118,13 @@ class Streams:
                 await stream.send(_BAR.format(state))
             await asyncio.sleep(_LOOKED)
 
-    def end(self) -> None:
-        """End all streams, as the dashboard stops."""
+    async def end(self) -> None:
+        """Say in all pages that the dashboard stops, and end their streams."""
+        text = f"Ended at {datetime.now(UTC):%H:%M} UTC; nothing here is up to date"
+        bar = _BAR.format(_STATE.format("lost", text))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                await asyncio.gather(*(stream.send(bar) for stream in self._pages), return_exceptions=True)
         for task in self._open:
             task.cancel()
 

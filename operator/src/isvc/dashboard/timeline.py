@@ -1,4 +1,4 @@
-"""Where a start spent its time: the parts of each pod's start, on the line from apply to Ready. Pure."""
+"""Where a start spent its time: the parts of each pod's start, from its creation to Ready. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PartKind(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class TimelinePart:
-    """A part of a pod's start; times are seconds since the line begins. ``going``: it has not ended."""
+    """A part of a pod's start; times are seconds since the pod was created. ``going``: it has not ended."""
 
     kind: PartKind
     name: str
@@ -43,7 +43,10 @@ class TimelinePart:
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """The start of a pod: its parts in order, and when it was ready first; unless known, when that was is forgotten."""
+    """The start of a pod: its parts in order, and after how many seconds it was ready first.
+
+    Unless ``is_known``, when that was is forgotten.
+    """
 
     pod: str
     parts: Sequence[TimelinePart]
@@ -58,7 +61,7 @@ class Lane:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """The lanes of the newest pods; ``seconds`` is its length and ``begins`` its first moment."""
+    """The lanes of the newest pods; ``seconds`` is the length of the longest, ``begins`` when the first start began."""
 
     begins: datetime
     seconds: float
@@ -69,13 +72,13 @@ class Line:
 def line_of(service: ServiceView, now: datetime) -> Line | None:
     """Return the line of the start of a service's current pods; None without pods."""
     pods = [pod for component in service.components for pod in component.pods if pod.current]
-    created = [at for pod in pods if (at := parse_time(pod.created_at))]
+    created = {pod.name: at for pod in pods if (at := parse_time(pod.created_at))}
     if not created:
         return None
-    begins, applied = min(created), parse_time(service.created_at)
+    begins, applied = min(created.values()), parse_time(service.created_at)
     if applied and 0 <= (begins - applied).total_seconds() <= _APPLIED_BEFORE:
         begins = applied
-    lanes = [_lane(pod, begins, now) for pod in pods]
+    lanes = [_lane(pod, created[pod.name], now) for pod in pods if pod.name in created]
     ends = [part.start + part.seconds for lane in lanes for part in lane.parts]
     ends += [lane.ready for lane in lanes if lane.ready is not None]
     length = max([1.0, *ends])
@@ -99,7 +102,7 @@ def _lane(pod: PodView, begins: datetime, now: datetime) -> Lane:
 
 @dataclass(frozen=True)
 class _Instance:
-    """An instance of a container, in seconds since the line begins; ``end`` is None while it runs."""
+    """An instance of a container, in seconds since its pod was created; ``end`` is None while it runs."""
 
     container: ContainerView
     start: float

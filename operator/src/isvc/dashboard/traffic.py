@@ -77,17 +77,17 @@ def _is_counted(name: str, labels: Mapping[str, str]) -> bool:
     return name in _COUNTED and ("route" not in labels or bool(_INFERENCE.search(labels["route"])))
 
 
-def point(at: float, seconds: float, pods: Iterable[tuple[Reading | None, Reading]]) -> Point:
-    """Return the traffic of pods, each with its reading before, and its reading ``seconds`` later."""
+def point(at: float, seconds: float, pods: Iterable[tuple[bool, Reading | None, Reading]]) -> Point:
+    """Return the traffic of pods: whether clients send to it, its reading before, and its reading ``seconds`` later."""
     requests, durations, batches, instances, memory = Counter[int](), Counter[float](), 0.0, 0.0, list[float]()
-    for before, after in pods:
+    for is_first, before, after in pods:
         if after.memory is not None:
             memory.append(after.memory)
         if before is None:
             continue
-        for status, count in after.requests.items():
+        for status, count in after.requests.items() if is_first else ():
             requests[status] += _since(before.requests.get(status, 0), count)  # type: ignore[assignment]
-        for bound, count in after.durations.items():
+        for bound, count in after.durations.items() if is_first else ():
             durations[bound] += _since(before.durations.get(bound, 0), count)  # type: ignore[assignment]
         batches += _since(before.batches, after.batches)
         instances += _since(before.instances, after.instances)

@@ -20,7 +20,7 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
-from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, name_of
 from isvc_operator.plan.changes import ChildAction
@@ -37,7 +37,6 @@ class DryRun:
 
     api: KubeApi
     reader: ObjectReader
-    discovery: Discovery
     home: str
     notes: list[str] = field(default_factory=list)
 
@@ -51,9 +50,7 @@ class DryRun:
             if change := change_of(Actor.APPLY, before, after):
                 yield change
         namespaces = sorted({service.metadata.namespace or "" for service in given.services})
-        inputs = await read_inputs(
-            self.api, namespaces, await self._config(), objects=self.reader, discovery=self.discovery
-        )
+        inputs = await read_inputs(self.api, namespaces, await self._config(), self.reader)
         self.notes += [f"you may not read {kind}: the operator may know more" for kind in inputs.hidden]
         self._use(inputs, (after for _, after in pairs), given.objects)
         for _, after in pairs:

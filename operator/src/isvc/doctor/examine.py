@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from isvc.api_server import PersonsApi
 from isvc.crds import RESOURCES, CustomResource
 from isvc.doctor.checks import (
     Check,
@@ -28,17 +29,16 @@ from isvc.source.server import server_version
 from isvc_operator import __version__
 from isvc_operator.api import inference_service, serving_runtime
 from isvc_operator.api.kinds import GATEWAY_API, ResourceKind, Role, kind_named
-from isvc_operator.api.names import CONFIG_MAP, GROUP
+from isvc_operator.api.names import AUTOSCALER_PROBLEM, CONFIG_MAP, GROUP
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.decide import decide
 from isvc_operator.errors import ConfigError
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import KubernetesApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
-from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import decode
-from isvc_operator.manifests import Manifest, ServiceKey
+from isvc_operator.manifests import Manifest, ServiceKey, condition_of
 from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.text import one_line
 
@@ -70,11 +70,10 @@ _CREATES: Final = Right("create", "", "pods/portforward", "isvc predict --port-f
 class Examination:
     """``server``: the URL of the API server. ``namespace``: whose services are looked at."""
 
-    api: KubernetesApi
+    api: PersonsApi
     server: str
     namespace: str
     reader: ObjectReader
-    discovery: Discovery
 
     async def checks(self) -> AsyncIterator[Check]:
         """Yield the checks, the first ones first; ends after the first if the API server does not respond."""
@@ -176,7 +175,7 @@ class Examination:
         try:
             if not ingress.enable_gateway_api:
                 return check_ingress_classes(ingress, await list_all(self.api, _CLASSES))
-            installed = await self.discovery.has("HTTPRoute")
+            installed = await self.reader.has_kind("HTTPRoute")
             namespace, name = ingress.gateway
             path = f"/apis/{GATEWAY_API}/v1/namespaces/{namespace}/gateways/{name}"
             return check_gateway(ingress, installed=installed, gateway=await self._read_if_any(path))
@@ -194,9 +193,7 @@ class Examination:
     async def _services(self, config: OperatorConfig) -> AsyncIterator[Check]:
         """Yield a line for each service of the namespace that cannot be served, or one for all."""
         try:
-            inputs = await read_inputs(
-                self.api, [self.namespace], config, objects=self.reader, discovery=self.discovery
-            )
+            inputs = await read_inputs(self.api, [self.namespace], config, self.reader)
         except KubeError as error:
             yield _unknown("services", error)
             return
@@ -247,6 +244,8 @@ async def _service(known: ClusterInputs, key: ServiceKey) -> Check | None:
         if found[account] is None:
             message = f"its service account {account.name} does not exist in namespace {key.namespace}; create it"
             return Check(subject, Verdict.PROBLEM, message)
+    if told := condition_of(inputs.body, AUTOSCALER_PROBLEM):
+        return Check(subject, Verdict.WARNING, one_line(told["message"]))
     return None
 
 

@@ -38,9 +38,11 @@ def tensors_of(metadata: Any, most: int) -> list[Tensor]:
     Raises TooLarge if they have more than ``most`` values, all together.
     """
     inputs = metadata.get("inputs") if isinstance(metadata, dict) else None
-    shapes = [_shape(item) for item in inputs] if isinstance(inputs, list) else []
+    if not isinstance(inputs, list) or guessed_inputs(metadata):
+        return []
+    shapes = [_shape(item) for item in inputs]
     sizes = [shape for shape in shapes if shape is not None]
-    if not isinstance(inputs, list) or len(sizes) < len(shapes):
+    if len(sizes) < len(shapes):
         return []
     counts = []
     for shape in sizes:
@@ -56,6 +58,15 @@ def tensors_of(metadata: Any, most: int) -> list[Tensor]:
         }
         for item, shape, count in zip(inputs, sizes, counts, strict=True)
     ]
+
+
+def guessed_inputs(metadata: Any) -> list[str]:
+    """Return the inputs of which only the names are known: scripted TorchScript does not say what its tensors hold."""
+    if not isinstance(metadata, dict) or metadata.get("platform") != "pytorch_torchscript":
+        return []
+    inputs = metadata.get("inputs")
+    found = [item for item in inputs if isinstance(item, dict)] if isinstance(inputs, list) else []
+    return [str(item.get("name")) for item in found] if [-1] in [item.get("shape") for item in found] else []
 
 
 def _shape(item: Any) -> list[int] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from isvc.migrate.plan_line import PlanLine, blocking, ok, warning
+from isvc.migrate.plan import PlanLine, blocking, ok, warning
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.manifests import Container, Manifest, find, name_of
 from isvc_operator.resolve.service import Resolved
@@ -201,7 +201,7 @@ def _other_children(change: ServiceChange) -> Iterator[PlanLine]:
         kind, name = child["kind"], name_of(child)
         if (kind, name) in rendered:
             if kind in _AUTOSCALERS:
-                yield ok(f"{kind} {name}: taken over as it is")
+                yield ok(f"{kind} {name}: adopted as it is")
         elif kind == "VirtualService":
             yield warning(f"{kind} {name} stays as KServe has made it; delete it when nothing uses it any more")
         elif kind == "HTTPRoute":

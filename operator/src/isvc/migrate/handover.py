@@ -65,7 +65,6 @@ async def hand_over(session: Session, service: Manifest, children: Iterable[Mani
 
 
 async def abandon(session: Session, children: Iterable[Manifest]) -> None:
-    """Remove the marks of all steps."""
     everything = list(children)
     for deployment in deployments_in(everything):
         if is_handed_over(deployment):
@@ -77,7 +76,6 @@ async def abandon(session: Session, children: Iterable[Manifest]) -> None:
 
 
 def deployments_in(children: Iterable[Manifest]) -> list[Manifest]:
-    """Return the Deployments among them."""
     return [item for item in children if item["kind"] == "Deployment"]
 
 
@@ -99,7 +97,6 @@ def is_complete(deployment: Manifest) -> bool:
 
 
 def is_ready(service: Manifest) -> bool:
-    """Whether the service's status says so."""
     return condition_of(service, READY).get("status") == "True"
 
 

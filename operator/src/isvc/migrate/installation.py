@@ -24,14 +24,14 @@ async def install(session: Session, manifests: Iterable[Manifest]) -> None:
     """Apply the manifests; KServe's CRDs stay as they are, and other objects of KServe are kept for ``back``."""
     objects = session.objects
     for manifest in manifests:
-        place, collection = await _place(session, manifest)
+        place = await _place(session, manifest)
         live = await objects.get(place)
         if manifest["kind"] == "CustomResourceDefinition" and live is not None:
             continue
         if manifest["kind"] in _RUNTIMES and live is None:
             await kept.add(objects, kept.CREATED, {place: True})
         elif live is not None and manifest["kind"] in _RUNTIMES and place not in await kept.read(objects, kept.CREATED):
-            await kept.add(objects, kept.REPLACED, {place: {**live, "collection": collection}})
+            await kept.add(objects, kept.REPLACED, {place: live})
         if place == _OPERATOR:
             replicas = live["spec"].get("replicas", 0) if live else 0
             manifest = {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
@@ -48,9 +48,8 @@ async def uninstall_runtimes(session: Session) -> None:
     """Restore the runtimes that were replaced, and delete those that were added: KServe would select them, too."""
     objects = session.objects
     for place, item in (await kept.read(objects, kept.REPLACED)).items():
-        collection = item.pop("collection")
         await session.insist(f"{place} cannot be deleted", partial(objects.delete, place))
-        await session.insist(f"{place} cannot be restored", partial(objects.create, collection, item))
+        await session.insist(f"{place} cannot be restored", partial(objects.create, place.rpartition("/")[0], item))
     for place in await kept.read(objects, kept.CREATED):
         await session.insist(f"{place} cannot be deleted", partial(objects.delete, place))
     for key in (kept.REPLACED, kept.CREATED):
@@ -103,13 +102,12 @@ def _watched(operator: Manifest) -> set[str]:
     return {name for text in texts for name in text.split(",") if name}
 
 
-async def _place(session: Session, manifest: Manifest) -> tuple[str, str]:
-    """Return the path of the object, and that of its collection."""
+async def _place(session: Session, manifest: Manifest) -> str:
+    """Return the path of the object."""
     api, kind = manifest["apiVersion"], manifest["kind"]
     found: Any = json.loads(await session.objects.api.send(ApiRequest("GET", root(api))))
     rows = [row for row in found["resources"] if row["kind"] == kind and "/" not in row["name"]]
     if not rows:
         raise MigrationRefused(f"the cluster does not have the kind {kind} of {api}")
     namespace = manifest["metadata"].get("namespace", "default") if rows[0]["namespaced"] else ""
-    collection = path(api, rows[0]["name"], namespace)
-    return f"{collection}/{name_of(manifest)}", collection
+    return path(api, rows[0]["name"], namespace, name_of(manifest))

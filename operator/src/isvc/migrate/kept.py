@@ -17,7 +17,6 @@ _PATH: Final = path("v1", "configmaps", KSERVE_NAMESPACE, MIGRATION)
 
 
 async def read(objects: LiveObjects, key: str) -> dict[str, Any]:
-    """Return what is kept under the key."""
     found = await objects.get(_PATH)
     text = ((found or {}).get("data") or {}).get(key, "{}")
     kept: dict[str, Any] = json.loads(text)

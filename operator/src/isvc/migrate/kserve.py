@@ -57,7 +57,6 @@ async def pause_controllers(session: Session) -> None:
 
 
 async def resume_controllers(session: Session) -> None:
-    """Release the lease."""
     spec = {"holderIdentity": "", "leaseDurationSeconds": _A_MOMENT}
     if await session.objects.get(_LEASE):
         await session.objects.merge(_LEASE, {"metadata": {"annotations": {ANNOTATION_LEADERS: None}}, "spec": spec})

@@ -23,7 +23,6 @@ def path(api: str, plural: str, namespace: str = "", name: str = "") -> str:
 
 
 def root(api: str) -> str:
-    """Return the path of an API version."""
     return f"/apis/{api}" if "/" in api else f"/api/{api}"
 
 
@@ -34,7 +33,6 @@ class LiveObjects:
     api: KubeApi
 
     async def get(self, path: str) -> Manifest | None:
-        """Return the object, if it exists."""
         try:
             found: Manifest = json.loads(await self.api.send(ApiRequest("GET", path)))
         except (ObjectNotFound, NamespaceEnding):  # the latter if it is a namespace
@@ -78,7 +76,6 @@ class LiveObjects:
         await self.api.send(ApiRequest("POST", collection, (("fieldManager", MIGRATION),), body))
 
     async def delete(self, path: str) -> None:
-        """Delete the object, if it exists."""
         try:
             await self.api.send(ApiRequest("DELETE", path))
         except ObjectNotFound:
@@ -91,10 +88,8 @@ class LiveObjects:
 
 
 def service_path(service: Manifest) -> str:
-    """Return the path of an InferenceService."""
     return path("serving.kserve.io/v1beta1", "inferenceservices", service["metadata"]["namespace"], name_of(service))
 
 
 def deployment_path(namespace: str, name: str) -> str:
-    """Return the path of a Deployment."""
     return path("apps/v1", "deployments", namespace, name)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE
-from isvc.migrate.plan_line import Level, PlanLine, blocking, warning
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.config import parse_config
 from isvc_operator.errors import ConfigError
@@ -15,10 +15,37 @@ from isvc_operator.manifests import Manifest
 _LEADER_ELECTION = ("--leader-elect", "--leader-elect=true", "-leader-elect", "-leader-elect=true")
 
 
+class Level(Enum):
+    """What a line of the plan means: nothing to do, something to know, or a reason not to begin."""
+
+    OK = "ok"
+    WARNING = "warning"
+    BLOCKING = "blocking"
+
+
+@dataclass(frozen=True)
+class PlanLine:
+    level: Level
+    text: str
+
+
+def ok(text: str) -> PlanLine:
+    """Return a change that needs no attention."""
+    return PlanLine(Level.OK, text)
+
+
+def warning(text: str) -> PlanLine:
+    """Return something that its owner should know before."""
+    return PlanLine(Level.WARNING, text)
+
+
+def blocking(text: str) -> PlanLine:
+    """Return a reason not to change over."""
+    return PlanLine(Level.BLOCKING, text)
+
+
 @dataclass(frozen=True)
 class ServiceMigration:
-    """What is found for one service."""
-
     namespace: str
     name: str
     lines: tuple[PlanLine, ...]
@@ -33,7 +60,6 @@ class MigrationPlan:
 
     @property
     def worst(self) -> Level:
-        """The level of the plan."""
         found = {item.level for item in self.cluster} | {
             item.level for service in self.services for item in service.lines
         }
@@ -57,7 +83,6 @@ class MigrationPlan:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the text of the plan."""
         yield from _section("cluster", self.cluster)
         for service in self.services:
             yield from _section(f"{service.namespace}/{service.name}", service.lines)

@@ -13,15 +13,14 @@ from isvc.migrate.checks import ServiceChange, check_children, mode_refused
 from isvc.migrate.errors import MigrationRefused
 from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESPACE
 from isvc.migrate.objects import LiveObjects, deployment_path, path
-from isvc.migrate.plan import MigrationPlan, ServiceMigration, check_cluster
-from isvc.migrate.plan_line import PlanLine, blocking, ok, warning
+from isvc.migrate.plan import MigrationPlan, PlanLine, ServiceMigration, blocking, check_cluster, ok, warning
 from isvc.source.inputs import ClusterInputs, read_inputs
 from isvc_operator.api.kinds import Role, is_a
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.decide import Inputs, decide
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, labels_of, name_of
 from isvc_operator.observe.status import ROLL_OUT
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
@@ -110,8 +109,7 @@ async def _inputs(
     api: KubeApi, scope: MigrationScope, config: OperatorConfig, clock: Callable[[], float]
 ) -> ClusterInputs:
     """Read what the operator will decide from; raises MigrationRefused if it may not all be read."""
-    reader, discovery = ObjectReader(api, clock), Discovery(api, clock)
-    found = await read_inputs(api, scope.namespaces or ("",), config, objects=reader, discovery=discovery)
+    found = await read_inputs(api, scope.namespaces or ("",), config, ObjectReader(api, clock))
     if found.hidden:
         raise MigrationRefused(f"you may not read {', '.join(found.hidden)}, from which the operator decides")
     found.use(item for item in scope.manifests if is_a(item["kind"], Role.INPUT))

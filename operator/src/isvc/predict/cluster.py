@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from isvc.api_server import PersonsApi
 from isvc.predict.errors import PredictFailed
 from isvc.predict.port_forward import forwarded
 from isvc.predict.target import (
@@ -20,11 +22,13 @@ from isvc.predict.target import (
     of_service,
     published_url,
     target_port,
+    trouble_of,
     what_is_missing,
 )
+from isvc.view.source import Related
 from isvc_operator.api.names import LABEL_COMPONENT, LABEL_SERVICE
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import KubeApi, KubernetesApi
+from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.requested import component_name
@@ -48,7 +52,8 @@ async def find_target(api: KubeApi, service: Manifest, address: str | None) -> T
     Raises PredictFailed for a service without a URL.
     """
     scheme = urlsplit(published_url(service)).scheme
-    return of_service(service, address or await _address(api, service, scheme))
+    found = of_service(service, address or await _address(api, service, scheme))
+    return replace(found, trouble=trouble_of(Related(service=service)))
 
 
 async def _address(api: KubeApi, service: Manifest, scheme: str) -> str | None:
@@ -63,7 +68,7 @@ async def _address(api: KubeApi, service: Manifest, scheme: str) -> str | None:
 
 
 @asynccontextmanager
-async def forwarded_target(api: KubernetesApi, service: Manifest) -> AsyncIterator[Target]:
+async def forwarded_target(api: PersonsApi, service: Manifest) -> AsyncIterator[Target]:
     """Yield a target that leads to a ready pod of the service through the API server.
 
     Raises PredictFailed if none is ready, and with the reason if the pod cannot be reached.

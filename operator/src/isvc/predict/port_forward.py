@@ -17,7 +17,7 @@ from typing import Final
 
 import aiohttp
 
-from isvc_operator.kube.client import KubernetesApi
+from isvc.api_server import PersonsApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.text import one_line
@@ -36,7 +36,7 @@ class Forwarded:
 
 
 @asynccontextmanager
-async def forwarded(api: KubernetesApi, namespace: str, pod: str, port: int) -> AsyncIterator[Forwarded]:
+async def forwarded(api: PersonsApi, namespace: str, pod: str, port: int) -> AsyncIterator[Forwarded]:
     """Yield the socket, which is closed at the end of the block."""
     connections: set[asyncio.Task[None]] = set()
     with tempfile.TemporaryDirectory(prefix="isvc-") as folder:
@@ -66,7 +66,7 @@ async def forwarded(api: KubernetesApi, namespace: str, pod: str, port: int) -> 
 
 
 async def _forward(
-    api: KubernetesApi,
+    api: PersonsApi,
     where: tuple[str, str, int],
     forwarded: Forwarded,
     streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],

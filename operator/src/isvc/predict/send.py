@@ -26,6 +26,7 @@ from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
 
 _OK: Final = 200
+_FAILED: Final = 500
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,16 @@ class Caller:
         return names[0]
 
     async def sample(self, model: str) -> PredictPayload:
-        """Return a request that is made from what the model says of its inputs; raises UnusableRequest without that."""
+        """Return a request that fits the model, or is made from what it says of its inputs.
+
+        Raises UnusableRequest without either, and PredictFailed for a model that is not served.
+        """
+        if known := self.target.samples.get(model):
+            return known
         async with self._exchange("GET", metadata_path(model), None) as response:
             content = await _read(response)
+            if response.status >= _FAILED:
+                raise self._failed(f"{self.target.url} returned {response.status}")
             found = sample_of(document_in(content)) if response.status == _OK else None
         if found is None:
             raise UnusableRequest(f"{model} does not say what its inputs are; give a request with --data @FILE")
@@ -99,7 +107,7 @@ class Caller:
         try:
             yield
         except TimeoutError as error:
-            raise PredictFailed(
+            raise self._failed(
                 f"no answer from {self.target.url} within {self.seconds:g} s; look at the pods, or raise --timeout"
             ) from error
         except aiohttp.ClientConnectorCertificateError as error:
@@ -108,10 +116,13 @@ class Caller:
         except (aiohttp.ClientError, OSError) as error:
             reason = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             why = one_line(getattr(reason, "strerror", None) or str(reason) or type(reason).__name__)
-            raise PredictFailed(
+            raise self._failed(
                 f"no answer from {self.target.url}: {why}; see that it runs there, or name another way to the service: "
                 "--url, --address HOST:PORT or --port-forward"
             ) from error
+
+    def _failed(self, why: str) -> PredictFailed:
+        return PredictFailed("; ".join(filter(None, (why, self.target.trouble))))
 
 
 @asynccontextmanager

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from isvc.inference.protocol import InferenceProtocol
 from isvc.predict.errors import PredictFailed, UnusableRequest
 from isvc.predict.fields import is_field, without_user
+from isvc.predict.payload import PredictPayload
+from isvc.view.diagnosis import diagnose
+from isvc.view.service import view_of
+from isvc.view.source import Related
 from isvc_operator.api.names import PREDICTOR, READY, TRANSFORMER
 from isvc_operator.manifests import Manifest, condition_of
 from isvc_operator.resolve.ports import is_grpc
+from isvc_operator.text import one_line
 
 _PORTS = {"http": 80, "https": 443}
 _DEFAULT_DOMAIN = "example.com"  # of hosts, where the configuration names no other
@@ -32,6 +38,10 @@ class Target:
     """The user and the password of the URL that somebody gave, as the header has them."""
     protocol: InferenceProtocol | None = None
     """That the service declares."""
+    samples: Mapping[str, PredictPayload] = field(default_factory=dict)
+    """Requests that fit its models, where they are known beside what a model says of its inputs."""
+    trouble: str = ""
+    """What is wrong with the service, which may be why it does not answer."""
 
     def headers(self) -> dict[str, str]:
         """Return the headers that each request there needs."""
@@ -70,6 +80,17 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def trouble_of(related: Related) -> str:
+    """Return the state of a service and the first cause, in a line; empty while nothing is wrong with it."""
+    found = diagnose(view_of(related))
+    if found.healthy:
+        return ""
+    first = found.findings[0]
+    cause = one_line(first.cause.strip().partition("\n")[0]).rstrip(".")
+    name = f"{found.name} -n {found.namespace}"
+    return f"{found.name} is {found.health.value}: {first.reason}: {cause}; isvc diagnose {name} says more"
 
 
 def of_service(service: Manifest, address: str | None) -> Target:

@@ -15,15 +15,20 @@ import aiohttp
 from isvc.inference.protocol import InferenceProtocol, document_in, metadata_path, models_in
 from isvc.inference.sample import sample_of
 from isvc.limits import SAMPLED_MODELS, SENT_RESPONSE_BYTES
+from isvc.predict.errors import UnusableRequest
+from isvc.predict.payload import of_json
 from isvc.run.container import LOOPBACK
 from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.files import read_bytes
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
 
-# For a model that does not say what it takes: a picture of one pixel as TorchServe's handlers take it; it is also text.
-_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
-UNKNOWN: Final = json.dumps({"instances": [{"data": _PIXEL}]}).encode()
+# What TorchServe's own handlers take: a picture, of one pixel, or a text.
+_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mNITk4GAAJWASokcuCuAAAAAElFTkSuQmCC"
+_DATA: Final = {
+    **dict.fromkeys(("image_classifier", "object_detector", "image_segmenter"), _PIXEL),
+    "text_classifier": "Hello World!",
+}
 
 
 @dataclass(frozen=True)
@@ -84,21 +89,24 @@ async def _read(session: aiohttp.ClientSession, url: str) -> tuple[int, bytes | 
         return response.status, content if is_whole else None
 
 
-def sample_request(name: str, models: Served, beside: Path | None, *, transformed: bool) -> tuple[str, Path | bytes]:
-    """Return the path and the body of a request that fits a model.
+def sample_request(
+    name: str, models: Served, beside: Path | None, handler: str | None = None, *, transformed: bool
+) -> tuple[InferenceProtocol, Path | bytes | None]:
+    """Return the protocol and the body of a request that fits a model; None without any that does.
 
     What the model says of its inputs is more certain than the sample ``beside`` the YAML; not so where a transformer
     stands before it, or where any text is an input.
     """
     described = sample_of(models.metadata.get(name))
-    by_v1, by_v2 = InferenceProtocol.V1.path(name), InferenceProtocol.V2.path(name)
     if described and not transformed and b'"BYTES"' not in described:
-        return by_v2, described
+        return InferenceProtocol.V2, described
     if beside and (is_v2 := _is_v2(beside)) is not None and (models.v1 or is_v2):
-        return by_v2 if is_v2 else by_v1, beside
+        return InferenceProtocol.V2 if is_v2 else InferenceProtocol.V1, beside
     if described and not transformed:
-        return by_v2, described
-    return by_v1, UNKNOWN
+        return InferenceProtocol.V2, described
+    if handler in _DATA:
+        return InferenceProtocol.V1, json.dumps({"instances": [{"data": _DATA[handler]}]}).encode()
+    return InferenceProtocol.V1, None
 
 
 def _is_v2(file: Path) -> bool | None:
@@ -111,13 +119,16 @@ def _is_v2(file: Path) -> bool | None:
 
 
 async def predict(endpoint: Endpoint, body: bytes) -> str:
-    """Return the response to ``body``; raises RunFailed for an error, and unless the service has exactly one model."""
+    """Return the response to ``body``, in the protocol that its shape shows.
+
+    Raises RunFailed for an error, and unless the service has exactly one model.
+    """
     names = (await served(endpoint)).names
     if len(names) != 1:
         raise RunFailed(
             f"{endpoint.service} serves {one_line(', '.join(names)) or 'no model'}; --request requires one model"
         )
-    path = InferenceProtocol.V1.path(names[0])
+    path = _protocol_of(body).path(names[0])
     # Like `curl -T`, this sends no Content-Type.
     async with (
         aiohttp.ClientSession(headers={"Host": endpoint.host}, skip_auto_headers=["Content-Type"]) as session,
@@ -130,6 +141,14 @@ async def predict(endpoint: Endpoint, body: bytes) -> str:
         if response.status != 200:
             raise RunFailed(f"{path} returned {response.status}: {one_line(text)}")
         return text
+
+
+def _protocol_of(body: bytes) -> InferenceProtocol:
+    """Return v1 for what has not the shape of v2: a server says what it lacks."""
+    try:
+        return of_json(body, None).protocol
+    except UnusableRequest:
+        return InferenceProtocol.V1
 
 
 def _text(content: bytes, charset: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain, islice
 from typing import Final
@@ -12,7 +12,15 @@ from typing import Final
 from isvc.run.admission import MISSING, refusals
 from isvc.run.builtin_admission import builtin_refusals
 from isvc.run.children import Rendered, render_services
-from isvc.run.documents import NO_OBJECT, Documents, YamlText, ignored_lines, read_documents
+from isvc.run.documents import (
+    NO_OBJECT,
+    NO_SERVICE,
+    DocumentKey,
+    Documents,
+    YamlText,
+    ignored_lines,
+    read_documents,
+)
 from isvc.run.downloads import refusals_of_download
 from isvc.run.errors import Unserved
 from isvc.run.objects import configuration_in
@@ -28,7 +36,7 @@ from isvc_operator.errors import ConfigError, InvalidCredentials
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
+from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.requested import is_stopped, references, storage_requests
 from isvc_operator.text import one_line
 
@@ -39,12 +47,13 @@ _SETTING: Final = re.compile(r"[\w.-]+(?= \(|:|$)")
 class Severity(Enum):
     """What a finding means for the service.
 
-    It is not created or not served; it depends on a secret that is in none of the files; a part changes nothing; or
-    nothing.
+    It is not created or not served; it depends on a secret that is in none of the files; it lacks something that its
+    server reads; a part changes nothing; or nothing.
     """
 
     ERROR = "error"
     NOT_CHECKED = "not checked"
+    MISSING = "missing"
     NO_EFFECT = "no effect"
     NOTE = "note"
 
@@ -60,10 +69,11 @@ class CheckFinding:
 
 @dataclass(frozen=True)
 class Checked:
-    """The services that can be served, with their children, and what was found."""
+    """The services that can be served, with their children, what was found, and the file of each object."""
 
     rendered: tuple[Rendered, ...]
     findings: tuple[CheckFinding, ...]
+    files: Mapping[DocumentKey, str] = field(default_factory=dict)
 
     def texts(self, *severities: Severity) -> list[str]:
         """Return the lines of these severities."""
@@ -77,14 +87,17 @@ def check(
     installed: Sequence[ServingRuntime],
     settings: Mapping[str, str] | None,
     tls: bool = True,
+    needs_service: bool = False,
 ) -> Checked:
     """Check the files; ``settings`` is the data of ``inferenceservice-config``, by default that ConfigMap in them.
 
-    ``tls``: pods serve TLS if that is asked for.
+    ``tls``: pods serve TLS if that is asked for. ``needs_service``: files without a service are an error.
     """
     given, problems = read_documents(texts, namespace, lambda body: chain(refusals(body), builtin_refusals(body)))
     if not problems and given == Documents():
         problems.append(Located(NO_OBJECT))
+    elif not problems and needs_service and not given.services:
+        problems.append(Located(NO_SERVICE))
     data: Mapping[str, str] = {}
     config = OperatorConfig()
     try:
@@ -95,7 +108,7 @@ def check(
     rendered, invalid = render_services(given, installed, config, tls=tls)
     findings = [
         *_findings(Severity.NO_EFFECT, _unread(data, _of_settings(given, settings))),
-        *_findings(Severity.NO_EFFECT, without_effect(given, rendered, config)),
+        *map(_missing, _findings(Severity.NO_EFFECT, without_effect(given, rendered, config))),
         *_findings(Severity.NOTE, _left_out(given)),
         *_findings(Severity.ERROR, problems),
         *_findings(Severity.ERROR, _refused(given, rendered)),
@@ -105,12 +118,17 @@ def check(
             for error in invalid
         ),
     ]
-    return Checked(tuple(rendered), tuple(findings))
+    return Checked(tuple(rendered), tuple(findings), given.files)
 
 
 def _findings(severity: Severity, lines: Iterable[Located]) -> Iterator[CheckFinding]:
     for line in lines:
         yield CheckFinding(severity, one_line(line.text), line.place)
+
+
+def _missing(finding: CheckFinding) -> CheckFinding:
+    """Return the finding, that of a missing model as such: a status has it among what has no effect."""
+    return replace(finding, severity=Severity.MISSING) if NO_MODEL in finding.text else finding
 
 
 def _of_settings(given: Documents, settings: Mapping[str, str] | None) -> Place:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
+from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 import aiohttp
 from yarl import URL
@@ -17,11 +20,13 @@ from isvc.run.clock import now
 from isvc.run.container import LOOPBACK
 from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.kubelet import LocalPod
-from isvc.run.processes import Group
+from isvc.run.models import handlers_in
+from isvc.run.processes import Group, together
 from isvc.run.routes import IngressRoute, path_of
 from isvc.run.service import LocalService, Node, Settings
-from isvc.view.changed import Changed
-from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse, ServiceSource
+from isvc.view.changed import Changed, ChangeReader
+from isvc.view.source import ContainerKey, LogOptions, Related, ServiceRequest, ServiceResponse, ServiceSource
+from isvc_operator.api.names import VOLUME_MODELS
 from isvc_operator.manifests import ServiceKey, annotations_of
 from isvc_operator.observe.component import LAST_LOG_LINES
 from isvc_operator.responses import read_up_to
@@ -29,18 +34,20 @@ from isvc_operator.text import one_line, visible
 
 _AT_MOST_EVERY = 0.2  # seconds between two statuses of a service
 _LOG_EVERY = 2.0  # seconds; the status of a service that is not ready quotes its logs
+_END = re.compile(r"pod \S+, container \S+ ended with exit code")
 _SCRAPE = aiohttp.ClientTimeout(total=5)
 
 
 class LocalCluster(ServiceSource):
     """Runs services; a ServiceSource. ``routes`` are those of its ingress, which change in place.
 
-    ``failure`` is why the first container that has failed is not running.
+    ``failure`` is why the first container that has failed is not running, ``dashboard`` the dashboard's address.
     """
 
     def __init__(self, group: Group, session: aiohttp.ClientSession, settings: Settings) -> None:
         self.routes: list[IngressRoute] = []
         self.failure: RunFailed | None = None
+        self.dashboard = ""
         self._node = Node(group, session, settings, changed=self._mark, failed=self._failed)
         self.services: dict[ServiceKey, LocalService] = {}
         self._checked: dict[ServiceKey, LocalService] = {}
@@ -52,7 +59,7 @@ class LocalCluster(ServiceSource):
         """Check whether all of them can run here; raises UnusableInput. Nothing is started or changed."""
         before, self._checked = self._checked, {}
         unused = [service for key, service in before.items() if service is not self.services.get(key)]
-        await asyncio.gather(*(service.stop() for service in unused))
+        await together(*(service.stop() for service in unused))
         self._node.several_namespaces = len({rendered.key.namespace for rendered in services}) > 1
         for rendered in services:
             service = self.services.get(rendered.key) or LocalService(self._node, rendered.key)
@@ -88,9 +95,8 @@ class LocalCluster(ServiceSource):
         """Derive the statuses of these services, or of all; their warnings are printed."""
         for key in self.services if keys is None else self.services.keys() & set(keys):
             for event in self.services[key].update_status():
-                if event["type"] == "Warning":
-                    # Without the last log lines, which were printed when they came.
-                    message = event["message"].partition(LAST_LOG_LINES)[0]
+                message = event["message"].partition(LAST_LOG_LINES)[0]
+                if event["type"] == "Warning" and not _END.match(message):  # which was printed when it happened
                     self._node.group.output.say(visible(f"{key.name}: {event['reason']}: {message}"))
 
     async def until(self, wanted: Callable[[], bool]) -> None:
@@ -110,6 +116,27 @@ class LocalCluster(ServiceSource):
         return Endpoint(
             key.name, service.routes[0].host, self._node.settings.http_port, service.grpc_port(), path=path_of(key)
         )
+
+    @property
+    def folder(self) -> Path:
+        """The private folder of the run."""
+        return self._node.group.folder
+
+    def front(self) -> str:
+        """Return a page with links to the services and to the dashboard, which the token of the run opens."""
+        links = [
+            f'<li><a href="{quote(path_of(key))}/">{escape(key.name)}</a>: {"" if service.is_ready else "not "}ready'
+            for key, service in self.services.items()
+        ]
+        return (
+            "<!doctype html><meta charset=utf-8><title>isvc run</title><style>:root{color-scheme:light dark}</style>"
+            f'<h1>Services</h1><ul>{"".join(links)}</ul><p><a href="{escape(self.dashboard)}">Dashboard</a>'
+        )
+
+    def handlers(self, key: ServiceKey) -> dict[str, str]:
+        """Return the handler of each model of a service that is an archive, as its pods have it."""
+        folders = [plan.folder / VOLUME_MODELS for plan in self.services[key].plans().values()]
+        return dict(found for folder in folders for found in handlers_in(folder))
 
     def keep(self, content: bytes) -> Path:
         """Write a file that is there as long as the run is; return its path."""
@@ -134,9 +161,17 @@ class LocalCluster(ServiceSource):
         service = self.services.get(key)
         return service.related() if service else None
 
+    def address(self, key: ServiceKey) -> str:
+        """Return the URL on this machine: nothing resolves the host names of a cluster here."""
+        return f"http://{LOOPBACK}:{self._node.settings.http_port}{path_of(key)}"
+
     def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
         """Yield the services that have changed since the last item."""
         return self._derived.changes()
+
+    def read_changes(self) -> AbstractContextManager[ChangeReader]:
+        """Collect the services that change from now on for one reader."""
+        return self._derived.read()
 
     def hidden(self) -> Sequence[str]:
         """Return nothing: who runs services sees all of them."""
@@ -146,21 +181,15 @@ class LocalCluster(ServiceSource):
         """Return 0: the services are here."""
         return 0.0
 
-    async def log(
-        self,
-        key: ContainerKey,
-        *,
-        lines: int,
-        follow: bool,
-        previous: bool = False,
-        since_seconds: int | None = None,
-    ) -> AsyncGenerator[tuple[str | None, str], None]:
-        """Yield lines of a container's log with their times; with ``follow`` until the container ends."""
-        earliest = "" if since_seconds is None else now(-since_seconds)
+    async def log(self, key: ContainerKey, options: LogOptions) -> AsyncGenerator[tuple[str | None, str], None]:
+        """Yield the lines of a container's log with their times."""
+        earliest = "" if options.since_seconds is None else now(-options.since_seconds)
         pod = self._pod(key.service, key.pod)
         if key.container not in pod.containers():
             raise UnusableInput(f"pod {key.pod} has no container {key.container}; it has {', '.join(pod.containers())}")
-        async for time, text in pod.log(key.container, previous=previous).read(lines, follow=follow):
+        async for time, text in pod.log(key.container, previous=options.previous).read(
+            options.lines, follow=options.follow
+        ):
             if time >= earliest:
                 yield time, text
 
@@ -204,9 +233,8 @@ class LocalCluster(ServiceSource):
         """End all services at once."""
         for task in self._endings:
             task.cancel()
-        await asyncio.gather(*self._endings, return_exceptions=True)
         started = {*self.services.values(), *self._checked.values()}
-        await asyncio.gather(*(service.stop() for service in started))
+        await together(*self._endings, *(service.stop() for service in started))
 
     def _pod(self, key: ServiceKey, name: str) -> LocalPod:
         service = self.services.get(key)
@@ -221,7 +249,7 @@ class LocalCluster(ServiceSource):
         self._changed.note([key])
 
     def _failed(self, failure: RunFailed) -> None:
-        self._node.group.output.say(str(failure))
+        self._node.group.output.say(failure.brief)
         self.failure = self.failure or failure
 
 

@@ -81,7 +81,8 @@ class Probe:
 class Process:
     """A container as a command; ``env`` is added to this machine's environment.
 
-    ``name`` is for people, ``container`` is that of the pod.
+    ``name`` is for people, ``container`` is that of the pod. ``names`` has folders of its copies, and how people call
+    each.
     """
 
     name: str
@@ -93,6 +94,13 @@ class Process:
     readiness: Probe | None = None
     liveness: Probe | None = None
     startup: Probe | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, text: str) -> str:
+        """Return a text of the process with the paths that people know."""
+        for folder, name in self.names.items():
+            text = text.replace(folder, name)
+        return text
 
 
 def plan_process(name: str, container: Container, bindings: LocalBindings) -> Process:
@@ -187,6 +195,7 @@ def _local(env: Mapping[str, str], bindings: LocalBindings) -> dict[str, str]:
     # Servers that no flag tells their port for gRPC would all take the same one.
     grpc = {"GRPC_PORT": str(bindings.ports[DEFAULT_GRPC_PORT])} if DEFAULT_GRPC_PORT in bindings.ports else {}
     return {
+        **_package_cache(bindings.machine.environment),
         "PYTHONUNBUFFERED": "1",
         # The server must not be reachable from other machines.
         "HTTP_HOST": LOOPBACK,
@@ -195,6 +204,14 @@ def _local(env: Mapping[str, str], bindings: LocalBindings) -> dict[str, str]:
         **localized,
         "TERMINATION_LOG": str(bindings.termination_log),
     }
+
+
+def _package_cache(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable for the user's folder in which the next run finds the packages of archives."""
+    home = environment.get("HOME")
+    caches = environment.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
+    folder = environment.get("PACKAGE_CACHE") or (f"{caches}/isvc/packages" if caches else "")
+    return {"PACKAGE_CACHE": folder} if folder else {}
 
 
 def _text(name: str, value: Any) -> str:

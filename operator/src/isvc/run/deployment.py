@@ -9,6 +9,7 @@ from itertools import count
 from isvc.run.clock import now
 from isvc.run.errors import RunFailed
 from isvc.run.kubelet import LocalPod
+from isvc.run.processes import together
 from isvc.run.stored import TEMPLATE_HASH, deployment_status, new_pod, template_hash
 from isvc_operator.manifests import Manifest, labels_of
 
@@ -59,21 +60,24 @@ class LocalDeployment:
         counts = {status[name] for name in ("replicas", "updatedReplicas", "readyReplicas")}
         return counts == {self._wanted}
 
+    @property
+    def keeps_old_pods(self) -> bool:
+        """Whether pods of an older template have the requests."""
+        return any(pod.is_ready for pod in self._living()[1])
+
     async def stop(self) -> None:
         """End all pods at once."""
         self._is_removed = True
         for task in self._ending:
             task.cancel()
-        await asyncio.gather(*self._ending, return_exceptions=True)
-        await asyncio.gather(*(pod.end() for pod in self.pods))
-        self.pods.clear()
+        await together(*self._ending, *(pod.end() for pod in self.pods))
 
     async def remove(self) -> None:
         """End all pods when they have no more requests."""
         self._is_removed = True
         for pod in self.pods:
             self._end(pod)
-        await asyncio.gather(*self._ending)
+        await together(*self._ending)
 
     @property
     def _wanted(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections import defaultdict
@@ -16,7 +17,7 @@ from isvc.run import objects
 from isvc.run.errors import UnusableInput
 from isvc.run.place import Located, Place, located
 from isvc_operator.api import inference_service, storage_container
-from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
 from isvc_operator.api.kinds import ResourceKind, Role, with_role
 from isvc_operator.api.parsing import (
     InvalidObject,
@@ -27,10 +28,11 @@ from isvc_operator.api.parsing import (
 )
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
-from isvc_operator.ignored.walker import unknown_names
+from isvc_operator.ignored.walker import fields_of, suggestion
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.storage.plan import ObjectReference, Objects
+from isvc_operator.text import one_line
 
 _KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in with_role(Role.SERVICE, Role.INPUT, Role.REFERENCE)}
 
@@ -81,6 +83,8 @@ class Documents:
 
 
 NO_OBJECT: Final = "the files contain no object; write an InferenceService, or name other files"
+NO_SERVICE: Final = "the files contain no InferenceService; name the file that has it, or add --no-services"
+_MISSPELT: Final = 0.9  # difflib's ratio
 _MERGE = "tag:yaml.org,2002:merge"
 _FLOAT = "tag:yaml.org,2002:float"
 _INTEGERS = 2**63  # of JSON in Go; what is larger stays a float
@@ -200,6 +204,21 @@ def _read(body: Any, text: YamlText, namespace: str, refusals: Callable[[Manifes
     return "runtimes", parse_serving_runtime(placed)
 
 
+def unknown_names(body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the unknown fields of a service's spec and of its components, of a body that may not be valid.
+
+    A component or a model whose name is misspelt is missing, which is all that the API server says.
+    """
+    spec, known = body.get("spec"), fields_of(InferenceServiceSpec)
+    if body.get("kind") != inference_service.KIND or not isinstance(spec, Mapping):
+        return
+    components = {f"spec.{name}": (spec.get(name), fields_of(model)) for name, model in known.items() if model}
+    for path, (given, names) in {"spec": (spec, known), **components}.items():
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in names:
+                yield f"{path}.{one_line(name)}{suggestion(name, names)}"
+
+
 def _key_of(body: Mapping[str, Any]) -> DocumentKey:
     metadata = body["metadata"]
     return DocumentKey(body["kind"], metadata.get("namespace") or "", metadata["name"])
@@ -249,10 +268,15 @@ def _items(document: Any) -> list[Any]:
 
 
 def _is_ours(body: Mapping[str, Any], text: YamlText) -> bool:
-    """Whether the object's kind is known; raises UnusableInput for one without a name or of another API version."""
+    """Whether the object's kind is known.
+
+    Raises UnusableInput for one that is nearly known, without a name or of another API version.
+    """
     kind, version, name = str(body["kind"]), body.get("apiVersion"), _metadata(body).get("name")
     known = _KINDS.get(kind)
     if known is None:
+        for meant in difflib.get_close_matches(kind, _KINDS, 1, _MISSPELT):
+            raise UnusableInput(f"{text.source}: there is no kind {kind}; did you mean {meant}?")
         return False
     if not name:
         raise UnusableInput(f"{text.source}: {kind} has no name; give it one in metadata.name")

@@ -4,6 +4,7 @@ OperatorError
 ├── UnusableInput    a file or a flag is invalid (exit code 2)
 ├── RunFailed        a process or a request has failed (exit code 1)
 └── Unserved         a service in a file cannot be served as written, an InvalidSpec (exit code 2)
+Interrupted          Ctrl-C (exit code 130)
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ class UnusableInput(OperatorError):
 
 
 class RunFailed(OperatorError):
-    """A process has failed, a port is in use, or a response is not the expected one."""
+    """A process has failed, a port is in use, or a response is not the expected one.
+
+    ``brief`` is what is left to say where the rest was printed already.
+    """
+
+    def __init__(self, message: str, brief: str = "") -> None:
+        super().__init__(message)
+        self.brief = brief or message
 
 
 class Unserved(InvalidSpec):
@@ -31,3 +39,7 @@ class Unserved(InvalidSpec):
         super().__init__(f"{service.kind} {service.metadata.name}: {problem.message}", problem.reason)
         self.service = service
         self.why = problem.message
+
+
+class Interrupted(Exception):
+    """Ctrl-C has stopped the run."""

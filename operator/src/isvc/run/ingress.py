@@ -9,8 +9,10 @@ import asyncio
 import errno
 import logging
 import re
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
+from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -37,8 +39,10 @@ _END_TO_END = frozenset(("host", "content-length", "content-encoding", "content-
 # Those of the dashboard, which is on another port: cookies are of a host. They let in, so no model gets or sets them.
 _OUR_COOKIE = re.compile(r"\s*isvc-(dashboard|session)-")
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # not added if the client has sent none
+_PAGES = ("/", "/docs")
+_DASHBOARD = "X-Isvc-Dashboard"  # for the pages of our servers
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_DRAIN = 30.0  # seconds
+DRAIN: Final = 30.0  # seconds in which requests in progress are finished
 _LAST_PORT = 65535
 
 _Handler = Callable[[web.BaseRequest, aiohttp.ClientSession], Awaitable[web.StreamResponse]]
@@ -54,18 +58,31 @@ class _Refusal(Exception):
 
 @asynccontextmanager
 async def ingress(
-    routes: Sequence[IngressRoute], port: int, predicted: Callable[[IngressRoute, float], None] = lambda _, __: None
+    routes: Sequence[IngressRoute],
+    port: int,
+    predicted: Callable[[IngressRoute, float], None] = lambda _, __: None,
+    front: Callable[[], str] = str,
+    *,
+    dashboard: Callable[[], str] = str,
 ) -> AsyncIterator[int]:
     """Listen on loopback and yield the port: a free one if ``port`` is 0. The ``routes`` may change meanwhile.
 
-    ``predicted`` is called for each prediction that was answered with 200, with the seconds that it took.
+    ``predicted`` is called for each prediction that was answered with 200, with the seconds that it took. ``front``
+    returns the page that browsers get at the root of this machine's own names, ``dashboard`` the address to which the
+    pages of servers link.
     On exit, requests in progress are finished first. Raises RunFailed if the port is in use.
     """
     clock = asyncio.get_running_loop().time
 
     async def handle(request: web.BaseRequest, session: aiohttp.ClientSession) -> web.StreamResponse:
+        if _wants_front(request):
+            return web.Response(text=front(), content_type="text/html")
         began, route = clock(), _route(routes, request)
         target = route.target(request.raw_path)
+        if target in _PAGES and (address := dashboard()):
+            headers = request.headers.copy()
+            headers[_DASHBOARD] = address
+            request = request.clone(headers=headers)
         response = await _pass_on(request, session, route.service, route.endpoints, target)
         if request.method == "POST" and response.status == 200 and is_prediction(target):
             predicted(route, clock() - began)
@@ -103,7 +120,7 @@ async def _listening(handle: _Handler, port: int) -> AsyncIterator[int]:
                 return web.json_response({"error": one_line(str(refusal))}, status=refusal.status)
 
         server = web.Server(answer, logger=_log, access_log=None, handler_cancellation=True, auto_decompress=False)
-        runner = web.ServerRunner(server, shutdown_timeout=_DRAIN)
+        runner = web.ServerRunner(server, shutdown_timeout=DRAIN)
         await runner.setup()
         try:
             await _listen(runner, port)
@@ -117,8 +134,18 @@ async def _listen(runner: web.ServerRunner, port: int) -> None:
         await web.TCPSite(runner, LOOPBACK, port).start()
     except OSError as error:
         why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
-        other = port + 1 if port < _LAST_PORT else port - 1
-        raise RunFailed(f"port {port} {why}; choose another one: --http-port {other}") from error
+        raise RunFailed(f"port {port} {why}; choose another one: --http-port {_free_port(port)}") from error
+
+
+def _free_port(port: int) -> int:
+    """Return the next port that nobody has."""
+    other: int
+    for other in (*range(port + 1, _LAST_PORT + 1), *range(port - 1, 0, -1)):
+        with socket.socket() as listener, suppress(OSError):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((LOOPBACK, other))
+            return other
+    return port
 
 
 def _path_of(request: web.BaseRequest) -> str:
@@ -128,6 +155,11 @@ def _path_of(request: web.BaseRequest) -> str:
             400, f"the target {request.raw_path!r} of the request is not a path; send one such as /v1/models"
         )
     return request.raw_path
+
+
+def _wants_front(request: web.BaseRequest) -> bool:
+    is_root = request.method == "GET" and request.path == "/" and request.host.partition(":")[0] in OWN_NAMES
+    return is_root and "text/html" in request.headers.get("Accept", "")
 
 
 def _route(routes: Sequence[IngressRoute], request: web.BaseRequest) -> IngressRoute:

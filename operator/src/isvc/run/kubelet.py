@@ -14,11 +14,13 @@ import aiohttp
 from isvc.run.clock import now
 from isvc.run.container import Probe, Process
 from isvc.run.errors import RunFailed
+from isvc.run.excerpt import Excerpt
 from isvc.run.log import Log
 from isvc.run.pod import PodPlan
 from isvc.run.probes import check_of, of_ours, wait_until_bad, wait_until_good
-from isvc.run.processes import Group, Running
+from isvc.run.processes import Group, Running, together
 from isvc.run.states import ContainerStatus, pod_status, statuses_of
+from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.limits import LOG_BYTES
 from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.text import last_of, one_line
@@ -57,6 +59,12 @@ class LocalPod:
         spec = self.manifest["spec"]
         self._init, self._servers = statuses_of(spec.get("initContainers", ())), statuses_of(spec["containers"])
         self._containers = {**self._init, **self._servers}
+        self._excerpts = {
+            process.container: Excerpt(
+                process.name, self.group.output, is_initializer=process.container == CONTAINER_INITIALIZER
+            )
+            for process in (*self.plan.init, *self.plan.servers)
+        }
         self._write_status()
         self._task = asyncio.create_task(self._run())
 
@@ -108,7 +116,8 @@ class LocalPod:
         running = {name: item.running for name, item in self._containers.items() if item.running}
         for name in running:
             self.listener.event(self.manifest, "Normal", "Killing", f"Stopping container {name}")
-        await asyncio.gather(*(process.stop(self.plan.grace) for process in running.values()))
+        grace = self.group.grace(self.plan.grace)
+        await together(*(process.stop(grace) for process in running.values()))
         await asyncio.to_thread(shutil.rmtree, self.plan.folder, ignore_errors=True)
 
     async def _run(self) -> None:
@@ -141,21 +150,20 @@ class LocalPod:
     async def _keep(self, process: Process, *, until_success: bool) -> None:
         """Run a container again and again, until it has succeeded or for ever."""
         back_off, clock = 0.0, asyncio.get_running_loop().time
-        container = self._containers[process.container]
+        container, excerpt = self._containers[process.container], self._excerpts[process.container]
         while True:
             began = clock()
-            failure = await self._once(process, container)
+            failure = await self._once(process, container, excerpt)
             if until_success and container.has_succeeded:
                 return
             if clock() - began > _FORGOTTEN:
                 back_off = 0.0
-            self.listener.failed(failure)
+            self.listener.failed(excerpt.failed(failure, back_off))
             if back_off:
                 what = f"back-off {back_off:g}s restarting failed container={process.container} pod={self.name}"
                 container.wait("CrashLoopBackOff", what)
                 self._write_status()
                 self.listener.event(self.manifest, "Warning", "BackOff", what)
-                self.group.output.say(f"{process.name} is started again in {back_off:g} s")
             await asyncio.sleep(back_off)
             process = self._with_new_ports(process)
             back_off = min(max(_FIRST_BACK_OFF, 2 * back_off), _LONGEST_BACK_OFF)
@@ -170,11 +178,11 @@ class LocalPod:
         self.plan = self.planned()
         return self.plan.servers[0]
 
-    async def _once(self, process: Process, container: ContainerStatus) -> RunFailed:
+    async def _once(self, process: Process, container: ContainerStatus, excerpt: Excerpt) -> RunFailed:
         """Run a container once; return why it is not running any more."""
         container.run(now())
         try:
-            running = await self.group.start(process)
+            running = await self.group.start(process, excerpt.line)
         except RunFailed as error:
             container.end(_START_ERROR, "StartError", str(error), at=now())
             self._write_status()
@@ -192,6 +200,8 @@ class LocalPod:
         await asyncio.shield(running.exited)
         container.running = None
         code = running.exit_code
+        if not code:
+            excerpt.ended_well(running.message())
         message = running.message() or (_last_lines(running.log) if code else "")
         container.end(code, "Error" if code else "Completed", message, at=now(), process=running.child.pid)
         self._write_status()
@@ -230,12 +240,13 @@ class LocalPod:
             if probe and check:
                 await wait_until_good(probe, check, partial(self._not_ready, process))
             self._set_ready(process, ready=True)
-            self.group.output.say(f"{process.name} is ready")
+            self._excerpts[process.container].ready()
+            self.group.output.note(f"{process.name} is ready")
             if not probe or not check:
                 return
             reason = await wait_until_bad(probe, check)
             self._set_ready(process, ready=False)
-            self._not_ready(process, reason)
+            self.group.output.say(f"{process.name} is not ready: {reason}")
             self.listener.event(self.manifest, "Warning", "Unhealthy", f"Readiness probe failed: {one_line(reason)}")
 
     async def _watch_liveness(self, process: Process, probe: Probe, running: Running) -> None:
@@ -250,7 +261,7 @@ class LocalPod:
         await running.stop(self.plan.grace)
 
     def _not_ready(self, process: Process, reason: str) -> None:
-        self.group.output.say(f"{process.name} is not ready: {reason}")
+        self.group.output.detail(f"{process.name} is not ready: {reason}")
 
     def _set_ready(self, process: Process, *, ready: bool) -> None:
         self._containers[process.container].ready = ready

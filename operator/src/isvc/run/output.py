@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -267,6 +268,14 @@ class _Queue:
         return partial(self._say, f"{dropped} lines were dropped here, because nobody read what was printed")
 
 
+class Verbosity(IntEnum):
+    """How much is printed: failures and results; also what people have to know; all."""
+
+    QUIET = 0
+    NORMAL = 1
+    VERBOSE = 2
+
+
 class Output:
     """What a run prints to, and never waits for. Texts from outside are escaped before they come here.
 
@@ -274,8 +283,9 @@ class Output:
     lines of containers.
     """
 
-    def __init__(self, printed: PlainOutput | TerminalOutput) -> None:
+    def __init__(self, printed: PlainOutput | TerminalOutput, verbosity: Verbosity = Verbosity.NORMAL) -> None:
         self._printed = printed
+        self._verbosity = verbosity
         self.when_lost = printed.when_lost
         stderr, stdout = printed.streams
         if isinstance(printed, TerminalOutput):  # which shows both, in their order
@@ -283,12 +293,28 @@ class Output:
         else:  # a reader of one of them may not read the other
             self._lines, self._results = _Queue([stderr], printed.say), _Queue([stdout], printed.say)
 
+    @property
+    def is_verbose(self) -> bool:
+        """Whether all is printed."""
+        return self._verbosity is Verbosity.VERBOSE
+
     def log(self, name: str, line: str) -> None:
-        """Print a line of a container."""
-        self._lines.add(len(line), partial(self._printed.log, name, line), UNREAD_OUTPUT_BYTES)
+        """Print a line of a container, unless only failures are."""
+        if self._verbosity is not Verbosity.QUIET:
+            self._lines.add(len(line), partial(self._printed.log, name, line), UNREAD_OUTPUT_BYTES)
+
+    def detail(self, text: str) -> None:
+        """Print what the run itself reports, if all is printed."""
+        if self.is_verbose:
+            self.say(text)
+
+    def note(self, text: str) -> None:
+        """Print what the run itself reports, unless only failures are."""
+        if self._verbosity is not Verbosity.QUIET:
+            self.say(text)
 
     def say(self, text: str) -> None:
-        """Print what the run itself reports."""
+        """Print what the run itself reports in any case."""
         self._lines.add(len(text), partial(self._printed.say, text), 2 * UNREAD_OUTPUT_BYTES)
 
     def show(self, text: str) -> None:
@@ -308,10 +334,10 @@ class Output:
 
 
 @contextmanager
-def new_output() -> Iterator[Output]:
+def new_output(verbosity: Verbosity = Verbosity.NORMAL) -> Iterator[Output]:
     """Yield the output of this terminal, or plain lines where stderr is none."""
     is_terminal = sys.stderr.isatty() and find_spec("rich") is not None
-    output = Output((TerminalOutput if is_terminal else PlainOutput)(sys.stderr, sys.stdout))
+    output = Output((TerminalOutput if is_terminal else PlainOutput)(sys.stderr, sys.stdout), verbosity)
     try:
         yield output
     finally:

@@ -7,10 +7,12 @@ characters. Folders that are not volumes begin with a dot, which the name of a v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from isvc.run.addresses import ServiceAddress
 from isvc.run.container import LOOPBACK, LocalBindings, Machine, Process, plan_process
@@ -29,6 +31,8 @@ from isvc_operator.api.names import (
 )
 from isvc_operator.manifests import Container, Volume
 from isvc_operator.resolve.ports import DEFAULT_GRPC_PORT, first_port, known_ports
+from model_archive.archive import ENDINGS
+from model_archive.formats import SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,9 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
         return process
 
     claims = {claim for volume in volumes.values() if (claim := _claim(volume))}
+    links = {_claims_root(machine) / claim: _folder_of_claim(claim, machine) for claim in claims}
+    init = tuple(planned(container) for container in spec.get("initContainers", ()))
+    names = {folder: _folder_of(source) for source, folder in copied(init, links)}
     return PodPlan(
         folder=machine.folder,
         folders=(
@@ -84,12 +91,30 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
             for name, volume in volumes.items()
             for file, content in (files_of(volume, machine.objects) or {}).items()
         },
-        links={_claims_root(machine) / claim: _folder_of_claim(claim, machine) for claim in claims},
+        links=links,
         ports=ports,
-        init=tuple(planned(container) for container in spec.get("initContainers", ())),
-        servers=tuple(planned(container) for container in spec["containers"]),
+        init=init,
+        servers=tuple(replace(planned(container), names=names) for container in spec["containers"]),
         grace=spec.get("terminationGracePeriodSeconds", PodPlan.grace),
     )
+
+
+def copied(init: Iterable[Process], links: Mapping[Path, Path]) -> Iterator[tuple[Path, str]]:
+    """Yield the models of this machine that a pod gets copies of, each with the folder of its copy."""
+    claims = {link.name: target for link, target in links.items()}
+    for process in init:
+        if process.container == CONTAINER_INITIALIZER:
+            for uri, folder in pairwise(process.command):
+                parts = urlsplit(uri)
+                if parts.scheme == "pvc" and parts.netloc in claims:
+                    yield claims[parts.netloc] / parts.path.lstrip("/"), folder
+                elif parts.scheme == "file":
+                    yield Path(uri.removeprefix("file://")), folder
+
+
+def _folder_of(source: Path) -> str:
+    """Return the folder that was copied, or that of the file."""
+    return str(source.parent if source.name.endswith((*SUFFIXES, *ENDINGS)) else source)
 
 
 def claims_of(deployment: Mapping[str, Any]) -> set[str]:

@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from isvc.limits import OUTPUT_LINE_BYTES
 from isvc.run.clock import now
@@ -42,13 +42,15 @@ class Running:
     log: Log
 
     async def stop(self, grace: float) -> None:
-        """Ask it to end; after so many seconds it is killed, with what it has started."""
+        """Ask it to end; after so many seconds, or if cancelled, it is killed, with what it has started."""
         with suppress(ProcessLookupError):
             self.child.terminate()
-        _, running = await asyncio.wait([self.exited], timeout=grace)
-        if running:
-            kill_group(self.child.pid)
-            await asyncio.wait(running)
+        try:
+            await asyncio.wait([self.exited], timeout=grace)
+        finally:
+            if not self.exited.done():
+                kill_group(self.child.pid)
+                await until_done(self.exited)
 
     @property
     def is_alive(self) -> bool:
@@ -72,16 +74,17 @@ class Running:
     def message(self) -> str:
         """Return the text in its termination log; empty without one."""
         with suppress(OSError), self.process.termination_log.open("rb") as log:
-            return log.read(LOG_BYTES).decode(errors="replace").strip()
+            return self.process.named(log.read(LOG_BYTES).decode(errors="replace").strip())
         return ""
 
     def failure(self) -> RunFailed:
         """Return why it exited: the text in its termination log, or else its last lines of output."""
         how = f"{self.process.name} {'failed' if self.exited.result() else 'has ended'} ({self._exit()})"
+        last = self.log.last(_LAST_LINES)
         if reason := self.message():
-            return RunFailed(f"{how}: {quoted(reason, LOG_BYTES)}")
-        printed = "\n  ".join(shortened(line, LINE_BYTES) for line in self.log.last(_LAST_LINES)) or "nothing"
-        return RunFailed(f"{how}; its last output:\n  {printed}")
+            return RunFailed(f"{how}: {quoted(reason, LOG_BYTES)}", how if reason in last else "")
+        printed = "\n  ".join(shortened(line, LINE_BYTES) for line in last) or "nothing"
+        return RunFailed(f"{how}; its last output:\n  {printed}", how if last else "")
 
     def _exit(self) -> str:
         code = self.exited.result()
@@ -98,9 +101,14 @@ class Group:
     environment: Mapping[str, str]
     output: Output
     running: list[Running] = field(default_factory=list)
+    is_hurried: bool = False  # they get no time to end
 
-    async def start(self, process: Process) -> Running:
-        """Start a process; each line of its output is kept in its log, and passed on with the process' name."""
+    def grace(self, seconds: float) -> float:
+        """Return how long a process has to end, which asks for so many seconds."""
+        return 0.0 if self.is_hurried else seconds
+
+    async def start(self, process: Process, show: Callable[[str], object]) -> Running:
+        """Start a process; each line of its output is kept in its log, and shown."""
         process.termination_log.unlink(missing_ok=True)
         # A pipe of our own: asyncio's is waited for by ``child.wait()``, and a process left behind may keep it open.
         printed, output = os.pipe()
@@ -112,7 +120,13 @@ class Group:
         finally:
             os.close(output)
         log = Log()
-        exited = asyncio.create_task(self._follow(process.name, child, printed, log))
+
+        def take(line: str) -> None:
+            line = process.named(line)
+            log.append(now(), line)
+            show(line)
+
+        exited = asyncio.create_task(self._follow(child, printed, log, take))
         self.running.append(started := Running(process, child, exited, log))
         exited.add_done_callback(lambda _: self.running.remove(started))
         return started
@@ -127,17 +141,12 @@ class Group:
             return False
         finally:
             kill_group(child.pid)
-            await child.wait()
+            await until_done(asyncio.create_task(child.wait()))
             self._tell_guard(f"-{child.pid}")
 
     async def stop(self) -> None:
         """Terminate every process, and wait for them no longer than a pod's grace period; if cancelled, kill them."""
-        try:
-            await asyncio.gather(*(running.stop(GRACE) for running in self.running))
-        except asyncio.CancelledError:
-            for running in self.running:
-                kill_group(running.child.pid)
-            raise
+        await together(*(running.stop(self.grace(GRACE)) for running in self.running))
 
     async def _spawn(self, process: Process, output: int) -> asyncio.subprocess.Process:
         try:
@@ -161,12 +170,14 @@ class Group:
     def _tell_guard(self, line: str) -> None:
         cast(asyncio.StreamWriter, self.guard.stdin).write(f"{line}\n".encode())
 
-    async def _follow(self, name: str, child: asyncio.subprocess.Process, printed: int, log: Log) -> int:
+    async def _follow(
+        self, child: asyncio.subprocess.Process, printed: int, log: Log, take: Callable[[str], object]
+    ) -> int:
         reader = asyncio.StreamReader()
         pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(printed, "rb")
         )
-        copying = asyncio.create_task(self._copy(name, reader, log))
+        copying = asyncio.create_task(_copy(reader, take))
         code = await child.wait()
         kill_group(child.pid)  # what it has left behind, as with a container
         # A process that has left the group may keep the pipe open.
@@ -177,10 +188,29 @@ class Group:
         self._tell_guard(f"-{child.pid}")
         return code
 
-    async def _copy(self, name: str, stream: asyncio.StreamReader, log: Log) -> None:
-        async for line in lines_of(stream):
-            log.append(now(), line)
-            self.output.log(name, line)
+
+async def _copy(stream: asyncio.StreamReader, take: Callable[[str], object]) -> None:
+    async for line in lines_of(stream):
+        take(line)
+
+
+async def until_done(task: asyncio.Task[Any]) -> None:
+    """Return when a task is done, which is soon: only then is it cancelled itself, however often it was meanwhile."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        raise cancelled
+
+
+async def together(*work: Awaitable[object]) -> None:
+    """Do these at the same time. Each time that it is cancelled, all of them are, and all are waited for."""
+    for result in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(result, Exception):
+            raise result
 
 
 def _short_folder() -> str | None:
@@ -222,7 +252,8 @@ async def process_group(environment: Mapping[str, str], output: Output) -> Async
             await group.stop()
         finally:
             os.close(alive)
-            await guard.communicate(b"")  # closes its standard input, and waits until it has cleaned up
+            # Closes its standard input, and waits until it has cleaned up.
+            await until_done(asyncio.create_task(guard.communicate(b"")))
 
 
 async def lines_of(stream: asyncio.StreamReader) -> AsyncIterator[str]:

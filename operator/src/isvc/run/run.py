@@ -12,20 +12,21 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import aiohttp
 
 from isvc.dashboard.server import dashboard
-from isvc.run.caller import UNKNOWN, predict, sample_request, served
+from isvc.run.caller import predict, sample_request, served
 from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster, local_cluster
 from isvc.run.container import LOOPBACK
-from isvc.run.errors import RunFailed, UnusableInput
-from isvc.run.ingress import ingress
+from isvc.run.door import Sample, door
+from isvc.run.errors import Interrupted, RunFailed, UnusableInput
+from isvc.run.ingress import DRAIN, ingress
 from isvc.run.output import Output
 from isvc.run.pod import claims_of
 from isvc.run.processes import process_group
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_REQUEST = '{"instances": [...]}'
+_SOON: Final = 2.0  # seconds; a run that stops within them does not say what it waits for
 _INLINE_BYTES = 500  # of a body in a printed command; a longer one is a file
 
 _NOT_ENFORCED = (
@@ -50,24 +53,31 @@ async def serve(
     services: Sequence[Rendered],
     settings: Settings,
     *,
-    sample: Path | None,
+    samples: Mapping[ServiceKey, Path],
     output: Output,
     inputs: WatchedFiles | None = None,
     dashboard_port: int = 0,
 ) -> None:
-    """Serve until cancelled; raises RunFailed then if a service is not ready. The printed command sends ``sample``
-    to a model that it fits.
+    """Serve until cancelled; raises RunFailed then if a service is not ready. The printed commands send ``samples``
+    to models that they fit.
 
     With ``inputs``, pods are replaced when these files have changed. The dashboard has a free port if its port is 0.
     """
     async with (
         _running(services, settings, output) as cluster,
         dashboard(cluster, port=dashboard_port, token=secrets.token_urlsafe(24), where="this machine") as address,
+        door(
+            cluster,
+            url=f"http://{LOOPBACK}:{settings.http_port}",
+            dashboard=address,
+            samples=lambda key: _samples(cluster, key, samples.get(key)),
+        ),
     ):
+        cluster.dashboard = address.partition("?")[0]  # other users of this machine can read the page that links to it
         output.show(f"The dashboard is at {address}")
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_announce(cluster, sample, output))
+                tasks.create_task(_announce(cluster, samples, output, address=address))
                 if inputs:
                     from isvc.run.watch import watch  # here, because watchfiles is in another extra than `render`'s
 
@@ -79,18 +89,20 @@ async def serve(
             raise
 
 
-async def _announce(cluster: LocalCluster, sample: Path | None, output: Output) -> None:
-    """Print where each service is reached when it is ready, and how to stop when all are ready or have failed."""
+async def _announce(cluster: LocalCluster, samples: Mapping[ServiceKey, Path], output: Output, *, address: str) -> None:
+    """Print where each service is reached when it is ready; when all are ready or have failed, where to look, and how
+    to stop.
+    """
     announced: set[ServiceKey] = set()
     changes, prompted = cluster.changes(), False
     while True:
         for key, service in list(cluster.services.items()):
             if service.is_ready and key not in announced:
                 announced.add(key)
-                await _show(cluster, key, sample, output)
+                await _show(cluster, key, samples.get(key), output)
         if not prompted and all(service.is_settled for service in cluster.services.values()):
             prompted = True
-            output.show("Ctrl-C stops it.\n")
+            output.show(f"\nThe dashboard is at {address}\nCtrl-C stops it.\n")
         await anext(changes)
 
 
@@ -100,18 +112,26 @@ async def _show(cluster: LocalCluster, key: ServiceKey, sample: Path | None, out
     if endpoint.grpc_port:
         addresses.append(("gRPC", f"{LOOPBACK}:{endpoint.grpc_port}"))
     output.show_addresses(endpoint.service, addresses)
-    try:
-        models = await served(endpoint)
-    except aiohttp.ClientError:  # it has failed since it was ready
-        return
-    kinds = {item.kind for item in cluster.rendered(key).resolved.components}
-    for name in models.names:
-        path, body = sample_request(name, models, sample, transformed=TRANSFORMER in kinds)
+    for name, (protocol, body) in (await _samples(cluster, key, sample)).items():
         if isinstance(body, bytes) and len(body) > _INLINE_BYTES:
             body = await asyncio.to_thread(cluster.keep, body)
-        output.show(f"  {endpoint.curl(path, body)}")
-        if body is UNKNOWN:
-            output.show(f"  ({one_line(name)} does not say what it takes; put your own input into this command)")
+        output.show(f"  {endpoint.curl(protocol.path(name), body or Path('FILE'))}")
+        if body is None:
+            output.show(f"  ({one_line(name)} does not say what it takes; write a request into FILE: {_REQUEST})")
+
+
+async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) -> Mapping[str, Sample]:
+    """Return a request for each model of a service that serves."""
+    try:
+        models = await served(cluster.endpoint(key))
+    except aiohttp.ClientError:  # it has failed since it was ready
+        return {}
+    is_transformed = TRANSFORMER in {item.kind for item in cluster.rendered(key).resolved.components}
+    handlers = {} if is_transformed else await asyncio.to_thread(cluster.handlers, key)
+    return {
+        name: sample_request(name, models, beside, handlers.get(name), transformed=is_transformed)
+        for name in models.names
+    }
 
 
 async def request_once(services: Sequence[Rendered], settings: Settings, *, body: bytes, output: Output) -> str:
@@ -129,9 +149,9 @@ async def request_once(services: Sequence[Rendered], settings: Settings, *, body
 
 
 async def until_signal(work: Coroutine[Any, Any, T], output: Output) -> T | None:
-    """Return the result of ``work``, or None if SIGINT or SIGTERM has stopped it; a second signal stops it faster.
+    """Return the result of ``work``, or None if SIGTERM has stopped it; raises Interrupted if SIGINT has.
 
-    It is stopped as well when nobody reads any more what it prints.
+    A second signal stops it faster. It is stopped as well when nobody reads any more what it prints.
     """
     task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
 
@@ -141,15 +161,20 @@ async def until_signal(work: Coroutine[Any, Any, T], output: Output) -> T | None
 
     output.when_lost(lost)
 
-    def stop() -> None:
-        output.say("stopping")
+    signals: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        signals.append(number)
+        output.note("stopping")
         task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, stop, number)
     try:
         return await task
     except asyncio.CancelledError:
+        if signal.SIGINT in signals:
+            raise Interrupted from None
         return None
 
 
@@ -162,10 +187,38 @@ async def _running(services: Sequence[Rendered], settings: Settings, output: Out
         await cluster.check(services)
         for claim in sorted(settings.claims.keys() - _claims_of(services)):
             output.say(f"--pvc {one_line(claim)}: no service uses this claim")
-        async with ingress(cluster.routes, settings.http_port, cluster.predicted):
-            output.say(_NOT_ENFORCED)
-            cluster.apply(services)
-            yield cluster
+        try:
+            async with ingress(
+                cluster.routes,
+                settings.http_port,
+                cluster.predicted,
+                cluster.front,
+                dashboard=lambda: cluster.dashboard,
+            ):
+                output.detail(_NOT_ENFORCED)
+                cluster.apply(services)
+                try:
+                    yield cluster
+                finally:
+                    if _signals():
+                        asyncio.get_running_loop().call_later(_SOON, output.note, _awaited(cluster))
+        finally:
+            group.is_hurried = _signals() > 1
+
+
+def _signals() -> int:
+    """Return how often this run was told to stop."""
+    return cast(asyncio.Task[Any], asyncio.current_task()).cancelling()
+
+
+def _awaited(cluster: LocalCluster) -> str:
+    """Return what a run that stops waits for, and for how long."""
+    plans = (plan for service in cluster.services.values() for plan in service.plans().values())
+    grace = max((plan.grace for plan in plans), default=0)
+    return (
+        f"requests in progress have {DRAIN:g} s to finish, and then the servers {grace:g} s to end; "
+        "Ctrl-C again ends them at once"
+    )
 
 
 def _claims_of(services: Sequence[Rendered]) -> set[str]:

@@ -27,9 +27,9 @@ from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.ingress import service_port
 from isvc.run.kubelet import LocalPod, PodListener
 from isvc.run.pod import PodPlan, plan_pod
-from isvc.run.processes import Group
+from isvc.run.processes import Group, together
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
-from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
+from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored, template_hash
 from isvc.view.log_ends import LogEnd, wanted
 from isvc.view.pods import with_logs
 from isvc.view.source import Related
@@ -42,7 +42,7 @@ from isvc_operator.observe.events import events_for
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
 from isvc_operator.resolve.ignored import all_ignored_parts
-from isvc_operator.resolve.requested import components_of
+from isvc_operator.resolve.requested import components_of, model_of
 from isvc_operator.text import last_of
 
 
@@ -111,7 +111,7 @@ class LocalService:
         self._began = 0.0
         self._ready_after: float | None = None
         self._has_predicted = False
-        self._listener = PodListener(self._changed, self._pod_event, node.failed)
+        self._failed_templates: set[str] = set()
 
     async def check(self, rendered: Rendered) -> None:
         """Check whether it can run here; raises UnusableInput. Opens the ports of its Services."""
@@ -119,8 +119,10 @@ class LocalService:
             if port not in self._ports:
                 endpoints = Endpoints()
                 self._ports[port] = endpoints, await self._stack.enter_async_context(_listening(port, endpoints))
+        model = model_of(rendered.service.spec.predictor)
+        model_format = model.model_format.name if model else ""
         for deployment in _deployments(rendered):
-            _require_installed(plan_pod(deployment, self._machine(rendered, deployment)))
+            _require_installed(plan_pod(deployment, self._machine(rendered, deployment)), model_format)
         if not self._routes_of(rendered) or not rendered.resolved.hosts.service:
             raise UnusableInput(f"InferenceService {self.key.name} {_unreachable(rendered)}")
 
@@ -155,13 +157,13 @@ class LocalService:
 
     async def stop(self) -> None:
         """End its processes, without waiting for requests."""
-        await asyncio.gather(*(deployment.stop() for deployment in self._deployments.values()))
-        await self._close()
+        async with self._stack:
+            await together(*self._removals, *(deployment.stop() for deployment in self._deployments.values()))
 
     async def remove(self) -> None:
         """End its processes when they have no more requests."""
-        await asyncio.gather(*(deployment.remove() for deployment in self._deployments.values()))
-        await self._close()
+        async with self._stack:
+            await together(*self._removals, *(deployment.remove() for deployment in self._deployments.values()))
 
     def pods(self) -> list[LocalPod]:
         """Return its pods, also those that are ending."""
@@ -223,7 +225,7 @@ class LocalService:
             self._has_predicted = True
             ready = self._ready_after or self._clock() - self._began - seconds
             line = f"{self.key.name}: ready after {ready:.1f} s; its first prediction took {seconds:.2f} s"
-            self._node.group.output.say(line)
+            self._node.group.output.note(line)
 
     def related(self) -> Related:
         """Return the service and its objects, as a cluster would have them."""
@@ -277,7 +279,8 @@ class LocalService:
 
     def _start_pod(self, rendered: Rendered, deployment: Manifest, manifest: Manifest, tag: str) -> LocalPod:
         planned = partial(plan_pod, deployment, self._machine(rendered, deployment, tag))
-        return LocalPod(manifest, planned, self._node.group, self._node.session, self._listener)
+        listener = PodListener(self._changed, self._pod_event, partial(self._failed, name_of(deployment)))
+        return LocalPod(manifest, planned, self._node.group, self._node.session, listener)
 
     async def _drained(self, pod: LocalPod) -> None:
         """Return when the ingress has no request for a pod; a pod of an older spec may lack a port of the newest."""
@@ -314,6 +317,17 @@ class LocalService:
         self._events.append(pod_event(pod, type_, reason=reason, message=message, now=now()))
         self._node.changed(self.key)
 
+    def _failed(self, name: str, failure: RunFailed) -> None:
+        """Print why a container is not running; at the first one of a changed Deployment, who serves."""
+        self._node.failed(failure)
+        deployment = self._deployments.get(name)  # None if the change has removed it
+        if deployment is None or not deployment.keeps_old_pods:
+            return
+        template = template_hash(deployment.manifest)
+        if template not in self._failed_templates:
+            self._failed_templates.add(template)
+            self._node.group.output.say(f"{name}: the pods from before the change serve on")
+
     def _observe(self) -> Observation:
         resolved, related = self.rendered.resolved, self.related()
         labelled = [*related.children, *related.pods]
@@ -334,10 +348,6 @@ class LocalService:
         lines = pod.log(end.container, previous=end.previous).last(end.lines) if pod else []
         return last_of("\n".join(lines).strip(), LOG_BYTES)
 
-    async def _close(self) -> None:
-        await asyncio.gather(*self._removals)
-        await self._stack.aclose()
-
 
 def _listening(port: ServicePort, endpoints: Endpoints) -> AbstractAsyncContextManager[int]:
     """Return what listens for a port of a Service, on a port of this machine that stays when pods are replaced."""
@@ -348,12 +358,12 @@ def _listening(port: ServicePort, endpoints: Endpoints) -> AbstractAsyncContextM
     return grpc_proxy(port.service, endpoints)
 
 
-def _require_installed(pod: PodPlan) -> None:
+def _require_installed(pod: PodPlan, model_format: str) -> None:
     """Raise UnusableInput if a program of ours would not start."""
     for process in (*pod.init, *pod.servers):
         program = program_of_ours(process.command[1:])
-        if program and (missing := missing_for(program)):
-            raise UnusableInput(f"{process.name} runs {program}: {advice(missing)}")
+        if program and (missing := missing_for(program, model_format)):
+            raise UnusableInput(f"{process.name} runs {program}: {advice(missing, model_format)}")
 
 
 def _deployments(rendered: Rendered) -> Sequence[Manifest]:

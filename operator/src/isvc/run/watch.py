@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from watchfiles import awatch
 
@@ -15,8 +14,7 @@ from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster
 from isvc.run.container import Process
 from isvc.run.output import Output
-from isvc.run.pod import PodPlan
-from isvc_operator.api.names import CONTAINER_INITIALIZER
+from isvc.run.pod import PodPlan, copied
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
@@ -24,7 +22,6 @@ from isvc_operator.text import one_line
 _PERIOD = 0.5  # seconds between two looks whether the pods are made from other files than before
 # Seconds without a change before changes count. A large file that is copied from elsewhere may pause for longer.
 _LARGE, _QUIET, _QUIET_LARGE = 10 * 1024 * 1024, 0.5, 2.0
-_UNWATCHED = "__pycache__"
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class Root:
         path = self.path.resolve()
         if changed == self.path.absolute():
             return self.path
-        if not changed.is_relative_to(path) or _UNWATCHED in changed.parts:
+        if not changed.is_relative_to(path) or any(map(_is_of_a_tool, changed.relative_to(path).parts)):
             return None
         if self.modules and (changed.suffix != ".py" or changed.parent != path):
             return None
@@ -67,6 +64,11 @@ class Root:
         for parent in (self.path.absolute().parent, self.path.resolve().parent):
             if parent.is_dir():
                 yield parent, False
+
+
+def _is_of_a_tool(name: str) -> bool:
+    """Whether a file or folder is made by editors, git or Python beside what people write."""
+    return name.startswith(".") or name.endswith("~") or name == "__pycache__"
 
 
 _Used = Mapping[tuple[ServiceKey, str], Sequence[Root]]
@@ -159,14 +161,15 @@ async def _settled(changes: asyncio.Queue[Path]) -> set[Path]:
 
 
 async def _apply(cluster: LocalCluster, inputs: WatchedFiles, output: Output, changed: set[Path], used: _Used) -> None:
+    replaced = [(*place, file) for place, roots in used.items() if (file := _first(roots, changed))]
     if file := _first([Root(path) for path in inputs.files], changed):
-        output.say(f"{file} has changed")
+        if not replaced:
+            output.say(f"{file} has changed")
         services = await asyncio.to_thread(inputs.read)
         await cluster.check(services)
         cluster.apply(services)
-    for (key, deployment), roots in used.items():
-        file = _first(roots, changed)
-        if file and key in cluster.services:
+    for key, deployment, file in replaced:
+        if key in cluster.services:
             output.say(f"{file} has changed; the pods of {deployment} are replaced")
             cluster.restart(key, [deployment])
 
@@ -178,15 +181,11 @@ def _first(roots: Sequence[Root], changed: Iterable[Path]) -> str:
 
 def roots_of(plan: PodPlan) -> Iterator[Root]:
     """Yield where the files of this machine are that a pod was made from: its model, and its own programs."""
-    copied = [item for process in plan.init if process.container == CONTAINER_INITIALIZER for item in process.command]
-    for link, target in plan.links.items():
-        parts = [uri for uri in copied if urlsplit(uri).scheme == "pvc" and urlsplit(uri).netloc == link.name]
-        yield from (Root(target / urlsplit(uri).path.lstrip("/")) for uri in parts)
-        if not parts:
+    sources = [source for source, _ in copied(plan.init, plan.links)]
+    yield from map(Root, sources)
+    for target in plan.links.values():
+        if not any(source.is_relative_to(target) for source in sources):
             yield Root(target)
-    for uri in copied:
-        if uri.startswith("file://"):
-            yield Root(Path(urlsplit(uri).path))
     for process in (*plan.init, *plan.servers):
         yield from _programs(process, plan.folder)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from isvc_operator.errors import OperatorError
 
+NOT_INSTALLED = "the cluster has no InferenceServices: install the operator, or KServe's CRDs, first"
+
 
 class NotSeen(OperatorError):
     """Something of a cluster cannot be seen."""

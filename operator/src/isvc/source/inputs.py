@@ -14,7 +14,7 @@ from isvc_operator.decide import Inputs
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
 from isvc_operator.kube.informer.cache import Cache, key_of
-from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import ApiRequest, collection_path, decode
 from isvc_operator.manifests import Manifest, ServiceKey
 
@@ -54,7 +54,6 @@ class ClusterInputs:
     cache: Cache
     config: OperatorConfig
     objects: ObjectReader
-    discovery: Discovery
     hidden: list[str] = field(default_factory=list)
 
     async def of(self, key: ServiceKey) -> Inputs | None:
@@ -63,7 +62,7 @@ class ClusterInputs:
         Raises KubeError for what it refers to.
         """
         inputs = gather(self.cache, key, self.config)
-        return await with_objects(inputs, self.objects, self.discovery) if inputs else None
+        return await with_objects(inputs, self.objects) if inputs else None
 
     def use(self, bodies: Iterable[Manifest]) -> None:
         """Put objects in the place of those that were read, as if they had been applied."""
@@ -75,14 +74,14 @@ class ClusterInputs:
 
 
 async def read_inputs(
-    api: KubeApi, namespaces: Iterable[str], config: OperatorConfig, *, objects: ObjectReader, discovery: Discovery
+    api: KubeApi, namespaces: Iterable[str], config: OperatorConfig, objects: ObjectReader
 ) -> ClusterInputs:
     """Read all that services of the namespaces are made from; what may not be read is named, and left out.
 
     Services of other namespaces are read as well, if that is allowed: they may have a host that is requested here. The
     namespace "" stands for all of them.
     """
-    inputs = ClusterInputs(Cache(LABEL_SERVICE), config, objects, discovery)
+    inputs = ClusterInputs(Cache(), config, objects)
     places = list(namespaces)
     for kind in with_role(*_READ):
         for namespace in places if kind.namespaced else ("",):

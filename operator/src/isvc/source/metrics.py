@@ -9,10 +9,10 @@ from typing import Final
 
 import aiohttp
 
+from isvc.api_server import ProxyApi
 from isvc.limits import DASHBOARD_METRICS_BYTES
 from isvc.source.errors import NotReachable
 from isvc.source.proxy_targets import ProxyTarget
-from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import Manifest
 from isvc_operator.responses import read_up_to

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from isvc.api_server import ProxyApi
 from isvc.dashboard.errors import NotSignedIn
 from isvc.limits import DASHBOARD_PEOPLE, DASHBOARD_REVIEW_SECONDS
 from isvc.source.reach import Reach
@@ -23,7 +24,6 @@ from isvc.source.source import ClusterSource
 from isvc.view.source import Shown
 from isvc_operator.api import inference_service
 from isvc_operator.errors import OperatorError
-from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound
 from isvc_operator.kube.requests import ApiRequest, decode
 from isvc_operator.manifests import ServiceKey

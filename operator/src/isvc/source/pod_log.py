@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from isvc.limits import LOG_LINE_CHARACTERS
-from isvc.view.source import ContainerKey
+from isvc.view.source import ContainerKey, LogOptions
 from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest, path_of
@@ -20,32 +20,21 @@ _LINE_BYTES: Final = 4 * LOG_LINE_CHARACTERS  # at most so many for these charac
 _MISSED: Final = 100_000  # lines that may have come while there was no connection
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogOptions:
-    """Which part of a log: its last ``lines``, none older than ``since_seconds`` or than the second of ``since_time``.
+def follow_log(key: ContainerKey, options: LogOptions, since_time: str = "") -> ApiRequest:
+    """Read a container's log with the times of its lines, for as long as it goes on if it is followed.
 
-    ``previous``: the log of the instance before the last restart.
+    ``since_time``: no line that is older than its second.
     """
-
-    lines: int
-    follow: bool = False
-    previous: bool = False
-    since_seconds: int | None = None
-    since_time: str | None = None
-
-
-def follow_log(namespace: str, pod: str, container: str, options: LogOptions) -> ApiRequest:
-    """Read a container's log with the times of its lines, for as long as it goes on if it is followed."""
-    query = [("container", container), ("timestamps", "true"), ("tailLines", str(options.lines))]
+    query = [("container", key.container), ("timestamps", "true"), ("tailLines", str(options.lines))]
     if options.follow:
         query.append(("follow", "true"))
     if options.previous:
         query.append(("previous", "true"))
     if options.since_seconds is not None:
         query.append(("sinceSeconds", str(options.since_seconds)))
-    if options.since_time is not None:
-        query.append(("sinceTime", options.since_time))
-    path = path_of("Pod", namespace, pod) + "/log"
+    if since_time:
+        query.append(("sinceTime", since_time))
+    path = path_of("Pod", key.service.namespace, key.pod) + "/log"
     # A kubelet sends the head of its response with the first line.
     return ApiRequest("GET", path, tuple(query), reads_text=True, begins_late=options.follow)
 
@@ -73,7 +62,7 @@ async def followed_lines(
     while True:
         cut: Line | None = None  # a line without its end, which is whole in the next response
         try:
-            async with aclosing(_marked_lines(api, key, wanted)) as lines:
+            async with aclosing(_marked_lines(api, key, wanted, last.at)) as lines:
                 async for line, is_whole in _unseen(lines, replace(last)):
                     if not is_whole:
                         cut = line
@@ -89,7 +78,7 @@ async def followed_lines(
                     yield cut
                 return
         if last.at:
-            wanted = replace(options, lines=_MISSED, since_seconds=None, since_time=last.at)
+            wanted = replace(options, lines=_MISSED, since_seconds=None)
 
 
 async def _unseen(lines: AsyncIterator[tuple[Line, bool]], last: _Last) -> AsyncIterator[tuple[Line, bool]]:
@@ -118,10 +107,10 @@ async def log_lines(api: WatchApi, key: ContainerKey, options: LogOptions) -> As
 
 
 async def _marked_lines(
-    api: WatchApi, key: ContainerKey, options: LogOptions
+    api: WatchApi, key: ContainerKey, options: LogOptions, since_time: str = ""
 ) -> AsyncGenerator[tuple[Line, bool], None]:
     """Yield each line, and whether it is whole: the last one may lack its end."""
-    request = follow_log(key.service.namespace, key.pod, key.container, options)
+    request = follow_log(key, options, since_time)
     async with api.stream(request) as parts:
         async for line, is_whole in _lines(parts):
             yield _timed(line.decode(errors="replace")), is_whole

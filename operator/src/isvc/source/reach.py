@@ -8,17 +8,16 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Final
 
+from isvc.api_server import ProxyApi
 from isvc.source.errors import NotReachable
 from isvc.source.objects import WatchedObjects
-from isvc.source.pod_log import LogOptions, followed_lines, log_lines
+from isvc.source.pod_log import followed_lines, log_lines
 from isvc.source.proxy_targets import answer_seconds, service_target
 from isvc.view.changed import Changed
-from isvc.view.source import ContainerKey, ServiceRequest, ServiceResponse
-from isvc_operator.kube.client import ProxyApi
+from isvc.view.source import ContainerKey, LogOptions, ServiceRequest, ServiceResponse
 from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.limits import API_RESPONSE_SECONDS
 from isvc_operator.manifests import ServiceKey, name_of
-from isvc_operator.observe.pods import running_instance
 
 Instance = tuple[int, str]
 
@@ -41,19 +40,10 @@ class Reach:
         self._changed = changed
         self._clock = asyncio.get_running_loop().time
 
-    def log(
-        self,
-        key: ContainerKey,
-        *,
-        lines: int,
-        follow: bool,
-        previous: bool = False,
-        since_seconds: int | None = None,
-    ) -> AsyncGenerator[tuple[str | None, str], None]:
-        """Yield the last lines of a container's log with their times; with ``follow`` until the container ends."""
-        options = LogOptions(lines=lines, follow=follow, previous=previous, since_seconds=since_seconds)
+    def log(self, key: ContainerKey, options: LogOptions) -> AsyncGenerator[tuple[str | None, str], None]:
+        """Yield the lines of a container's log with their times."""
         instance = self._instance(key)
-        if not follow or instance is None:
+        if not options.follow or instance is None:
             return log_lines(self._api, key, options)
         return followed_lines(self._api, key, options, lambda: self._still_runs(key, instance))
 
@@ -83,7 +73,12 @@ class Reach:
     def _instance(self, key: ContainerKey) -> Instance | None:
         """Return the instance of a container that runs, as far as is known."""
         pod = next((item for item in self._objects.pods(key.service) if name_of(item) == key.pod), None)
-        return running_instance(pod, key.container) if pod else None
+        for field in ("initContainerStatuses", "containerStatuses"):
+            for status in ((pod or {}).get("status") or {}).get(field) or ():
+                running = status.get("state", {}).get("running")
+                if status["name"] == key.container and running is not None:
+                    return status.get("restartCount", 0), running.get("startedAt", "")
+        return None
 
     async def _still_runs(self, key: ContainerKey, instance: Instance) -> bool:
         """Whether an instance still runs, once its pod has had the time to say so."""

@@ -1,12 +1,16 @@
-"""Whether what a kubeconfig names is an API server: the first thing that a command asks, so that it says no later."""
+"""Whether what a kubeconfig names is an API server that has services: the first that a command asks, so that it says no
+later.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+from isvc.api_server import PersonsApi
 from isvc.limits import FIRST_RESPONSE_SECONDS
-from isvc_operator.kube.client import KubernetesApi
+from isvc.source.errors import NOT_INSTALLED, NotInstalled
+from isvc_operator.api import inference_service
 from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
 from isvc_operator.kube.requests import VERSION, ApiRequest, decode
 from isvc_operator.manifests import Manifest
@@ -16,7 +20,7 @@ _FIX = "look at the kubeconfig and its context"
 _FORBIDDEN = "cannot get path"  # as an API server words it
 
 
-async def server_version(api: KubernetesApi) -> Manifest | None:
+async def server_version(api: PersonsApi) -> Manifest | None:
     """Return the version of the API server; None if it may not be read. Raises KubeError with what to do."""
     try:
         async with asyncio.timeout(FIRST_RESPONSE_SECONDS):
@@ -39,6 +43,16 @@ async def server_version(api: KubernetesApi) -> Manifest | None:
     return found
 
 
-def _failed(api: KubernetesApi, error: KubeError, why: str) -> KubeError:
+async def require_services(api: PersonsApi) -> None:
+    """Raise NotInstalled if the cluster has no InferenceServices: everything else that is missing follows from it."""
+    try:
+        await api.send(ApiRequest("GET", f"/apis/{inference_service.API_VERSION}"))
+    except ObjectNotFound as error:
+        raise NotInstalled(NOT_INSTALLED) from error
+    except KubeError:  # the command itself says what it may not do
+        return
+
+
+def _failed(api: PersonsApi, error: KubeError, why: str) -> KubeError:
     """Return a plain KubeError: what is not found or refused here is not what the command asks for."""
     return KubeError(error.status, one_line(f"{api.server}: {why}; {_FIX}"))

@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from isvc.source.errors import NotInstalled
+from isvc.api_server import ProxyApi
+from isvc.source.errors import NOT_INSTALLED, NotInstalled
 from isvc.source.follow import follow
 from isvc.source.log_ends import LogEnds
 from isvc.source.metrics import Metrics, through_the_api_server
@@ -17,10 +18,9 @@ from isvc.source.proxy_targets import metrics_target
 from isvc.source.reach import Reach
 from isvc.source.rights import Rights, rights_of
 from isvc.view.changed import Changed
-from isvc.view.source import ContainerKey, Related, ServiceRequest, ServiceResponse
+from isvc.view.source import ContainerKey, LogOptions, Related, ServiceRequest, ServiceResponse
 from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import Role
-from isvc_operator.kube.client import ProxyApi
 from isvc_operator.kube.informer.watch_session import WatchSession
 from isvc_operator.kube.informer.watching import Collection, Watching
 from isvc_operator.manifests import ServiceKey, name_of
@@ -91,15 +91,15 @@ class ClusterSource:
                         tasks.create_task(self._follow(watch.collection))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
+        finally:
+            await self._session.close()
 
     async def filled(self) -> None:
         """Wait until all that exists is known, but the logs; raises NotInstalled."""
         for watch in self._watches:
             await watch.known.wait()
             if watch.is_missing and watch.collection.kind.name == inference_service.KIND:
-                raise NotInstalled(
-                    "the cluster has no InferenceServices: install the operator, or KServe's CRDs, first"
-                )
+                raise NotInstalled(NOT_INSTALLED)
         self._is_filled = True
         self._unread.update(self.keys())
         self._note(self.keys())
@@ -127,6 +127,11 @@ class ClusterSource:
             logs=self._log_ends.of(key),
         )
 
+    def address(self, key: ServiceKey) -> str:
+        """Return the URL that the status has; empty if it has none."""
+        url = ((self._objects.service(key) or {}).get("status") or {}).get("url")
+        return url.rstrip("/") if isinstance(url, str) else ""
+
     def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:
         """Yield the services that have changed since the last item, at most five times a second."""
         return self._changed.changes()
@@ -140,17 +145,9 @@ class ClusterSource:
         lost = [watch.lost for watch in self._watches if watch.lost is not None]
         return self._clock() - min(lost) if lost else 0.0
 
-    def log(
-        self,
-        key: ContainerKey,
-        *,
-        lines: int,
-        follow: bool,
-        previous: bool = False,
-        since_seconds: int | None = None,
-    ) -> AsyncGenerator[tuple[str | None, str], None]:
-        """Yield the last lines of a container's log with their times; with ``follow`` until the container ends."""
-        return self._reach.log(key, lines=lines, follow=follow, previous=previous, since_seconds=since_seconds)
+    def log(self, key: ContainerKey, options: LogOptions) -> AsyncGenerator[tuple[str | None, str], None]:
+        """Yield the lines of a container's log with their times."""
+        return self._reach.log(key, options)
 
     async def metrics(self, key: ServiceKey, pod: str) -> str:
         """Return the metrics of a pod's server in Prometheus' text format; empty if it has none."""

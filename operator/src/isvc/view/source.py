@@ -22,6 +22,19 @@ class ContainerKey:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """Which part of a container's log: its last ``lines``, none older than ``since_seconds``.
+
+    ``follow``: until the container ends. ``previous``: that of the instance before the last restart.
+    """
+
+    lines: int
+    follow: bool = False
+    previous: bool = False
+    since_seconds: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Related:
     """A service and the objects that belong to it, all as Kubernetes has them.
 
@@ -74,18 +87,9 @@ class ServiceResponse:
 class Reachable(Protocol):
     """Logs of containers, and services that respond; its methods raise OperatorError with a message for people."""
 
-    def log(
-        self,
-        key: ContainerKey,
-        *,
-        lines: int,
-        follow: bool,
-        previous: bool = False,
-        since_seconds: int | None = None,
-    ) -> AsyncGenerator[tuple[str | None, str], None]:
-        """Yield the last ``lines`` of a container's log with their times; with ``follow`` until the container ends.
+    def log(self, key: ContainerKey, options: LogOptions) -> AsyncGenerator[tuple[str | None, str], None]:
+        """Yield the lines of a container's log with their times.
 
-        ``previous``: that of the instance before the last restart. ``since_seconds``: none that is older.
         Whoever does not read to the end has to close it (``contextlib.aclosing``): it may hold a connection.
         """
         ...
@@ -107,6 +111,10 @@ class ServiceSource(Reachable, Protocol):
 
     def related(self, key: ServiceKey) -> Related | None:
         """Return the service with its objects as known now; None if it does not exist."""
+        ...
+
+    def address(self, key: ServiceKey) -> str:
+        """Return the URL by which clients reach the service, without a slash at its end; empty if it has none."""
         ...
 
     def changes(self) -> AsyncIterator[frozenset[ServiceKey]]:

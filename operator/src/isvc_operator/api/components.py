@@ -126,7 +126,7 @@ class BatcherSpec(ApiModel):
 
 
 class ComponentExtensionSpec(ApiModel):
-    """Scaling, batching, logging and roll-out of one component."""
+    """Scaling, batching, logging, roll-out and downloads of one component."""
 
     min_replicas: Annotated[Int32, Field(ge=0)] | None = Field(
         default=None, description="Minimum number of pods; 1 by default. With 0, KEDA scales to zero."
@@ -155,6 +155,9 @@ class ComponentExtensionSpec(ApiModel):
     labels: dict[str, str] | None = Field(default=None, description="Labels for the component's objects.")
     annotations: dict[str, str] | None = Field(default=None, description="Annotations for the component's objects.")
     deployment_strategy: DeploymentStrategy | None = None
+    storage_uris: list[StorageUri] | None = Field(
+        default=None, max_length=100, description="Several downloads, each with its own folder."
+    )
 
 
 class WorkerSpec(PodSpecFields):
@@ -184,19 +187,12 @@ class PredictorSpec(PodSpecFields, ComponentExtensionSpec):
     pmml: PredictorExtensionSpec | None = None
     lightgbm: PredictorExtensionSpec | None = None
     paddle: PredictorExtensionSpec | None = None
-    storage_uris: list[StorageUri] | None = Field(
-        default=None, max_length=100, description="Several downloads, each with its own folder."
-    )
     storage_container_name: str | None = Field(default=None, description="ClusterStorageContainer to download with.")
     worker_spec: WorkerSpec | None = None
 
 
 class TransformerSpec(PodSpecFields, ComponentExtensionSpec):
     """Transforms requests for the predictor and its responses."""
-
-    storage_uris: list[StorageUri] | None = Field(
-        default=None, max_length=100, description="Several downloads, each with its own folder."
-    )
 
 
 class ArtExplainerSpec(ContainerFields):
@@ -213,6 +209,3 @@ class ExplainerSpec(PodSpecFields, ComponentExtensionSpec):
     """Explains predictions."""
 
     art: ArtExplainerSpec | None = None
-    storage_uris: list[StorageUri] | None = Field(
-        default=None, max_length=100, description="Several downloads, each with its own folder."
-    )

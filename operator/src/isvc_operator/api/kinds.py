@@ -55,7 +55,6 @@ class ResourceKind:
 
     @property
     def api_version(self) -> str:
-        """The ``apiVersion`` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

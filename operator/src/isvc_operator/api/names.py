@@ -69,6 +69,8 @@ ANNOTATION_VERSION: Final = "isvc-operator.io/version"
 ANNOTATION_INPUTS: Final = "isvc-operator.io/inputs"
 # Digest of the service's own part of these, which it shares with no other.
 ANNOTATION_OWN_INPUTS: Final = "isvc-operator.io/own-inputs"
+# Digests of the others, by their names: `ClusterServingRuntime/NAME=DIGEST,ConfigMap/NAME=DIGEST`.
+ANNOTATION_SHARED_INPUTS: Final = "isvc-operator.io/shared-inputs"
 # `VERSION/DIGEST` of the template that this version of the operator renders, if the pods keep the previous one.
 ANNOTATION_WAITING: Final = "isvc-operator.io/waiting-template"
 # On a Deployment: `isvc migrate` replaces its pods, and wants all new ones before the first old one ends.
@@ -84,6 +86,8 @@ VOLUME_MODELS: Final = "kserve-provision-location"
 MODELS_MOUNT: Final = "/mnt/models"
 PVC_MOUNT_ROOT: Final = "/mnt/pvc"
 CACHE_MOUNT: Final = "/mnt/storage-cache"
+VOLUME_CACHE: Final = "storage-cache"
+PACKAGES_MOUNT: Final = "/mnt/package-cache"
 # The copy of the administrator's certificates in each namespace.
 CA_BUNDLE_CONFIG_MAP: Final = "global-ca-bundle"
 
@@ -103,6 +107,7 @@ INGRESS_READY: Final = "IngressReady"
 PROGRESSING: Final = "Progressing"
 STALLED: Final = "Stalled"  # as kstatus reads it
 STOPPED: Final = "Stopped"
+AUTOSCALER_PROBLEM: Final = "AutoscalerProblem"
 STORAGE_INCOMPLETE: Final = "StorageIncomplete"
 CHANGE_HELD_BACK: Final = "ChangeHeldBack"
 CERTIFICATE_PROBLEM: Final = "CertificateProblem"
@@ -114,12 +119,14 @@ CANARY_NOT_SUPPORTED: Final = "CanaryNotSupported"
 CERTIFICATE_EXPIRED: Final = "CertificateExpired"
 CERTIFICATE_EXPIRES: Final = "CertificateExpires"
 CHANGED_BY_OTHERS: Final = "ChangedByOthers"
+DRIFT_CORRECTED: Final = "DriftCorrected"
 FIELDS_IGNORED: Final = "FieldsIgnored"
 FIELDS_NOT_KEPT: Final = "FieldsNotKept"
 HOST_TAKEN: Final = "HostTaken"
 HOSTS_MISSING: Final = "HostsMissing"
 OPERATOR_UPGRADED: Final = "OperatorUpgraded"
 ROLLOUT_QUEUED: Final = "RolloutQueued"
+ROLLOUT_UPDATED: Final = "RolloutUpdated"
 SETTINGS_IGNORED: Final = "SettingsIgnored"
 
 

@@ -63,7 +63,6 @@ def _parse(model: type[Model], body: Mapping[str, Any]) -> Model:
 
 
 def parse_inference_service(body: Mapping[str, Any]) -> InferenceService:
-    """Parse a service; raises InvalidObject with the invalid fields."""
     return _parse(InferenceService, body)
 
 
@@ -73,7 +72,6 @@ def parse_serving_runtime(body: Mapping[str, Any]) -> ServingRuntime:
 
 
 def parse_storage_container(body: Mapping[str, Any]) -> ClusterStorageContainer:
-    """Parse a storage container; raises InvalidObject with the invalid fields."""
     return _parse(ClusterStorageContainer, body)
 
 

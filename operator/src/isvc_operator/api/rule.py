@@ -30,5 +30,4 @@ class Rule:
 
 
 def has_variable(container: str, name: str) -> str:
-    """Return the expression for whether a container sets a variable."""
     return f"(has({container}.env) && {container}.env.exists(v, has(v.name) && v.name == '{name}'))"

@@ -30,7 +30,6 @@ from isvc_operator.api.serving_runtime import ServingRuntimeSpec
 
 
 def rules_of(model: type[ApiModel]) -> tuple[Rule, ...]:
-    """Return every rule for `model`."""
     return tuple(rule for base in reversed(model.__mro__) for rule in _RULES.get(base, ()))
 
 

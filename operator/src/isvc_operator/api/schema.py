@@ -10,7 +10,7 @@ such as KServe's (docs/decisions/0039-rules-are-evaluated-twice.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -53,18 +53,13 @@ class _Generator(GenerateJsonSchema):
         result = super().model_schema(schema)
         for base, (fields, place) in _EXPLAINED.items():
             if issubclass(model, base):
-                _point_to(place, field_names(fields), result["properties"])
+                for name in field_names(fields).keys() & result["properties"]:
+                    result["properties"][name].setdefault("description", f"kubectl explain {place}.{name}")
         rules = rules_of(model)
         return result | {"x-kubernetes-validations": [rule.as_dict() for rule in rules]} if rules else result
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])  # absent is not null in a structural schema
-
-
-def _point_to(place: str, names: Iterable[str], properties: dict[str, Schema]) -> None:
-    for name in names:
-        if name in properties:
-            properties[name].setdefault("description", f"kubectl explain {place}.{name}")
 
 
 def _structural(node: Schema, definitions: Mapping[str, Schema]) -> Schema:

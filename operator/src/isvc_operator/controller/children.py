@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import partial
 
 from isvc_operator.api.kinds import kind_named
@@ -37,26 +36,38 @@ class Applied:
 
     ``held``: traffic stays on old components until others are rolled out. ``requeue_after`` counts seconds. ``missing``
     are the optional kinds that are rendered and whose CRD is not installed. ``contested`` are the children that do not
-    stay as rendered. ``created``: some were created just now. ``complete``: all changes were sent that were not
-    restored too often.
+    stay as rendered. ``fight`` counts the seconds until one is restored that others change; 0 if one was just now.
+    ``created``: some were created just now. ``complete``: all changes were sent that were not restored too often.
     """
 
     held: bool = False
     requeue_after: float | None = None
     missing: frozenset[str] = frozenset()
     contested: Sequence[Contested] = ()
+    fight: float = 0.0
     created: bool = False
     complete: bool = False
 
 
 class Children:
-    """Applies and deletes the children of services. ``clock`` counts seconds; ``restored`` gets each restored kind."""
+    """Applies and deletes the children of services.
 
-    def __init__(self, api: KubeApi, cache: Cache, clock: Callable[[], float], restored: Callable[[str], None]) -> None:
+    ``clock`` counts seconds, ``now`` returns RFC 3339 times; ``restored`` gets each restored kind.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        cache: Cache,
+        *,
+        clock: Callable[[], float],
+        now: Callable[[], str],
+        restored: Callable[[str], None],
+    ) -> None:
         self._api = api
         self._cache = cache
         self._clock = clock
-        self._restores = Restores(api, cache, clock, restored)
+        self._restores = Restores(api, cache, clock, now, restored)
         self._missing: dict[str, float] = {}  # until when the API server is known to lack a kind
 
     async def apply(self, inputs: Inputs, decision: Decision, memory: ServiceMemory) -> Applied:
@@ -83,6 +94,7 @@ class Children:
             requeue_after=min((seconds for seconds in times if seconds is not None), default=None),
             missing=missing,
             contested=contested,
+            fight=until if until and not sending and any(item.is_fight for item in contested) else 0.0,
             created=any(change.action is ChildAction.CREATE for change in sending),
             complete=len(due) == len(changes),
         )
@@ -109,24 +121,15 @@ def due_changes(traffic: TrafficPlan, memory: ServiceMemory, now: float) -> tupl
     return [*traffic.now, *traffic.drained], None
 
 
-# Called with each change that has not failed, and with the child as it is now; None if it is deleted.
-SentChange = Callable[[ChildChange, Manifest | None], None]
+# Called with each change that has not failed, and with the child as it was before and is now; None if there is none.
+SentChange = Callable[[ChildChange, Manifest | None, Manifest | None], Awaitable[None]]
 
 
 _UNPROCESSABLE = 422
 _KIND_ENDS = "custom resource definition is terminating"
 
 
-class Sent(Enum):
-    """The outcome of a change that has not failed."""
-
-    DONE = auto()
-    UNKNOWN_KIND = auto()  # its CRD is not installed
-
-
-async def apply_changes(
-    api: KubeApi, cache: Cache, changes: Sequence[ChildChange], sent: SentChange = lambda _change, _response: None
-) -> frozenset[str]:
+async def apply_changes(api: KubeApi, cache: Cache, changes: Sequence[ChildChange], sent: SentChange) -> frozenset[str]:
     """Send the changes that go first, then all others; raises the first failure after all of these have finished.
 
     They are sent concurrently, and the results are cached. Nothing is sent if one of the children belongs to another
@@ -144,19 +147,17 @@ async def _apply_all(api: KubeApi, cache: Cache, changes: Sequence[ChildChange],
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
-    return frozenset(
-        change.manifest["kind"]
-        for change, outcome in zip(changes, outcomes, strict=True)
-        if outcome is Sent.UNKNOWN_KIND
-    )
+    return frozenset(kind for kind in outcomes if isinstance(kind, str))
 
 
-async def _apply(api: KubeApi, cache: Cache, change: ChildChange, sent: SentChange) -> Sent:
+async def _apply(api: KubeApi, cache: Cache, change: ChildChange, sent: SentChange) -> str | None:
+    """Send a change; return the kind of one that has no CRD installed."""
+    before = cache.get(key_of(change.manifest))
     try:
         response = await _send(api, change)
     except KubeError as error:
         if _is_unknown_kind(change, error):
-            return Sent.UNKNOWN_KIND
+            return key_of(change.manifest).kind
         # The object to delete does not exist any more, or another one has its name: there is nothing to do.
         if not (change.deletes and isinstance(error, ObjectNotFound | Conflict)):
             raise error.reworded(_message(change, error)) from error
@@ -165,8 +166,8 @@ async def _apply(api: KubeApi, cache: Cache, change: ChildChange, sent: SentChan
         cache.remove(change.manifest)
     else:
         cache.put(child)
-    sent(change, child)
-    return Sent.DONE
+    await sent(change, before, child)
+    return None
 
 
 def _is_unknown_kind(change: ChildChange, error: KubeError) -> bool:

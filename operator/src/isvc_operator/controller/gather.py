@@ -22,7 +22,7 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.decide import Inputs
 from isvc_operator.errors import InvalidSpec, Problem
 from isvc_operator.kube.informer.cache import Cache, ObjectKey
-from isvc_operator.kube.objects import Discovery, ObjectReader
+from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, name_of
 from isvc_operator.resolve.front import tls_secret
 from isvc_operator.resolve.requested import asks_for_keda, is_stopped, references, storage_requests
@@ -56,7 +56,7 @@ def gather(cache: Cache, key: ServiceKey, config: OperatorConfig) -> Inputs | No
     )
 
 
-async def with_objects(inputs: Inputs, objects: ObjectReader, discovery: Discovery) -> Inputs:
+async def with_objects(inputs: Inputs, objects: ObjectReader) -> Inputs:
     """Add the objects that the service refers to, and whether the cluster has KEDA; raises KubeError.
 
     A service that needs nothing is returned as it is.
@@ -71,7 +71,7 @@ async def with_objects(inputs: Inputs, objects: ObjectReader, discovery: Discove
         found = await objects.read_all(namespace, lambda known: of_tls | references(requested, credentials, known))
     except InvalidSpec as error:
         return replace(inputs, problem=Problem.of(error))
-    keda = not asks_for_keda(service) or await discovery.has(SCALED_OBJECT)
+    keda = not asks_for_keda(service) or await objects.has_kind(SCALED_OBJECT)
     return replace(inputs, objects=found, keda=keda)
 
 

@@ -18,8 +18,6 @@ KEPT: Final = 128  # services with results: those that start at a time; memory i
 HELD: Final = 5000  # services that were created together, and wait for their status; 14 KiB each when resolved
 # Seconds. The response of a request to a namespace may come when there is another one of that name, with its services.
 TERMINATING_SECONDS: Final = 300.0
-# Seconds. A service that asks later than this for its turn was held up, and the others with it.
-_LATE: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -27,8 +25,8 @@ class ServiceMemory:
     """What is remembered of one service; times are of the operator's clock, which counts seconds.
 
     ``results`` has the last result of each step, with the inputs that it was made from; none if the service
-    ``is_large``. ``terminating``: the uid with
-    which the service was found in a namespace that is being deleted, and until when nothing is written for it.
+    ``is_large``. ``terminating``: the uid with which the service was found in a namespace that is being deleted, and
+    until when nothing is written for it.
     ``drained_since``: since when its removed components get no traffic, ``stage_since``: since when its status lacks
     its stage. ``labelled``: it has no more children of KServe's without its label. ``sent`` has the last change sent to
     each child, ``pods`` what was requested about the pods of each component.
@@ -67,8 +65,7 @@ class RateLimit:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._per_minute = 1
-        self._queue: dict[ServiceKey, float] = {}  # when each that waits may begin, the next one first
+        self._queue: dict[ServiceKey, None] = {}  # those that wait, the next one first
         self._begun: set[ServiceKey] = set()  # those whose pods may be replaced, and are not yet
         self._last = float("-inf")  # when the last one began
 
@@ -76,13 +73,9 @@ class RateLimit:
         """Return in how many seconds it is the service's turn, which it keeps until it is forgotten; 0 if it is now."""
         if key in self._begun:
             return 0.0
-        now, turn = self._clock(), self._queue.get(key)
-        if per_minute != self._per_minute or (turn is not None and now - turn > _LATE):
-            self._per_minute = per_minute
-            self._space()
-        if turn is None:
-            self._queue[key] = self._after(next(reversed(self._queue.values()), self._last))
-        if (left := self._queue[key] - now) > 0:
+        self._queue.setdefault(key, None)
+        now, others = self._clock(), list(self._queue).index(key)
+        if (left := self._last + (others + 1) * 60 / per_minute - now) > 0:
             return left
         del self._queue[key]
         self._begun.add(key)
@@ -93,15 +86,6 @@ class RateLimit:
         """Forget a service, which has replaced its pods or need not do so."""
         self._queue.pop(key, None)
         self._begun.discard(key)
-
-    def _space(self) -> None:
-        """Give those that wait other turns, in the same order: a rate holds for those that begin, also after a halt."""
-        turn = self._last
-        for key in self._queue:
-            turn = self._queue[key] = self._after(turn)
-
-    def _after(self, turn: float) -> float:
-        return max(self._clock(), turn + 60 / self._per_minute)
 
 
 class Memories:
@@ -135,7 +119,6 @@ class Memories:
             memory.results = {name: known for name, known in memory.results.items() if name == step}
 
     def forget(self, key: ServiceKey) -> None:
-        """Forget a service."""
         self._by_key.pop(key, None)
         self._recent.pop(key, None)
         self._held.discard(key)

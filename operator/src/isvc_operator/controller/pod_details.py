@@ -140,28 +140,13 @@ class PodDetails:
 
     async def _detail(self, pod: Pod, stage: str) -> PodDetail:
         if stage == PREPARING:
-            return await self._mounting(pod)
-        return await (self._progress(pod) if stage == LOADING else self._waiting(pod))
-
-    async def _progress(self, pod: Pod) -> PodDetail:
-        metadata = pod["metadata"]
-        text = await end_of_log(
-            self.api, metadata["namespace"], metadata["name"], CONTAINER_INITIALIZER, previous=False, lines=1
-        )
-        return PodDetail(progress=text)
-
-    async def _waiting(self, pod: Pod) -> PodDetail:
-        metadata, container = pod["metadata"], waiting_container(pod)
+            return PodDetail(failure=mount_failure(pod, await self._events(pod)))
+        container = CONTAINER_INITIALIZER if stage == LOADING else waiting_container(pod)
         if container is None:
             return PodDetail()
-        return PodDetail(
-            log=await end_of_log(
-                self.api, metadata["namespace"], metadata["name"], container, previous=False, lines=_WAITING_LINES
-            )
-        )
-
-    async def _mounting(self, pod: Pod) -> PodDetail:
-        return PodDetail(failure=mount_failure(pod, await self._events(pod)))
+        namespace, lines = pod["metadata"]["namespace"], 1 if stage == LOADING else _WAITING_LINES
+        text = await end_of_log(self.api, namespace, name_of(pod), container, previous=False, lines=lines)
+        return PodDetail(progress=text) if stage == LOADING else PodDetail(log=text)
 
     async def _events(self, pod: Pod) -> Sequence[Event]:
         """Return the pod's Events; none if they cannot be read."""

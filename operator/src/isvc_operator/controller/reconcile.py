@@ -27,14 +27,14 @@ from isvc_operator.controller.children import Applied, Children
 from isvc_operator.controller.gather import gather, with_objects
 from isvc_operator.controller.memory import Memories, ServiceMemory
 from isvc_operator.controller.pod_details import PodDetails
-from isvc_operator.controller.status import Observer, stage_wait, write_status
+from isvc_operator.controller.status import Observer, status_wait, write_status
 from isvc_operator.decide import Decision, Inputs, decide
 from isvc_operator.errors import InvalidCertificate, InvalidCredentials, OperatorError, Problem, Unexpected
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError, NamespaceEnding, ObjectNotFound
 from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
-from isvc_operator.kube.objects import Discovery, ObjectReader, copy_ca_bundle
+from isvc_operator.kube.objects import ObjectReader, copy_ca_bundle
 from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.status import derive_status
@@ -44,8 +44,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-# Seconds. Secrets, service accounts, the installation of KEDA and the room for large objects are not watched; only
-# services that depend on them are reconciled again.
+# Seconds. Secrets, service accounts, the installation of KEDA, the room for large objects and how long there are no
+# metrics are not watched; only services that depend on them are reconciled again.
 RESYNC = 300.0
 # Failed attempts before the status reports an API server that is unavailable: four to eight seconds of retries.
 REPORT_AFTER = 4
@@ -84,8 +84,7 @@ class Reconciler:
 
     def __post_init__(self) -> None:
         self._objects = ObjectReader(self.api, self.clock)
-        self._discovery = Discovery(self.api, self.clock)
-        self._children = Children(self.api, self.cache, self.clock, self.restored)
+        self._children = Children(self.api, self.cache, clock=self.clock, now=self.now, restored=self.restored)
         self._observer = Observer(self.cache, PodDetails(self.api, self.clock))
         self._memories = Memories(self.clock)
         self.use(self.config)
@@ -96,7 +95,6 @@ class Reconciler:
         self.cache.hosts.use(config.ingress, self.cache.of_kind(KIND))
 
     def contested(self) -> int:
-        """Return how many children others change or delete again and again, at this moment."""
         return self._memories.contested()
 
     async def reconcile(self, key: ServiceKey, failures: int = 0) -> float | None:
@@ -129,7 +127,7 @@ class Reconciler:
         if left := self._memories.terminating(key, inputs.uid):
             return left
         memory = self._memories.of(key)
-        memory.is_large = self.cache.is_large(key_of(inputs.body))
+        memory.is_large = key_of(inputs.body) in self.cache.large
         outcome = await self._apply(key, inputs, memory, failures)
         if outcome.applied.created and outcome.decision.problem is None:
             # Where many services are created, all of them get their children first. The first events of the pods have
@@ -149,7 +147,7 @@ class Reconciler:
         """Decide and apply; raises a transient error, unless it has lasted for so many ``failures``."""
         decision = Decision()
         try:
-            inputs = await with_objects(inputs, self._objects, self._discovery)
+            inputs = await with_objects(inputs, self._objects)
             found, turn = self._decide(key, inputs, memory)
             name = self.config.storage_initializer.ca_bundle_config_map_name
             if name and found.resolved and found.resolved.mounts_ca_bundle:
@@ -167,7 +165,7 @@ class Reconciler:
         except NamespaceEnding:
             raise
         except (KubeError, InvalidCredentials) as error:
-            if isinstance(error, KubeError) and error.is_transient and failures < REPORT_AFTER:
+            if error.is_transient and failures < REPORT_AFTER:
                 raise
             return ApplyOutcome(replace(decision, problem=Problem.of(error)), failed=error)
         except Exception as error:  # reported in the status of the service that triggers it
@@ -203,7 +201,7 @@ class Reconciler:
                 key, inputs, outcome.decision, applied=outcome.applied, memory=memory
             )
             status = derive_status(observation, now := self.now())
-        wait = stage_wait(memory, service.status, status, self.clock())
+        wait = status_wait(memory, service.status, status, self.clock(), fight=outcome.applied.fight)
         if not wait:
             with self.tracer.span("write"):
                 await write_status(self.api, self.cache, inputs.body, service=service, status=status, now=now)
@@ -211,6 +209,6 @@ class Reconciler:
         if outcome.failed is not None:
             raise outcome.failed
         waits = resolved and (resolved.refers_to_objects or resolved.waits_for_keda)
-        resync = RESYNC if waits or self.cache.refused(key) else None
+        resync = RESYNC if waits or observation.waits_for_metrics or self.cache.refused(key) else None
         times = (wait or None, requeue_after, outcome.applied.requeue_after, resync)
         return min((seconds for seconds in times if seconds is not None), default=None)

@@ -8,21 +8,28 @@ server itself changes it in each write.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from isvc_operator.api.names import ANNOTATION_RENDERED
+from isvc_operator.api.names import ANNOTATION_RENDERED, DRIFT_CORRECTED, ROLLOUT_UPDATED
+from isvc_operator.controller.recording import record
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
-from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
+from isvc_operator.kube.informer.cache import Cache, ObjectKey, is_put_back, key_of
 from isvc_operator.kube.requests import decode
-from isvc_operator.limits import NOT_KEPT_SECONDS, RESTORE_SECONDS
+from isvc_operator.limits import LINE_BYTES, NOT_KEPT_SECONDS, RESTORE_SECONDS
 from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.observe.conditions import Cause, Contested
+from isvc_operator.observe.events import change_event
 from isvc_operator.plan.changes import ChildAction, ChildChange
 from isvc_operator.plan.diff import Difference, differences, managers_of
+from isvc_operator.plan.replaced_pods import new_pods, what_changed
+from isvc_operator.text import one_line
+
+log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 3  # restores
 FIRST_WAIT: Final = 2.0  # seconds
@@ -34,15 +41,18 @@ FORGOTTEN: Final = 2 * RESTORE_SECONDS
 class LastChange:
     """The last change sent to a child, at ``at``; ``digest`` is that of what was applied, empty for a deletion.
 
-    ``restores``: how often in a row it was the same change. ``not_kept``: what the response to it lacks.
-    ``contested``: what others have changed, in the latest wait.
+    ``restores``: how often in a row it was the same change. ``not_kept``: what the response to it lacks. ``undoes``:
+    what others had changed before it, or since; ``contested``: they have done so in the latest wait. ``told``: what
+    others had changed when that was told last.
     """
 
     digest: str
     at: float
     restores: int = 0
     not_kept: tuple[Difference, ...] = ()
-    contested: Contested | None = None
+    undoes: Contested | None = None
+    contested: bool = False
+    told: Contested | None = None
 
     @property
     def waits_until(self) -> float:
@@ -62,31 +72,50 @@ Sent = dict[ObjectKey, LastChange]
 
 @dataclass(frozen=True)
 class Restores:
-    """Decides which changes wait. ``clock`` counts seconds; ``restored`` gets each restored kind."""
+    """Decides which changes wait, and tells the owner of a service what is not seen in its spec.
+
+    ``clock`` counts seconds, ``now`` returns RFC 3339 times; ``restored`` gets each restored kind.
+    """
 
     api: KubeApi
     cache: Cache
     clock: Callable[[], float]
+    now: Callable[[], str]
     restored: Callable[[str], None]
 
     async def due(self, changes: Iterable[ChildChange], sent: Sent) -> list[ChildChange]:
-        """Return the changes that can be sent now."""
         return [change for change in changes if not await self._waits(change, sent)]
 
-    def note(self, sent: Sent, change: ChildChange, response: Manifest | None) -> None:
-        """Note that a change was sent; ``response`` is the child as it is now, None if it is deleted."""
+    async def note(self, sent: Sent, change: ChildChange, before: Manifest | None, response: Manifest | None) -> None:
+        """Note that a change was sent; the child was ``before``, and is ``response`` now: None if there is none.
+
+        It is told what others had changed, unless that was told before, and why pods are replaced.
+        """
         key, now = key_of(change.manifest), self.clock()
         last = sent.get(key)
         is_restore = last is not None and last.digest == _digest(change)
         not_kept = differences(response, change.manifest) if response is not None else ()
-        entry = LastChange(_digest(change), now, not_kept=not_kept)
+        entry, undone = LastChange(_digest(change), now, not_kept=not_kept), None
         if is_restore and last is not None and not (not_kept and not_kept == last.not_kept):
             self.restored(key.kind)
             recently = last if now < last.forgotten_at else entry
-            entry = replace(entry, restores=recently.restores + 1, contested=recently.contested)
+            told = recently.told if not_kept else last.undoes
+            undone = told if told != recently.told else None
+            restores = recently.restores + 1
+            entry = replace(recently, at=now, not_kept=not_kept, restores=restores, undoes=last.undoes, told=told)
         sent[key] = entry
         for other in [other for other, last in sent.items() if last.forgotten_at < now]:
             del sent[other]
+        pods = new_pods(before, response) if before and response else ""
+        if undone:
+            await self._tell(change, DRIFT_CORRECTED, "; ".join(filter(None, (undone.restored, pods))))
+        elif pods and before and response and not entry.restores:
+            await self._tell(change, ROLLOUT_UPDATED, f"{pods} after a change of {what_changed(before, response)}")
+
+    async def _tell(self, change: ChildChange, reason: str, text: str) -> None:
+        message = one_line(text, LINE_BYTES)
+        log.info("%s", message)
+        await record(self.api, change_event(change.manifest, reason=reason, message=message, now=self.now()))
 
     def contested(
         self, rendered: Iterable[Manifest], changes: Iterable[ChildChange], sent: Sent
@@ -102,8 +131,8 @@ class Restores:
         for key in keys:
             if (last := sent.get(key)) is None:
                 continue
-            if last.contested is not None and now < last.waits_until:
-                found.append((last.contested, last.waits_until))
+            if last.undoes is not None and is_contested(last, now):
+                found.append((last.undoes, last.waits_until))
             elif last.not_kept and key in differing:
                 fields = tuple(map(str, last.not_kept))
                 found.append((Contested(key.kind, key.name, Cause.NOT_KEPT, fields), last.forgotten_at))
@@ -111,17 +140,18 @@ class Restores:
 
     async def _waits(self, change: ChildChange, sent: Sent) -> bool:
         key, now = key_of(change.manifest), self.clock()
-        last = sent.get(key)
+        before = self.cache.get(key) if change.action is ChildAction.UPDATE else None
+        last = sent.get(key) or (LastChange(_digest(change), now) if before and _is_edited(before, change) else None)
         if last is None or last.digest != _digest(change):
             return False
-        found = differences(self.cache.get(key), change.manifest) if change.action is ChildAction.UPDATE else ()
+        found = differences(before, change.manifest) if before else ()
         if found and found == last.not_kept:
             return now < last.forgotten_at
-        if now >= last.waits_until:
-            return False
-        if last.contested is None or last.contested.fields != tuple(map(str, found)):
-            sent[key] = replace(last, contested=await self._contested(change, found))
-        return True
+        waits = now < last.waits_until
+        if not waits or last.undoes is None or last.undoes.fields != tuple(map(str, found)):
+            last = replace(last, undoes=await self._contested(change, found))
+        sent[key] = replace(last, contested=last.contested or waits)
+        return waits
 
     async def _contested(self, change: ChildChange, found: Sequence[Difference]) -> Contested:
         key = key_of(change.manifest)
@@ -137,7 +167,12 @@ class Restores:
 
 def is_contested(last: LastChange, now: float) -> bool:
     """Whether others fight over a child now."""
-    return last.contested is not None and now < last.waits_until
+    return last.contested and now < last.waits_until
+
+
+def _is_edited(before: Manifest, change: ChildChange) -> bool:
+    """Whether the child was applied as it is rendered now, and others have changed it since."""
+    return annotations_of(before).get(ANNOTATION_RENDERED) == _digest(change) or is_put_back(before)
 
 
 def _digest(change: ChildChange) -> str:

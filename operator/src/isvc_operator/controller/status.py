@@ -1,12 +1,11 @@
 """Observes a service (rollouts and pods in the cache; logs and Events if necessary), and writes its status and Events.
 
 The status is written once, if it has changed. That of a starting service follows its stages once a second: most of them
-last for milliseconds.
+last for milliseconds. While others fight over a child, it is written as seldom as the child.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -15,15 +14,16 @@ from isvc_operator.api.inference_service import InferenceService, InferenceServi
 from isvc_operator.controller.children import Applied
 from isvc_operator.controller.memory import ServiceMemory
 from isvc_operator.controller.pod_details import PodDetails, PodMemory
+from isvc_operator.controller.recording import record
 from isvc_operator.decide import Decision, Inputs
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import Conflict, KubeError, NamespaceEnding, ObjectNotFound
+from isvc_operator.kube.errors import Conflict, ObjectNotFound
 from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, ServiceKey
 from isvc_operator.observe.component import ComponentObservation, observe_component
-from isvc_operator.observe.conditions import is_another_stage
+from isvc_operator.observe.conditions import have_same_statuses, is_another_stage
 from isvc_operator.observe.events import events_for
 from isvc_operator.observe.pods import furthest
 from isvc_operator.observe.routes import first_problem
@@ -101,17 +101,21 @@ class Observer:
         return component, detail.requeue_after
 
 
-log = logging.getLogger(__name__)
-
 STAGE_SECONDS: Final = 1.0  # at least, from a stage that is not written to one that is
 
 
-def stage_wait(
-    memory: ServiceMemory, before: InferenceServiceStatus, after: InferenceServiceStatus, now: float
+def status_wait(
+    memory: ServiceMemory,
+    before: InferenceServiceStatus,
+    after: InferenceServiceStatus,
+    now: float,
+    *,
+    fight: float = 0.0,
 ) -> float:
     """Return in how many seconds ``after`` may be written; 0 if now.
 
-    After a stage is written, the memory has to forget since when the status lacks it.
+    After a stage is written, the memory has to forget since when the status lacks it. ``fight``: in how many seconds a
+    child is restored that others change again and again; until then only what a condition's status says is news.
     """
     same = before.observed_generation == after.observed_generation
     if same and is_another_stage(before.conditions, after.conditions):
@@ -119,7 +123,7 @@ def stage_wait(
             memory.stage_since = now
         return max(0.0, memory.stage_since + STAGE_SECONDS - now)
     memory.stage_since = None
-    return 0.0
+    return fight if same and have_same_statuses(before.conditions, after.conditions) else 0.0
 
 
 async def write_status(
@@ -140,17 +144,7 @@ async def write_status(
         return
     cache.written(decode(response))
     for event in events_for(service, status, now):
-        await _record(api, event)
-
-
-async def _record(api: KubeApi, event: Manifest) -> None:
-    """Record an Event. One that is refused is lost: it repeats what the status says."""
-    try:
-        await api.send(requests.create_event(event))
-    except NamespaceEnding:
-        raise
-    except KubeError as error:
-        log.warning("an Event is not recorded: %s (it says: %s)", error, event["message"])
+        await record(api, event)
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

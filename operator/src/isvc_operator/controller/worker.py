@@ -13,15 +13,15 @@ import asyncio
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 
-from isvc_operator.errors import OperatorError, Unexpected
-from isvc_operator.kube.errors import KubeError
+from isvc_operator.errors import InvalidSpec, OperatorError, Unexpected
+from isvc_operator.kube.errors import KubeError, NotOurs, NotPermitted, RequestRefused
 from isvc_operator.limits import LONGEST_BACKOFF_SECONDS, RETRIES_PER_SECOND
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.telemetry.logs import logged_for
-from isvc_operator.telemetry.metrics import Result
-from isvc_operator.telemetry.snapshot import QueueState
+from isvc_operator.telemetry.snapshot import QueueState, Result
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +66,10 @@ class Worker:
         self._moved = clock()
         self._requeued: set[ServiceKey] = set()
         self._failures: dict[ServiceKey, int] = {}
+        self._failed: dict[ServiceKey, Result] = {}
         self._timers: dict[ServiceKey, asyncio.TimerHandle] = {}
 
     def add(self, key: ServiceKey) -> None:
-        """Queue a reconcile of ``key``."""
         self._many.pop(key, None)
         if timer := self._timers.pop(key, None):
             timer.cancel()
@@ -88,7 +88,6 @@ class Worker:
         self._added.set()
 
     def state(self) -> QueueState:
-        """Return the state of the queue."""
         now = self._clock()
         return QueueState(
             waiting=len(self._queued) + len(self._many),
@@ -96,7 +95,7 @@ class Worker:
             running=len(self._working),
             longest=now - next(iter(self._working.values()), now),
             still=now - self._moved if self._queued else 0.0,
-            retrying=len(self._failures),
+            retrying=Counter(self._failed.values()),
         )
 
     def stop(self) -> None:
@@ -106,7 +105,6 @@ class Worker:
             self._ready.put_nowait(None)
 
     async def run(self) -> None:
-        """Reconcile until stopped or cancelled."""
         async with asyncio.TaskGroup() as group:
             feeding = group.create_task(self._feed())
             async with asyncio.TaskGroup() as workers:
@@ -147,26 +145,36 @@ class Worker:
             requeue_after = await self._reconcile(key, self._failures.get(key, 0))
         except OperatorError as error:
             log.warning("%s", error)
-            self._retry_later(key, error.retry_after if isinstance(error, KubeError) else None)
-            return Result.UNEXPECTED if isinstance(error, Unexpected) else Result.ERROR
+            return self._retry_later(
+                key, _result_of(error), error.retry_after if isinstance(error, KubeError) else None
+            )
         except Exception:  # one service must never stop the others
             log.exception("reconcile failed unexpectedly")
-            self._retry_later(key)
-            return Result.UNEXPECTED
+            return self._retry_later(key, Result.UNEXPECTED)
         self._failures.pop(key, None)
+        self._failed.pop(key, None)
         if requeue_after is not None:
             self._add_later(key, requeue_after)
         return Result.SUCCESS
 
-    def _retry_later(self, key: ServiceKey, requested: float | None = None) -> None:
+    def _retry_later(self, key: ServiceKey, result: Result, requested: float | None = None) -> Result:
         """Retry not before the seconds that the API server has ``requested``, and the less often the more keys fail.
 
         The random part keeps services that failed together from being retried together.
         """
+        self._failed[key] = result
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         backoff = FIRST_BACKOFF * 2 ** min(failures - 1, 10)
         longest = min(LONGEST_BACKOFF_SECONDS, max(backoff, len(self._failures) / RETRIES_PER_SECOND))
         self._add_later(key, max(requested or 0.0, longest * (1 - self._random() / 2)))
+        return result
 
     def _add_later(self, key: ServiceKey, delay: float) -> None:
         self._timers[key] = asyncio.get_running_loop().call_later(delay, self.add, key)
+
+
+def _result_of(error: OperatorError) -> Result:
+    if isinstance(error, Unexpected):
+        return Result.UNEXPECTED
+    of_users = isinstance(error, InvalidSpec | NotOurs | RequestRefused) and not isinstance(error, NotPermitted)
+    return Result.REFUSED if of_users else Result.ERROR

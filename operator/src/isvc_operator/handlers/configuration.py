@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError
 from isvc_operator.ignored.walker import ignored_settings
-
-log = logging.getLogger(__name__)
 
 POLL = 5.0  # seconds
 
@@ -28,19 +25,25 @@ def read_data(folder: Path | None) -> dict[str, str]:
     }
 
 
-async def follow_config(folder: Path, use: Callable[[OperatorConfig, list[str]], Awaitable[None]]) -> None:
-    """Call ``use`` with each new configuration and its ignored settings; an invalid one is logged and ignored."""
-    known = read_data(folder)
+async def follow_config(
+    folder: Path,
+    use: Callable[[OperatorConfig, list[str]], Awaitable[None]],
+    refuse: Callable[[str], Awaitable[None]],
+) -> None:
+    """Call ``use`` with each new configuration and its ignored settings, ``refuse`` with why one cannot be used.
+
+    The present one is the first. One that cannot be used is read again, as the kubelet may replace the files meanwhile.
+    """
+    known: dict[str, str] | None = None
     while True:
-        await asyncio.sleep(POLL)
         try:
             data = read_data(folder)
-            if data == known:
-                continue
-            known = data
-            config = parse_config(data)
-        except (ConfigError, OSError) as error:  # the kubelet may replace the files while they are read
-            log.error("%s; the previous configuration stays in use", error)
+            config = None if data == known else parse_config(data)
+        except (ConfigError, OSError) as error:
+            known = None
+            await refuse(str(error))
         else:
-            log.info("the configuration has changed")
-            await use(config, ignored_settings(data))
+            known = data
+            if config is not None:
+                await use(config, ignored_settings(data))
+        await asyncio.sleep(POLL)

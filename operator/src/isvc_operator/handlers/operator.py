@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 import click
@@ -17,10 +15,10 @@ import kopf
 
 from isvc_operator.api.kinds import KINDS
 from isvc_operator.errors import ConfigError
-from isvc_operator.handlers.running import OperatorOptions, RunningOperator, Surroundings, options_in
+from isvc_operator.handlers.running import OperatorOptions, RunningOperator, options_in
 from isvc_operator.kube.informer.kopf_settings import selector_of, use_settings
 from isvc_operator.telemetry.snapshot import not_alive
-from isvc_operator.telemetry.tracing import Tracer
+from isvc_operator.telemetry.tracing import NoTracer, Tracer
 
 _WAITS_FOR_SIGNALS: Final = "stop-flag checker"  # the name of a task of kopf
 
@@ -35,7 +33,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
                 "kopf run --namespace and the variable WATCH_NAMESPACES go together: give both the same names, "
                 "or -A alone"
             )
-        memo.running = RunningOperator(options, Surroundings(utc_now, stop_kopf))
+        memo.running = RunningOperator(options, stop_kopf, NoTracer())
         await memo.running.start()
     use_settings(settings, notices_crds=memo.running.replica.scope.notices_crds)
     if memo.running.error is not None:
@@ -80,9 +78,9 @@ async def end(memo: kopf.Memo, **_: Any) -> None:
         raise memo.running.error
 
 
-async def run(options: OperatorOptions, now: Callable[[], str], tracer: Tracer) -> None:
+async def run(options: OperatorOptions, tracer: Tracer) -> None:
     """Run until a signal stops it; raises OperatorError for what ends it, and before anything is watched."""
-    running = RunningOperator(options, Surroundings(now, stop_kopf, tracer))
+    running = RunningOperator(options, stop_kopf, tracer)
     await running.start()
     try:
         await kopf.operator(
@@ -111,8 +109,3 @@ def stop_kopf() -> None:
     for task in asyncio.all_tasks():
         if task.get_name() == _WAITS_FOR_SIGNALS:
             task.cancel()
-
-
-def utc_now() -> str:
-    """Return the time as Kubernetes writes it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
@@ -21,15 +22,16 @@ from isvc_operator.kube.informer.watching import Watch, Watching
 from isvc_operator.kube.leader import Election
 from isvc_operator.kube.pause import Pause
 from isvc_operator.manifests import Manifest, ServiceKey
-from isvc_operator.observe.conditions import phase_of
+from isvc_operator.observe.conditions import phase_of, service_conditions
 from isvc_operator.telemetry.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
 
 
 class Replica:
     """Queues the services that changes affect once it leads; without an ``election`` it always leads.
 
-    ``ignored`` are the settings of the ConfigMap that have no effect; ``pause`` is that of all requests.
-    ``clock`` counts seconds.
+    Nothing is reconciled before it has a configuration. ``pause`` is that of all requests, ``clock`` counts seconds.
     """
 
     def __init__(
@@ -41,7 +43,6 @@ class Replica:
         scope: Scope,
         reports: IgnoredSettings,
         pause: Pause,
-        ignored: Sequence[str],
         election: Election | None,
         clock: Callable[[], float],
     ) -> None:
@@ -50,7 +51,9 @@ class Replica:
         self._worker = worker
         self._reports = reports
         self._pause = pause
-        self._ignored = ignored
+        self._configured = asyncio.Event()
+        self._ignored: Sequence[str] = ()  # settings of the ConfigMap that have no effect
+        self._refused = ""  # why the present ConfigMap cannot be used
         self._election = election
         self._clock = clock
         self._started = clock()
@@ -61,7 +64,6 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Whether it may write."""
         return self._election is None or self._election.leading
 
     async def lead(self, stop: asyncio.Event) -> None:
@@ -74,7 +76,6 @@ class Replica:
         await self._election.release()
 
     def changed(self, change: str, body: Manifest) -> None:
-        """Take an object that was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
         if not self.session.is_gone(body["metadata"].get("namespace", "")):
             self._affected.changed(change, body)
 
@@ -84,10 +85,22 @@ class Replica:
 
     async def use(self, config: OperatorConfig, ignored: Sequence[str]) -> None:
         """Use another configuration from now on."""
-        self._ignored = ignored
+        if self._refused or self._configured.is_set():
+            log.info("the configuration has changed")
+        self._refused, self._ignored = "", ignored
         self._reconciler.use(config)
+        self._configured.set()
         if self._began:
             await self._begin()
+
+    async def refuse(self, problem: str) -> None:
+        """Report why the present configuration cannot be used; the one before stays in use."""
+        if problem == self._refused:
+            return
+        self._refused = problem
+        log.error("%s; %s", problem, self._meanwhile)
+        if self.leads:
+            await self._report_refused()
 
     async def report_storage_containers(self) -> None:
         """Report what has no effect in ClusterStorageContainers, also in those that change."""
@@ -97,20 +110,28 @@ class Replica:
                 await self._reports.of_storage_containers(self._cache)
 
     def snapshot(self) -> Snapshot:
-        """Return the state that the probes ask for."""
         return Snapshot(
             running=self._clock() - self._started,
             discovered=self._discovered,
-            leader=self.leads,
+            refused_config=self._refused,
+            configured=self._configured.is_set(),
+            leader=self.leads and self._configured.is_set(),
             pause=self._pause.left,
             queue=self._worker.state(),
             watches=tuple(watch.state() for watch in self._watches() if not watch.is_missing),
         )
 
     def counted(self) -> Snapshot:
-        """Return the state with the services by phase."""
-        services = Counter(phase_of(body) for body in self._cache.of_kind(KIND))
-        return replace(self.snapshot(), contested=self._reconciler.contested(), services=services)
+        """Return the state with the services by phase, and with their conditions if this replica reconciles them."""
+        bodies, state = [*self._cache.of_kind(KIND)], self.snapshot()
+        conditions = [item for body in bodies for item in service_conditions(body)] if state.leader else ()
+        services = Counter(map(phase_of, bodies))
+        return replace(state, contested=self._reconciler.contested(), services=services, conditions=conditions)
+
+    @property
+    def _meanwhile(self) -> str:
+        stays = "the previous configuration stays in use"
+        return f"correct it. Until then {stays if self._configured.is_set() else 'no service is reconciled'}"
 
     @property
     def _discovered(self) -> bool:
@@ -120,8 +141,9 @@ class Replica:
     def _watches(self) -> list[Watch]:
         return [self.session.watch_of(item) for item in self.scope.collections(self.session.namespaces())]
 
-    async def _filled(self) -> None:
-        """Wait until all objects that exist are known."""
+    async def _prepared(self) -> None:
+        """Wait until there is a configuration, and all objects that exist are known."""
+        await self._configured.wait()
         if self.scope.depends_on_namespaces:
             await self.session.namespaces_known.wait()
         for watch in self._watches():
@@ -136,8 +158,10 @@ class Replica:
             self._worker.add_many(keys)
 
     async def _work(self, stop: asyncio.Event) -> None:
+        if self._refused:  # before it led, it could not report that
+            await self._report_refused()
         # The first reconcile sees the whole cluster. An API server that does not respond does not delay a stop.
-        await _until_one_ends(self._filled(), stop.wait())
+        await _until_one_ends(self._prepared(), stop.wait())
         if stop.is_set():
             return
         await self._begin()
@@ -147,6 +171,9 @@ class Replica:
         self._began = True
         self._worker.add_many(service_keys(self._cache))
         await self._reports.of_config_map(self._ignored)
+
+    async def _report_refused(self) -> None:
+        await self._reports.of_refused_config(f"{self._refused}; {self._meanwhile}")
 
 
 async def _until_one_ends(*running: Coroutine[Any, Any, object]) -> None:

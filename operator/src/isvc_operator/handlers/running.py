@@ -8,29 +8,28 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from isvc_operator.api.kinds import Role, with_role
-from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.config import parse_config
+from isvc_operator.config import OperatorConfig
 from isvc_operator.controller.reconcile import Reconciler
 from isvc_operator.controller.worker import Worker
 from isvc_operator.errors import ConfigError
 from isvc_operator.handlers.configuration import follow_config, read_data
 from isvc_operator.handlers.endpoints import serving
 from isvc_operator.handlers.replica import Replica
-from isvc_operator.ignored.walker import ignored_settings
-from isvc_operator.kube.calls import observing
-from isvc_operator.kube.client import WATCHES_AGENT, KubeApi, connect
+from isvc_operator.kube.calls import ApiCalls
+from isvc_operator.kube.client import WATCHES_AGENT, connect
 from isvc_operator.kube.ignored_settings import IgnoredSettings
 from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.kube.informer.scope import scope_of
 from isvc_operator.kube.informer.watching import Watching
 from isvc_operator.kube.leader import LATEST_WRITE_SECONDS, Election, Fence
 from isvc_operator.telemetry.metrics import Metrics
-from isvc_operator.telemetry.tracing import NoTracer, Tracer
+from isvc_operator.telemetry.tracing import Tracer
 
 CRD_RECHECK_SECONDS: Final = 300.0  # without permission to watch CRDs
 FINISH_SECONDS: Final = 20.0  # for the reconciles in progress at a stop; a pod gets 30
@@ -53,23 +52,15 @@ class OperatorOptions:
     identity: str = ""
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What an operator has from outside: the time for what it writes, a tracer, and what stops it."""
-
-    now: Callable[[], str]
-    stop: Callable[[], None]
-    tracer: Tracer = field(default_factory=NoTracer)
-
-
 class RunningOperator:
-    """Runs from ``start`` to ``end``. ``error`` is what has ended it, if it had to."""
+    """Runs from ``start`` to ``end``. ``error`` is what has ended it, if it had to; ``stop`` is called then."""
 
-    def __init__(self, options: OperatorOptions, surroundings: Surroundings) -> None:
+    def __init__(self, options: OperatorOptions, stop: Callable[[], None], tracer: Tracer) -> None:
         self.options = options
         self.error: Exception | None = None
         self.replica: Replica
-        self._surroundings = surroundings
+        self._stop_kopf = stop
+        self._tracer = tracer
         self._stop = asyncio.Event()
         self._resources = AsyncExitStack()
         self._reconciling: asyncio.Task[None] | None = None
@@ -91,8 +82,11 @@ class RunningOperator:
         )
         self._reconciling = asyncio.create_task(self.replica.lead(self._stop))
         self._beside = [asyncio.create_task(self.replica.report_storage_containers())]
-        if options.config_dir is not None:
-            self._beside.append(asyncio.create_task(follow_config(options.config_dir, self.replica.use)))
+        if options.config_dir is None:
+            await self.replica.use(OperatorConfig(), [])
+        else:
+            following = follow_config(options.config_dir, self.replica.use, self.replica.refuse)
+            self._beside.append(asyncio.create_task(following))
         for task in (self._reconciling, *self._beside):
             task.add_done_callback(self._ended)
 
@@ -121,19 +115,18 @@ class RunningOperator:
         if not self._stop.is_set():
             self._stop.set()
             self.error = error
-            self._surroundings.stop()
+            self._stop_kopf()
 
     async def _replica(self, metrics: Metrics) -> Replica:
-        options, around = self.options, self._surroundings
+        options = self.options
         clock = asyncio.get_running_loop().time
         fence = Fence(clock_with_suspensions) if options.identity else None
+        calls = ApiCalls(metrics.requested, metrics.refused, clock=clock)
         api = await self._resources.enter_async_context(
             connect(
                 options.kubeconfig,
-                observed_by=[
-                    *observing(metrics.requested, clock, around.tracer),
-                    *([fence.trace()] if fence else []),
-                ],
+                calls=replace(calls, tracer=self._tracer),
+                fence=fence.trace() if fence else None,
                 identity=options.identity,
                 write_seconds=LATEST_WRITE_SECONDS if fence else None,
             )
@@ -141,24 +134,30 @@ class RunningOperator:
         watch_api = await self._resources.enter_async_context(
             connect(
                 options.kubeconfig,
-                observed_by=observing(metrics.requested, clock),
+                calls=calls,
                 identity=options.identity,
                 agent=WATCHES_AGENT,
                 pause=api.pause,
             )
         )
-        data = read_data(options.config_dir)
+        read_data(options.config_dir)  # a folder that is not there is a mistake in the flag
         scope = await scope_of(api, options.namespaces)
-        cache = Cache(LABEL_SERVICE)
+        cache = Cache()
         reconciler = Reconciler(
             api=api,
             cache=cache,
-            config=parse_config(data),
-            now=around.now,
+            config=OperatorConfig(),  # until the first one is used; nothing is reconciled before
+            now=utc_now,
             clock=clock,
             home=options.home,
-            tracer=around.tracer,
+            tracer=self._tracer,
             restored=metrics.restored,
+        )
+        home, identity = options.home, options.identity
+        election = (
+            Election(api, fence, namespace=home, identity=identity, clock=clock_with_suspensions, now=utc_now)
+            if fence
+            else None
         )
         return Replica(
             reconciler,
@@ -173,23 +172,16 @@ class RunningOperator:
                 fail=self.fail,
             ),
             scope=scope,
-            reports=IgnoredSettings(api, around.now, options.home),
-            ignored=ignored_settings(data),
+            reports=IgnoredSettings(api, utc_now, options.home),
             pause=api.pause,
-            election=self._election(api, fence) if fence else None,
+            election=election,
             clock=clock,
         )
 
-    def _election(self, api: KubeApi, fence: Fence) -> Election:
-        options = self.options
-        return Election(
-            api,
-            fence,
-            namespace=options.home,
-            identity=options.identity,
-            clock=clock_with_suspensions,
-            now=self._surroundings.now,
-        )
+
+def utc_now() -> str:
+    """Return the time as Kubernetes writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def clock_with_suspensions() -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.kinds import Role, is_a, kind_named
@@ -29,7 +28,6 @@ class Affected:
         self._enqueue_many = enqueue_many
 
     def listed(self, collection: Collection, objects: Sequence[Manifest], version: int) -> None:
-        """Take all objects of the collection as they were at a resource version; raises OlderState."""
         cache, uids = self._cache, {item["metadata"]["uid"] for item in objects}
         of_kind = cache.of_kind(collection.kind.name)
         known = [item for item in of_kind if collection.namespace in ("", item["metadata"].get("namespace"))]
@@ -51,7 +49,6 @@ class Affected:
             self.changed("MODIFIED" if before else "ADDED", item)
 
     def changed(self, change: str, body: Manifest) -> None:
-        """Take an object that was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
         cache = self._cache
         if change == "DELETED":
             cache.tombstone(body, version_of(body))
@@ -65,7 +62,7 @@ class Affected:
             return  # a failure whose message is different each time would be retried at once, forever
         if before is not None and cache.service_of(before) != cache.service_of(body):
             self._queue(before)  # it has lost a child
-        elif before is not None and self._is_others(body) and _generation(before) == _generation(body):
+        elif before is not None and self._is_others(body) and _same_generation(before, body):
             return  # the status of a budget of others changes with each of their pods
         self._queue(body)
 
@@ -87,11 +84,11 @@ def affected_services(cache: Cache, body: Manifest) -> Iterable[ServiceKey]:
         # A change of a service may give its hosts to others, or take them from others.
         return (_own_key(body), *(ServiceKey(*key) for key in cache.hosts.take_changed()))
     if is_a(body["kind"], Role.INPUT):
-        return service_keys(cache, _namespace(body))
+        return service_keys(cache, key_of(body).namespace)
     if (key := cache.service_of(body)) is not None:
         return (key,)
     # A PodDisruptionBudget of the user's own may select the pods of any service.
-    return service_keys(cache, _namespace(body)) if kind_named(body["kind"]).others_watched else ()
+    return service_keys(cache, key_of(body).namespace) if kind_named(body["kind"]).others_watched else ()
 
 
 def service_keys(cache: Cache, namespace: str = "") -> list[ServiceKey]:
@@ -101,14 +98,9 @@ def service_keys(cache: Cache, namespace: str = "") -> list[ServiceKey]:
 
 
 def _own_key(body: Manifest) -> ServiceKey:
-    return ServiceKey(_namespace(body), name_of(body))
+    return ServiceKey(*key_of(body)[1:])
 
 
-def _generation(body: Manifest) -> Any:
-    """Return what changes with the object's spec."""
-    return body["metadata"].get("generation")
-
-
-def _namespace(body: Manifest) -> str:
-    namespace: str = body["metadata"].get("namespace", "")
-    return namespace
+def _same_generation(before: Manifest, after: Manifest) -> bool:
+    """Whether the spec has not changed."""
+    return bool(before["metadata"].get("generation") == after["metadata"].get("generation"))

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import not_
 from typing import Any, Final
 
 from isvc_operator.api import names
 from isvc_operator.api.components import FRAMEWORKS
-
-
-def _never(_: Any) -> bool:
-    return False
-
-
-def _empty(value: Any) -> bool:
-    return not value
 
 
 def _one_of(*values: object) -> Callable[[Any], bool]:
@@ -31,7 +24,7 @@ class NoEffect:
     """What happens instead, the values for which that is what they ask for, and whether a message has the value."""
 
     instead: str = ""
-    unless: Callable[[Any], bool] = _never
+    unless: Callable[[Any], bool] = lambda _: False
     shown: bool = False
 
 
@@ -52,7 +45,7 @@ _COMPONENTS: Final = [f"spec.{kind}" for kind in (names.PREDICTOR, names.TRANSFO
 
 # By path. Messages have this order.
 SERVICE: Final[Rows] = {
-    "spec.canary": NoEffect(_NO_CANARY, _empty),
+    "spec.canary": NoEffect(_NO_CANARY, not_),
     **_below(_COMPONENTS, {"canaryTrafficPercent": NoEffect(_NO_CANARY, lambda share: share >= 100, shown=True)}),
     "spec.explainer.art": NoEffect("the service is served without an explainer; give it containers"),
     "spec.predictor.containerConcurrency": NoEffect(),  # a transformer gets it as its number of workers
@@ -76,14 +69,14 @@ SERVICE: Final[Rows] = {
         [f"spec.predictor.{model}" for model in ("model", *FRAMEWORKS)],
         {
             "confidential": NoEffect("the model is read as it is", lambda given: not given.enabled),
-            "storage.schemaPath": NoEffect("no schema is read", _empty),
+            "storage.schemaPath": NoEffect("no schema is read", not_),
         },
     ),
     **_below(
         _COMPONENTS,
         {
             "logger.storage": NoEffect("payloads are sent to the url, and stored nowhere"),
-            "logger.marshallerUrl": NoEffect("payloads are sent as they are", _empty),
+            "logger.marshallerUrl": NoEffect("payloads are sent as they are", not_),
             "logger.batchSize": NoEffect("each payload is sent by itself", _one_of(1), shown=True),
             "logger.batchInterval": NoEffect("each payload is sent at once", _one_of("", "0", "0s"), shown=True),
         },
@@ -92,7 +85,7 @@ SERVICE: Final[Rows] = {
 
 _OF_MODEL_MESH: Final = NoEffect("only ModelMesh reads it")
 RUNTIME: Final[Rows] = {
-    "spec.hostIPC": NoEffect("as with KServe, pods share the node's memory only if a service sets it", _empty),
+    "spec.hostIPC": NoEffect("as with KServe, pods share the node's memory only if a service sets it", not_),
     "spec.grpcEndpoint": _OF_MODEL_MESH,
     "spec.grpcDataEndpoint": _OF_MODEL_MESH,
     "spec.httpDataEndpoint": _OF_MODEL_MESH,
@@ -195,7 +188,6 @@ SETTINGS: Final[Rows] = {
     ),
     "deploy.deploymentRolloutStrategy": NoEffect("write deploymentStrategy in the components of services"),
     "explainers": NoEffect("an explainer is served if it has containers"),
-    "inferenceService.serviceLabelDisallowedList": NoEffect("all labels of a service are copied", _one_of([])),
     "localModel.enabled": NoEffect("write storageInitializer.cache to keep models on the nodes", _one_of(False)),
     "logger.batchInterval": _ONE_BY_ONE,
     "logger.batchSize": _ONE_BY_ONE,

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from isvc_operator.api.base import ApiModel, field_names
 from isvc_operator.api.components import ExplainerSpec, PredictorSpec, TransformerSpec
 from isvc_operator.api.core_fields import ContainerFields
-from isvc_operator.api.inference_service import KIND, InferenceService, InferenceServiceSpec
+from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_SETTINGS, EXPLAINER, LABEL_VISIBILITY, PREDICTOR, TRANSFORMER
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
@@ -60,21 +60,6 @@ def unknown_fields(resource: InferenceService | ServingRuntime | ClusterStorageC
     """
     unknown = (field for field in _in_model(resource.spec, "spec") if field.name not in field.known)
     return _first(f"{field.path}{suggestion(field.name, field.known)}" for field in unknown)
-
-
-def unknown_names(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the unknown fields of a service's spec and of its components, of a body that may not be valid.
-
-    A component or a model whose name is misspelt is missing, which is all that the API server says.
-    """
-    spec, known = body.get("spec"), _fields(InferenceServiceSpec)
-    if body.get("kind") != KIND or not isinstance(spec, Mapping):
-        return
-    components = {f"spec.{name}": (spec.get(name), _fields(model)) for name, model in known.items() if model}
-    for path, (given, names) in {"spec": (spec, known), **components}.items():
-        for name in given if isinstance(given, Mapping) else ():
-            if name not in names:
-                yield f"{path}.{one_line(name)}{suggestion(name, names)}"
 
 
 def unused_fields(resource: InferenceService | ServingRuntime) -> Iterator[str]:
@@ -175,7 +160,7 @@ def ignored_settings(data: Mapping[str, str]) -> list[str]:
 
 
 def _in_config_map(data: Mapping[str, str]) -> Iterator[str]:
-    sections = _fields(OperatorConfig)
+    sections = fields_of(OperatorConfig)
     keys = {*sections, *(path.partition(".")[0] for path in SETTINGS)}
     for key in sorted(data.keys() - {_EXAMPLE}):
         if row := SETTINGS.get(key):
@@ -194,7 +179,7 @@ def _in_key(key: str, text: str, section: type[BaseModel] | None) -> Iterator[st
     if not isinstance(document, dict):
         yield f"{key} (it is no JSON object)"
         return
-    for field in _walk(document, _fields(section) if section else {}, key):
+    for field in _walk(document, fields_of(section) if section else {}, key):
         parent = field.path.removesuffix(field.name)
         known = {
             *field.known,
@@ -224,7 +209,7 @@ def _in_model(model: ApiModel, path: str) -> Iterator[_Field]:
     """Yield each given field of a part of a resource and of what is in it; at every level the unknown ones first."""
     names = {name: getattr(model, attribute) for name, attribute in field_names(type(model)).items()}
     given = {name: value for name, value in names.items() if value is not None}
-    return _walk({**(model.model_extra or {}), **given}, _fields(type(model)), path)
+    return _walk({**(model.model_extra or {}), **given}, fields_of(type(model)), path)
 
 
 def _walk(given: Mapping[str, Any], known: Mapping[str, type[BaseModel] | None], path: str) -> Iterator[_Field]:
@@ -242,11 +227,11 @@ def _inside(value: Any, model: type[BaseModel] | None, path: str) -> Iterator[_F
         for index, item in enumerate(value):
             yield from _inside(item, model, f"{path}[{index}]")
     elif isinstance(value, Mapping) and model:
-        yield from _walk(value, _fields(model), path)
+        yield from _walk(value, fields_of(model), path)
 
 
 @cache
-def _fields(model: type[BaseModel]) -> Mapping[str, type[BaseModel] | None]:
+def fields_of(model: type[BaseModel]) -> Mapping[str, type[BaseModel] | None]:
     """Return the fields of a model by their names in YAML, each with its own model if it is an object."""
     fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
     return {name: ContainerFields if name in _CONTAINERS else _model_in(kind) for name, kind in fields.items()}

@@ -1,23 +1,18 @@
-"""Observes each HTTP request to the API server, those of the watches included: its verb, result and duration."""
+"""Who is told of each HTTP request to the API server, those of the watches included: its verb, result and duration."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from types import SimpleNamespace
-from typing import Any, Final
-
-import aiohttp
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
 
 from isvc_operator.telemetry.tracing import NoTracer, Tracer
 
-# Called with the verb, the HTTP status ("error" if there was no response), and the seconds until the response's head.
-Requested = Callable[[str, str, float], None]
-
 NO_RESPONSE: Final = "error"
-_COLLECTION: Final = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/[^/]+")
-_PATH: Final = re.compile(r"/apis?/.*")
+_COLLECTION: Final = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/([^/]+)")
 _WRITES: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -27,44 +22,40 @@ def verb_of(method: str, path: str, query: Mapping[str, str]) -> str:
         return _WRITES[method]
     if query.get("watch") == "true":
         return "watch"
-    return "list" if _COLLECTION.fullmatch(api_path(path)) else "get"
+    return "list" if _COLLECTION.fullmatch(path) else "get"
 
 
-def api_path(path: str) -> str:
-    """Return the path as the API server knows it, without that of a proxy before it."""
-    found = _PATH.search(path)
-    return found[0] if found else path
+def resource_of(path: str) -> str:
+    """Return the plural name of the kind that a request is about; none for what is no resource."""
+    found = _COLLECTION.match(path)
+    return found[1] if found else ""
 
 
-def observing(
-    requested: Requested, clock: Callable[[], float], tracer: Tracer | None = None
-) -> list[aiohttp.TraceConfig]:
-    """Return what makes an aiohttp session report its requests, and trace them."""
-    spans = tracer or NoTracer()
+@dataclass(frozen=True)
+class ApiCalls:
+    """``requested`` gets the verb of a request, its HTTP status ("error" without a response), and the seconds until the
+    response's head. ``refused`` gets the verb and the resource of one that was refused with 401 or 403, and who has
+    refused it. ``tracer`` gets a span for each request. ``clock`` counts seconds.
+    """
 
-    async def started(_: object, context: SimpleNamespace, sent: aiohttp.TraceRequestStartParams) -> None:
-        context.started = clock()
-        context.verb = verb_of(sent.method, sent.url.path, sent.url.query)
-        context.stack = ExitStack()
-        attributes = {"http.request.method": sent.method, "url.path": sent.url.path}
-        context.span = context.stack.enter_context(spans.span(f"{context.verb} {sent.url.path}", attributes))
+    requested: Callable[[str, str, float], None] = lambda _verb, _code, _seconds: None
+    refused: Callable[[str, str, str], None] = lambda _verb, _resource, _by: None
+    tracer: Tracer = field(default_factory=NoTracer)
+    clock: Callable[[], float] = time.monotonic
 
-    async def ended(_: object, context: SimpleNamespace, got: aiohttp.TraceRequestEndParams) -> None:
-        if context.span is not None:
-            context.span.set_attribute("http.response.status_code", got.response.status)
-        finish(context, str(got.response.status))
+    @contextmanager
+    def sending(self, method: str, path: str, query: Mapping[str, str]) -> Iterator[Callable[[int], None]]:
+        """Tell of a request that is sent in the block, which calls what it gets with the status of the response."""
+        verb, code, started = verb_of(method, path, query), NO_RESPONSE, self.clock()
+        with self.tracer.span(f"{verb} {path}", {"http.request.method": method, "url.path": path}) as span:
 
-    async def failed(_: object, context: SimpleNamespace, got: aiohttp.TraceRequestExceptionParams) -> None:
-        if context.span is not None:
-            context.span.record_exception(got.exception)
-        finish(context, NO_RESPONSE)
+            def responded(status: int) -> None:
+                nonlocal code
+                code = str(status)
+                if span is not None:
+                    span.set_attribute("http.response.status_code", status)
 
-    def finish(context: Any, code: str) -> None:
-        context.stack.close()
-        requested(context.verb, code, clock() - context.started)
-
-    config = aiohttp.TraceConfig()
-    config.on_request_start.append(started)
-    config.on_request_end.append(ended)
-    config.on_request_exception.append(failed)
-    return [config]
+            try:
+                yield responded
+            finally:
+                self.requested(verb, code, self.clock() - started)

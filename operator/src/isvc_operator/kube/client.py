@@ -6,19 +6,20 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 from urllib.parse import urlencode
 
 import aiohttp
 from kubernetes.aio.client.rest import RESTClientObject
 
+from isvc_operator.kube.calls import ApiCalls, resource_of, verb_of
 from isvc_operator.kube.credentials import Credentials, credentials_of
-from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, error_for
+from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, error_for, refused_by
 from isvc_operator.kube.pause import Pause
 from isvc_operator.kube.requests import LEASES, VERSION, ApiRequest
-from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, PROXIED_BYTES, RETRY_AFTER_SECONDS
+from isvc_operator.limits import API_RESPONSE_BYTES, API_RESPONSE_SECONDS, RETRY_AFTER_SECONDS
 from isvc_operator.manifests import Manifest
 from isvc_operator.responses import read_up_to
 
@@ -27,19 +28,10 @@ WATCHES_AGENT: Final = "isvc-watches"  # of the operator's watches, so that an a
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
 _PARTING_SECONDS: Final = 0.5  # for a connection that is being made, when nobody wants it any more
-_REFUSED: Final = 400
-_STATUS_OBJECT: Final = re.compile(rb'^\s*{\s*"kind"\s*:\s*"Status"')  # what the API server says itself
 _KIND: Final = '"kind"'  # every object has one
 _QUOTED: Final = 100  # characters of a response that is not what it should be
+_NOBODY: Final = ApiCalls()  # is told of requests
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-
-
-class ProxiedResponse(NamedTuple):
-    """The response of a pod to which the API server has passed a request on."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class KubeApi(Protocol):
@@ -47,7 +39,6 @@ class KubeApi(Protocol):
 
     async def send(self, request: ApiRequest) -> str:
         """Send a request and return the body of the response (JSON for objects)."""
-        ...
 
 
 class WatchApi(KubeApi, Protocol):
@@ -55,24 +46,10 @@ class WatchApi(KubeApi, Protocol):
 
     def stream(self, request: ApiRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Yield the parts of the response as they come, for as long as they come."""
-        ...
-
-
-class ProxyApi(WatchApi, Protocol):
-    """Also reaches pods through the API server."""
-
-    async def proxy(
-        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PROXIED_BYTES
-    ) -> ProxiedResponse:
-        """Send a request that the API server passes on to a pod, and return what comes back, whatever its status.
-
-        It may take so many ``seconds``, and have ``limit`` bytes.
-        """
-        ...
 
 
 class KubernetesApi:
-    """ProxyApi with the Kubernetes client's connections.
+    """WatchApi with the Kubernetes client's connections.
 
     ``pause`` holds requests back while the API server asks for it. ``credentials`` are read again when it refuses them.
     ``write_seconds``: after how long the API server gives up a write that it has received; its own limit without it.
@@ -85,8 +62,10 @@ class KubernetesApi:
         *,
         credentials: Credentials,
         write_seconds: float | None = None,
+        calls: ApiCalls = _NOBODY,
     ) -> None:
         self.pause = pause
+        self._calls = calls
         self._connections = connections
         self._session: aiohttp.ClientSession = connections.pool_manager
         self._credentials = credentials
@@ -95,16 +74,9 @@ class KubernetesApi:
 
     @property
     def server(self) -> str:
-        """The URL of the API server."""
         return self._credentials.server
 
-    @property
-    def namespace(self) -> str:
-        """The namespace of the kubeconfig's context."""
-        return self._credentials.namespace or "default"
-
     async def send(self, request: ApiRequest) -> str:
-        """Send a request and return the body of the response (JSON for objects)."""
         if not request.path.startswith(LEASES):  # a leader that does not renew its lease has to restart
             await self.pause.over()
         authorization, response, text = await self._exchange(request)
@@ -115,38 +87,12 @@ class KubernetesApi:
             if not request.reads_text and not (_is_object(text) and (_KIND in text or request.path == VERSION)):
                 raise KubeError(0, f"the response of the API server is not an object: {text[:_QUOTED]}")
             return text
-        raise self._error(response, text)
-
-    async def proxy(
-        self, request: ApiRequest, *, seconds: float = API_RESPONSE_SECONDS, limit: int = PROXIED_BYTES
-    ) -> ProxiedResponse:
-        """Send a request that the API server passes on to a pod, and return what comes back, whatever its status.
-
-        What a pod says is not the API server's word: it begins no pause, and no credentials are read again for it.
-        Raises KubeError if the API server itself has refused it, or has not reached a pod, or if it takes longer than
-        ``seconds`` or has more than ``limit`` bytes.
-        """
-        await self.pause.over()
-        with _as_kube_error():
-            try:
-                _, response = await self._open(request, seconds)
-                try:
-                    body = await _read_bytes(response, limit)
-                finally:
-                    response.release()
-            except TimeoutError as error:
-                if isinstance(error, aiohttp.ServerTimeoutError):  # the API server's: there was no connection
-                    raise
-                raise KubeError(0, f"no response within {seconds:g} s") from error
-        if response.status >= _REFUSED and _STATUS_OBJECT.search(body[:_QUOTED]):
-            raise error_for(response.status, body.decode(errors="replace"))
-        return ProxiedResponse(response.status, dict(response.headers), body)
+        raise self._error(request, response, text)
 
     @asynccontextmanager
     async def stream(self, request: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Yield the parts of the response as they come, for as long as they come."""
         await self.pause.over()
-        with _as_kube_error():
+        with as_kube_error():
             # To connect, the TLS handshake included, and be accepted.
             async with asyncio.timeout(None if request.begins_late else API_RESPONSE_SECONDS):
                 authorization, response = await self._opened(request)
@@ -156,32 +102,11 @@ class KubernetesApi:
                         text = await _read(response)
                     if response.status == _UNAUTHORIZED:
                         await self._credentials.replaced(authorization)
-                    raise self._error(response, text)
+                    raise self._error(request, response, text)
                 self.pause.ended()
                 yield response.content.iter_any()
             finally:
                 _abort(response)
-
-    @asynccontextmanager
-    async def websocket(
-        self, request: ApiRequest, protocol: str
-    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
-        """Yield a websocket for messages of bytes, in this subprotocol."""
-        with _as_kube_error():
-            authorization = await self._credentials.authorization()
-            try:
-                async with asyncio.timeout(API_RESPONSE_SECONDS):
-                    channel = await self._session.ws_connect(
-                        f"{self.server}{request.path}?{urlencode(request.query)}",
-                        protocols=(protocol,),
-                        headers={"Authorization": authorization} if authorization else {},
-                        server_hostname=self._credentials.configuration.tls_server_name,
-                        proxy=self._proxy,
-                    )
-            except aiohttp.WSServerHandshakeError as error:
-                raise error_for(error.status, "") from error
-        async with channel:
-            yield channel
 
     async def _opened(self, request: ApiRequest) -> tuple[str | None, aiohttp.ClientResponse]:
         """Open a response that goes on; if that is cancelled, its connection is aborted."""
@@ -195,16 +120,19 @@ class KubernetesApi:
             opening.cancel()
             raise
 
-    def _error(self, response: aiohttp.ClientResponse, text: str) -> KubeError:
-        """Return the error of a response, and begin the pause that it asks for."""
+    def _error(self, request: ApiRequest, response: aiohttp.ClientResponse, text: str) -> KubeError:
+        """Return the error of a response, tell of a refusal, and begin the pause that it asks for."""
         error = error_for(response.status, text, _retry_after(response.headers))
+        if by := refused_by(error):
+            verb = verb_of(request.method, request.path, dict(request.query))
+            self._calls.refused(verb, resource_of(request.path), by)
         if isinstance(error, ServerBusy):
             self.pause.begin(error.retry_after or 0, str(error))
         return error
 
     async def _exchange(self, request: ApiRequest) -> tuple[str | None, aiohttp.ClientResponse, str]:
         """Return the authorization with which the request was sent, and its response with the body."""
-        with _as_kube_error():
+        with as_kube_error():
             authorization, response = await self._open(request, API_RESPONSE_SECONDS)
             try:
                 return authorization, response, await _read(response)
@@ -216,21 +144,24 @@ class KubernetesApi:
         authorization = await self._credentials.authorization()
         query = [*request.query, *(() if request.method == "GET" else self._write_query)]
         try:
-            return authorization, await self._session.request(
-                request.method,
-                f"{self.server}{request.path}?{urlencode(query)}",
-                data=_serialized(request.body) if isinstance(request.body, Mapping) else request.body,
-                headers={
-                    **dict(request.headers),
-                    "Content-Type": request.content_type,
-                    "Accept": request.accept,
-                    **({"Authorization": authorization} if authorization else {}),
-                },
-                timeout=aiohttp.ClientTimeout(total=seconds, connect=API_RESPONSE_SECONDS),
-                allow_redirects=False,
-                server_hostname=self._credentials.configuration.tls_server_name,
-                proxy=self._proxy,
-            )
+            with self._calls.sending(request.method, request.path, dict(request.query)) as responded:
+                response = await self._session.request(
+                    request.method,
+                    f"{self.server}{request.path}?{urlencode(query)}",
+                    data=_serialized(request.body) if isinstance(request.body, Mapping) else request.body,
+                    headers={
+                        **dict(request.headers),
+                        "Content-Type": request.content_type,
+                        "Accept": request.accept,
+                        **({"Authorization": authorization} if authorization else {}),
+                    },
+                    timeout=aiohttp.ClientTimeout(total=seconds, connect=API_RESPONSE_SECONDS),
+                    allow_redirects=False,
+                    server_hostname=self._credentials.configuration.tls_server_name,
+                    proxy=self._proxy,
+                )
+                responded(response.status)
+            return authorization, response
         except aiohttp.ClientConnectorCertificateError:  # for the next attempt
             await self._credentials.load_again()
             self._trust_new_authority()
@@ -244,7 +175,8 @@ class KubernetesApi:
 
 
 @contextmanager
-def _as_kube_error() -> Iterator[None]:
+def as_kube_error() -> Iterator[None]:
+    """Raise KubeError where no response comes."""
     try:
         yield
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
@@ -252,10 +184,11 @@ def _as_kube_error() -> Iterator[None]:
 
 
 async def _read(response: aiohttp.ClientResponse) -> str:
-    return (await _read_bytes(response, API_RESPONSE_BYTES)).decode(errors="replace")
+    return (await read_bytes(response, API_RESPONSE_BYTES)).decode(errors="replace")
 
 
-async def _read_bytes(response: aiohttp.ClientResponse, limit: int) -> bytes:
+async def read_bytes(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """Return the body; raises ResponseTooLarge if it has more than ``limit`` bytes."""
     content = await read_up_to(response, limit)
     if len(content) > limit:
         response.close()
@@ -292,51 +225,37 @@ def _serialized(manifest: Manifest) -> bytes:
 async def connect(
     kubeconfig: str | None,
     *,
-    context: str | None = None,
-    observed_by: Sequence[aiohttp.TraceConfig] = (),
+    calls: ApiCalls = _NOBODY,
+    fence: aiohttp.TraceConfig | None = None,
     identity: str = "",
     agent: str = _USER_AGENT,
     pause: Pause | None = None,
     write_seconds: float | None = None,
 ) -> AsyncIterator[KubernetesApi]:
-    """Yield a KubeApi, which is closed at the end of the block; ``observed_by``: what sees its requests.
+    """Yield a client, which is closed at the end of the block; ``fence``: what stops its writes.
 
-    ``context``: which of the kubeconfig's; the current one without it. ``agent`` is the name for the audit log,
-    ``identity`` which of several replicas it belongs to. ``pause``: that of another client. ``write_seconds``: after
-    how long the API server gives up a write; its own limit without it.
+    ``agent`` is the name for the audit log, ``identity`` which of several replicas it belongs to. ``pause``: that of
+    another client. ``write_seconds``: after how long the API server gives up a write; its own limit without it.
     """
-    credentials = await credentials_of(kubeconfig, context=context)
-    async with _connections(credentials, _named(agent, identity), [*observed_by]) as connections:
-        yield KubernetesApi(connections, pause or _pause(), credentials=credentials, write_seconds=write_seconds)
+    credentials = await credentials_of(kubeconfig)
+    async with connected(credentials, f"{agent}/{identity}" if identity else agent, fence) as connections:
+        yield KubernetesApi(
+            connections, pause or new_pause(), credentials=credentials, write_seconds=write_seconds, calls=calls
+        )
 
 
 @asynccontextmanager
-async def connect_others(
-    kubeconfig: str | None, *, context: str | None = None, agent: str = _USER_AGENT
-) -> AsyncIterator[Callable[[str], KubernetesApi]]:
-    """Yield what makes a ProxyApi of another's token. Its requests have nothing of this process's own credentials.
-
-    Each has a pause of its own: the API server's limits are those of a user, who must not hold back others.
-    """
-    own = await credentials_of(kubeconfig, context=context)
-    async with _connections(own.of_token(""), agent, []) as connections:
-        yield lambda token: KubernetesApi(connections, _pause(), credentials=own.of_token(token))
-
-
-def _named(agent: str, identity: str) -> str:
-    return f"{agent}/{identity}" if identity else agent
-
-
-@asynccontextmanager
-async def _connections(
-    credentials: Credentials, agent: str, observed_by: list[aiohttp.TraceConfig]
+async def connected(
+    credentials: Credentials, agent: str, fence: aiohttp.TraceConfig | None = None
 ) -> AsyncIterator[RESTClientObject]:
-    connections = credentials.connect(agent, observed_by)
+    """Yield the client's connections, which are closed at the end of the block."""
+    connections = credentials.connect(agent, fence)
     try:
         yield connections
     finally:
         await connections.close()
 
 
-def _pause() -> Pause:
+def new_pause() -> Pause:
+    """Return a pause that nobody has asked for yet."""
     return Pause(asyncio.get_running_loop().time, random.random)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, Self
 
 from isvc_operator.errors import OperatorError
@@ -28,7 +29,6 @@ class KubeError(OperatorError):
         return self.status in (0, 429) or self.status >= 500
 
     def reworded(self, message: str) -> Self:
-        """Return an error that differs in its message."""
         error = type(self).__new__(type(self), message)  # what __init__ takes differs between the classes
         vars(error).update(vars(self))
         return error
@@ -72,19 +72,37 @@ class RequestRefused(KubeError):
     """400, 403 or 422: the request is not allowed or not valid; only a change of spec, RBAC or policy helps."""
 
 
+class NotPermitted(RequestRefused):
+    """403: the operator's account lacks a permission. What admission refuses, such as a quota, has another class."""
+
+
 class NamespaceEnding(RequestRefused):
     """403 or 404: the namespace is being deleted, or does not exist any more."""
 
 
+def refused_by(error: KubeError) -> str:
+    """Return which of Kubernetes' three steps has refused a request, for a 401 or 403."""
+    if error.status == 401:
+        return "authentication"
+    if error.status == 403:
+        return "authorization" if isinstance(error, NotPermitted) else "admission"
+    return ""
+
+
 def error_for(status: int, text: str, retry_after: float | None = None) -> KubeError:
     """Return the error for a response of the API server; ``text`` is its body, most often a Status object."""
-    body = _status_object(text)
-    if body is None:
+    try:
+        body: Any = json.loads(text)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
         kind = ServerBusy if retry_after is not None and (status == 429 or status >= 500) else _KINDS.get(status)
         return (kind or KubeError)(status, text[:_MESSAGE_CHARACTERS] or f"HTTP {status}", retry_after)
     return _kind_for(status, body)(status, str(body.get("message", text[:_MESSAGE_CHARACTERS])), retry_after)
 
 
+# In the words of the authorizer, and of the plug-in OwnerReferencesPermissionEnforcement.
+_NOT_PERMITTED: Final = re.compile(r'(\S+( "[^"]*")? is )?forbidden: (User "|cannot set blockOwnerDeletion )')
 _KINDS: Final[dict[int, type[KubeError]]] = {
     400: RequestRefused,
     403: RequestRefused,
@@ -100,16 +118,10 @@ def _kind_for(status: int, body: dict[str, Any]) -> type[KubeError]:
     causes = {cause.get("reason") for cause in details.get("causes") or () if isinstance(cause, dict)}
     if (status == 403 and "NamespaceTerminating" in causes) or (status == 404 and details.get("kind") == "namespaces"):
         return NamespaceEnding
+    if status == 403 and _NOT_PERMITTED.match(str(body.get("message"))):
+        return NotPermitted
     if status == 409 and "FieldManagerConflict" in causes:
         return NotOurs
     if status == 409 and body.get("reason") == "AlreadyExists":
         return AlreadyExists
     return _KINDS.get(status, KubeError)
-
-
-def _status_object(text: str) -> dict[str, Any] | None:
-    try:
-        body: Any = json.loads(text)
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -18,7 +19,6 @@ import aiohttp
 
 from isvc_operator.api.names import LEASE
 from isvc_operator.kube import requests
-from isvc_operator.kube.calls import api_path
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
 from isvc_operator.kube.requests import LEASES, decode
@@ -33,6 +33,7 @@ RETRY_SECONDS: Final = 1.0  # between two renewals, and between two looks of a r
 _RELEASES: Final = 3  # attempts; the first one may meet a renewal on its way
 # The Lease itself, whose writes name the version that they replace, and questions, which change nothing.
 _OPEN: Final = (LEASES, "/apis/authorization.k8s.io/")
+_PATH: Final = re.compile("/apis?/.*")  # without that of a proxy before the API server
 
 
 class LeaseLost(KubeError):
@@ -56,14 +57,14 @@ class Fence:
 
     @property
     def is_open(self) -> bool:
-        """Whether writes may be sent now."""
         return self._clock() < self.until
 
     def trace(self) -> aiohttp.TraceConfig:
         """Return what makes an aiohttp session send no write while the fence is closed."""
 
         async def about_to_send(_: object, __: SimpleNamespace, sent: aiohttp.TraceRequestChunkSentParams) -> None:
-            if not self.is_open and not api_path(sent.url.path).startswith(_OPEN):
+            path = _PATH.search(sent.url.path)
+            if not self.is_open and not (path and path[0].startswith(_OPEN)):
                 raise LeaseLost
 
         config = aiohttp.TraceConfig()
@@ -99,7 +100,6 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """Whether this replica may write."""
         return self._fence.is_open
 
     async def win(self) -> None:
@@ -230,7 +230,6 @@ def claimed(lease: Manifest, identity: str, now: str) -> dict[str, Any]:
 
 
 def released(lease: Manifest) -> dict[str, Any]:
-    """Return the Lease without a holder."""
     return {**lease, "spec": {**_spec(lease), "holderIdentity": ""}}
 
 

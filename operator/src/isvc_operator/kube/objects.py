@@ -31,11 +31,12 @@ Wanted = Callable[[Objects], Iterable[ObjectReference]]
 
 @dataclass
 class ObjectReader:
-    """Reads objects by name. ``clock`` counts seconds."""
+    """Reads objects by name, and whether there are objects of a kind. ``clock`` counts seconds."""
 
     api: KubeApi
     clock: Callable[[], float]
     _cached: dict[tuple[str, ObjectReference], tuple[float, Manifest | None]] = field(default_factory=dict)
+    _kinds: dict[str, tuple[float, bool]] = field(default_factory=dict)
 
     async def read_all(self, namespace: str, wanted: Wanted) -> Objects:
         """Read the objects that ``wanted`` names; it is called again with those read, and may name more."""
@@ -63,6 +64,17 @@ class ObjectReader:
         """Cache this object as what the API server has."""
         until = self.clock() + (MISSING_TTL if body is None else FOUND_TTL)
         self._cached[namespace, reference] = (until, body)
+
+    async def has_kind(self, kind: str) -> bool:
+        """Whether objects of this kind can be created; raises KubeError if the API server does not say."""
+        if kind not in self._kinds or self._kinds[kind][0] <= self.clock():
+            try:
+                await self.api.send(requests.discover(kind))
+                found = True
+            except ObjectNotFound:
+                found = False
+            self._kinds[kind] = self.clock() + DISCOVERY_TTL, found
+        return self._kinds[kind][1]
 
 
 def _with_remedy(error: RequestRefused, namespace: str, reference: ObjectReference) -> RequestRefused:
@@ -102,24 +114,3 @@ async def copy_ca_bundle(objects: ObjectReader, name: str, *, home: str, namespa
     }
     await objects.api.send(requests.apply(manifest, force=True))
     objects.remember(namespace, _COPY, manifest)
-
-
-@dataclass
-class Discovery:
-    """Asks the API server which kinds it has, and keeps the answers for a short time. ``clock`` counts seconds."""
-
-    api: KubeApi
-    clock: Callable[[], float]
-    _known: dict[str, tuple[float, bool]] = field(default_factory=dict)
-
-    async def has(self, kind: str) -> bool:
-        """Whether objects of this kind can be created; raises KubeError if the API server does not say."""
-        known = self._known.get(kind)
-        if known is None or known[0] <= self.clock():
-            try:
-                await self.api.send(requests.discover(kind))
-                found = True
-            except ObjectNotFound:
-                found = False
-            known = self._known[kind] = self.clock() + DISCOVERY_TTL, found
-        return known[1]

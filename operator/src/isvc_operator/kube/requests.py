@@ -67,7 +67,6 @@ def _own_path(manifest: Manifest) -> str:
 
 
 def get(kind: str, namespace: str, name: str) -> ApiRequest:
-    """Read one object by its name."""
     return ApiRequest("GET", path_of(kind, namespace, name))
 
 
@@ -97,12 +96,10 @@ def _lease_path(namespace: str, name: str = "") -> str:
 
 
 def read_lease(namespace: str, name: str) -> ApiRequest:
-    """Read who leads."""
     return ApiRequest("GET", _lease_path(namespace, name))
 
 
 def create_lease(lease: Manifest) -> ApiRequest:
-    """Create a Lease."""
     return ApiRequest("POST", _lease_path(lease["metadata"]["namespace"]), body=lease)
 
 
@@ -161,12 +158,10 @@ def _merge_patch(manifest: Manifest, subresource: str, patch: Manifest) -> ApiRe
 
 
 def create_event(event: Manifest) -> ApiRequest:
-    """Record an Event in its namespace."""
     return ApiRequest("POST", path_of("Event", event["metadata"]["namespace"]), body=event)
 
 
 def pod_events(namespace: str, uid: str) -> ApiRequest:
-    """List the Events of one pod."""
     query = (("fieldSelector", f"involvedObject.uid={uid}"), ("limit", "50"))
     return ApiRequest("GET", path_of("Event", namespace), query)
 
@@ -184,11 +179,7 @@ def pod_log(namespace: str, pod: str, container: str, *, previous: bool, lines: 
 
 # One level more than an object may have, and an empty one inside it; a list of objects adds two levels.
 _KEPT: Final = NESTING + 4
-# Levels that any decoder can handle; most objects have fewer brackets than that in total.
-_HARMLESS: Final = 300
-_TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-_TOKEN: Final = re.compile(_TEXT.pattern + rb"|[{}\[\]]")
-_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]')
 
 
 def decode(text: bytes | str) -> Any:
@@ -205,22 +196,6 @@ def decode(text: bytes | str) -> Any:
 
 def shallow(text: bytes) -> bytes:
     """Return the JSON text without the levels that are too deep; the innermost objects and lists are empty then."""
-    return _cut(text) if _is_deep(text) else text
-
-
-def _is_deep(text: bytes) -> bool:
-    """Whether brackets remain after the innermost pairs were removed that many times."""
-    if text.count(b"{") + text.count(b"[") <= _HARMLESS:
-        return False
-    brackets = _TEXT.sub(b"", text).translate(None, _NO_BRACKETS)
-    for _ in range(_KEPT):
-        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
-        if not brackets:
-            return False
-    return True
-
-
-def _cut(text: bytes) -> bytes:
     kept, depth, start = [], 0, 0
     for match in _TOKEN.finditer(text):
         if match[0] in (b"{", b"["):

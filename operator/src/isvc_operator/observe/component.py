@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from isvc_operator.api.inference_service import Condition
+from isvc_operator.api.kinds import AUTOSCALERS, SCALED_OBJECT
 from isvc_operator.api.names import (
     EXPLAINER,
     EXPLAINER_READY,
@@ -16,7 +17,7 @@ from isvc_operator.api.names import (
     TRANSFORMER_READY,
 )
 from isvc_operator.limits import LOG_BYTES, PROGRESS_BYTES
-from isvc_operator.manifests import Manifest, Pod, find
+from isvc_operator.manifests import Manifest, Pod, condition_of, find
 from isvc_operator.observe.conditions import condition
 from isvc_operator.observe.pods import (
     MINIMUM_UNAVAILABLE,
@@ -37,7 +38,8 @@ SCALED_TO_ZERO: Final = "scaled to zero: no pod serves requests until it is scal
 class Rollout:
     """``refusal`` is why the Deployment cannot create pods at all (a quota, a policy).
 
-    ``stuck``: there was no progress within the Deployment's deadline. ``finished``: its newest template was rolled out
+    ``stuck``: there was no progress within the Deployment's deadline. ``paused`` is what to do about its newest
+    template, which is not rolled out because somebody has paused it. ``finished``: its newest template was rolled out
     once, even if pods have failed since. ``sufficient``: as many pods are available as are needed, or no fewer than its
     strategy allows, old ones included.
     """
@@ -47,11 +49,12 @@ class Rollout:
     message: str
     refusal: str | None = None
     stuck: bool = False
+    paused: str | None = None
     finished: bool = False
     sufficient: bool = False
 
 
-def rollout_of(deployment: Mapping[str, Any] | None, enough: int | None = None) -> Rollout:
+def rollout_of(deployment: Manifest | None, enough: int | None = None) -> Rollout:
     """Return how far the newest template is rolled out, by the rules of ``kubectl rollout status``.
 
     With ``enough`` pods, the minimum of its autoscaler, it does not wait for those that are being added for the load.
@@ -59,35 +62,41 @@ def rollout_of(deployment: Mapping[str, Any] | None, enough: int | None = None) 
     """
     if deployment is None:
         return Rollout(complete=False, serving=0, message="the Deployment does not exist yet")
-    status = deployment.get("status", {})
-    wanted = deployment.get("spec", {}).get("replicas", 1)
+    spec, status = deployment.get("spec", {}), deployment.get("status", {})
+    wanted = spec.get("replicas", 1)
     updated, total = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
     observed = status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
     needed = wanted if enough is None else max(1, enough)  # which the autoscaler may not have asked for yet
     settled = observed and updated >= needed and total <= updated
-    finished = _condition_of(status, "Progressing").get("reason") == "NewReplicaSetAvailable"
+    progress = condition_of(deployment, "Progressing").get("reason")
+    finished = progress == "NewReplicaSetAvailable"
     # With no more pods unavailable than its strategy allows it is still serving.
-    tolerated = _condition_of(status, "Available").get("status") == "True"
+    tolerated = condition_of(deployment, "Available").get("status") == "True"
     serving = available > 0 and (available >= needed or (finished and tolerated))
     return Rollout(
         complete=wanted == 0 or (settled and serving),
         serving=available,
         message=f"{updated} of {wanted} pods updated, {available} available" if wanted else SCALED_TO_ZERO,
-        refusal=_refusal(status),
-        stuck=observed and _condition_of(status, "Progressing").get("reason") == "ProgressDeadlineExceeded",
+        refusal=_refusal(deployment),
+        stuck=observed and progress == "ProgressDeadlineExceeded",
+        paused=_resume(deployment["metadata"]) if spec.get("paused") and observed and not settled else None,
         finished=finished,
         sufficient=available > 0 and (available >= needed or tolerated),
     )
 
 
-def _refusal(status: Mapping[str, Any]) -> str | None:
-    failure = _condition_of(status, "ReplicaFailure")
+def _resume(metadata: Mapping[str, Any]) -> str:
+    name, namespace = metadata["name"], metadata.get("namespace", "default")
+    return (
+        f"Deployment {name} is paused (spec.paused), so that its pods keep their template; "
+        f"kubectl rollout resume deployment {name} --namespace={namespace}"
+    )
+
+
+def _refusal(deployment: Manifest) -> str | None:
+    failure = condition_of(deployment, "ReplicaFailure")
     return one_line(str(failure.get("message") or failure.get("reason"))) if failure.get("status") == "True" else None
-
-
-def _condition_of(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    return next((item for item in status.get("conditions", ()) if item["type"] == type_), {})
 
 
 LAST_LOG_LINES: Final = "\nLast log lines:\n"  # what separates them from the rest of a message
@@ -99,7 +108,7 @@ class ComponentObservation:
     """A component's Deployment and pods.
 
     ``log`` has the last lines of the container that has failed, or has not been ready for long; ``progress`` is that of
-    the model's download.
+    the model's download. ``autoscaler`` is the HorizontalPodAutoscaler or the ScaledObject.
     """
 
     kind: str
@@ -109,6 +118,7 @@ class ComponentObservation:
     stage: Stage
     log: str = ""
     progress: str = ""
+    autoscaler: Manifest | None = None
 
 
 def observe_component(
@@ -120,15 +130,18 @@ def observe_component(
     """
     name = resolved.name if resolved else None
     autoscaler = resolved.scaling.autoscaler if resolved else None
+    minimum = autoscaler.minimum if autoscaler else None
+    # KEDA does not go up to the minimum of one that is paused.
+    if name and condition_of(find(labelled, SCALED_OBJECT, name) or {}, "Paused").get("status") == "True":
+        minimum = None
     pods = newest_revision(pods_of(labelled, kind, name))
     return ComponentObservation(
         kind=kind,
-        rollout=rollout_of(
-            find(labelled, "Deployment", name) if name else None, autoscaler.minimum if autoscaler else None
-        ),
+        rollout=rollout_of(find(labelled, "Deployment", name) if name else None, minimum),
         pods=pods,
         failure=None if stopped else first_failure(pods),
         stage=stage(pods),
+        autoscaler=next((item for kind in AUTOSCALERS if name and (item := find(labelled, kind, name))), None),
     )
 
 
@@ -141,6 +154,10 @@ def component_ready(observed: ComponentObservation, before: Condition | None = N
     type_, rollout = CONDITIONS[observed.kind], observed.rollout
     if rollout.complete:
         return condition(type_, True, "NewReplicaSetAvailable", None if rollout.serving else rollout.message)
+    was_ready = before is not None and _was_ready(before)
+    if rollout.paused:
+        serves = was_ready and rollout.sufficient
+        return condition(type_, serves, "DeploymentPaused", rollout.paused + _still_serving(rollout))
     if observed.failure:
         message = explain(observed.failure, observed.log)
         return condition(type_, False, observed.failure.reason, message + _still_serving(rollout))
@@ -151,7 +168,6 @@ def component_ready(observed: ComponentObservation, before: Condition | None = N
     if rollout.stuck:
         message += ", and nothing has changed within the Deployment's progressDeadlineSeconds"
         return condition(type_, False, "ProgressDeadlineExceeded", _with_log(message, observed.log))
-    was_ready = before is not None and _was_ready(before)
     if was_ready and rollout.finished and not rollout.sufficient:
         message = f"fewer pods serve requests than before: {message}"
         return condition(type_, False, MINIMUM_UNAVAILABLE, _with_log(message, observed.log))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
@@ -11,6 +11,7 @@ from itertools import islice
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.names import (
     ANNOTATION_AUTOSCALER,
+    AUTOSCALER_PROBLEM,
     CERTIFICATE_EXPIRED,
     CERTIFICATE_EXPIRES,
     CERTIFICATE_PROBLEM,
@@ -21,9 +22,11 @@ from isvc_operator.api.names import (
     FIELDS_NOT_KEPT,
     HOSTS_MISSING,
     INGRESS_READY,
+    PODS_OUTDATED,
     PREDICTOR_READY,
     READY,
     SPEC_NOT_APPLIED,
+    STALLED,
     STOPPED,
     STORAGE_INCOMPLETE,
     TRANSFORMER_READY,
@@ -31,19 +34,28 @@ from isvc_operator.api.names import (
 from isvc_operator.limits import LINE_BYTES, MESSAGE_BYTES, NAMED
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.front import ServingTls
-from isvc_operator.telemetry.snapshot import Phase
+from isvc_operator.telemetry.snapshot import Phase, ServiceCondition
 from isvc_operator.text import one_line, shortened, visible
 
 # ``Ready`` depends on these. With KServe it depends on a transformer and an explainer indirectly: its Ingress is
 # created only when they are ready (docs/kserve.md).
 _DEPENDENTS = (PREDICTOR_READY, TRANSFORMER_READY, EXPLAINER_READY, INGRESS_READY)
 # A service that has these conditions serves, but not all that its owner has asked for. All others have severity Info.
-_WARNINGS = (CERTIFICATE_PROBLEM, FIELDS_IGNORED, SPEC_NOT_APPLIED, CHANGE_HELD_BACK, STORAGE_INCOMPLETE)
+_WARNINGS = (
+    AUTOSCALER_PROBLEM,
+    CERTIFICATE_PROBLEM,
+    FIELDS_IGNORED,
+    SPEC_NOT_APPLIED,
+    CHANGE_HELD_BACK,
+    STORAGE_INCOMPLETE,
+)
+_NEWS = (*_WARNINGS, PODS_OUTDATED, STALLED, STOPPED)
 # The last words of the message of ``Ready``, which dashboards and ``kubectl get`` show, unlike other conditions.
 _NOTES = {
     CERTIFICATE_PROBLEM: "The certificate of the pods needs attention; the condition CertificateProblem says why",
     SPEC_NOT_APPLIED: "Objects of the service do not stay as they are applied; the condition SpecNotApplied says why",
     CHANGE_HELD_BACK: "The last change is held back; the condition ChangeHeldBack says why",
+    AUTOSCALER_PROBLEM: "An autoscaler does not work; the condition AutoscalerProblem says why",
     FIELDS_IGNORED: "Some settings have no effect; the condition FieldsIgnored lists them",
 }
 
@@ -103,11 +115,15 @@ def _with_time(current: Condition, previous: Condition | None, now: str) -> Cond
 
 def is_another_stage(before: Sequence[Condition], after: Sequence[Condition]) -> bool:
     """Whether a service goes on starting: ``Ready`` has another reason, and no condition another status than before."""
-    old, new = ({item.type: item for item in conditions} for conditions in (before, after))
-    if READY not in old or READY not in new or new[READY].status != "Unknown":
-        return False
-    same = {type_: item.status for type_, item in old.items()} == {type_: item.status for type_, item in new.items()}
-    return same and old[READY].reason != new[READY].reason
+    old, new = (next((it for it in conditions if it.type == READY), None) for conditions in (before, after))
+    moves = old is not None and new is not None and new.status == "Unknown" and old.reason != new.reason
+    return moves and have_same_statuses(before, after)
+
+
+def have_same_statuses(before: Sequence[Condition], after: Sequence[Condition]) -> bool:
+    """Whether at most reasons and messages differ."""
+    old, new = ({item.type: item.status for item in conditions} for conditions in (before, after))
+    return old == new
 
 
 _RENEW = "renew it: the pods read the new one without a restart"
@@ -133,17 +149,31 @@ def _certificate_problem(reason: str, message: str) -> Condition:
     return condition(CERTIFICATE_PROBLEM, True, reason, message)
 
 
-_BY_READY = {"True": Phase.READY, "False": Phase.FAILED, "Unknown": Phase.PROGRESSING}
+_BY_READY = {"True": Phase.READY, "False": Phase.FAILED, "Unknown": Phase.STARTING}
 
 
 def phase_of(service: Manifest) -> Phase:
     """Return the phase that the service's stored status reports."""
     if service["metadata"].get("deletionTimestamp"):
         return Phase.TERMINATING
-    conditions = {item["type"]: item["status"] for item in (service.get("status") or {}).get("conditions") or ()}
+    conditions = {item["type"]: item["status"] for item in _stored(service)}
     if conditions.get(STOPPED) == "True":
         return Phase.STOPPED
     return _BY_READY.get(conditions.get(READY, ""), Phase.PENDING)
+
+
+def service_conditions(service: Manifest) -> Iterator[ServiceCondition]:
+    """Yield ``Ready``, and the conditions that are True of what not every service has; for metrics, few of each."""
+    metadata = service["metadata"]
+    for item in _stored(service):
+        if item["type"] == READY or (item["type"] in _NEWS and item["status"] == "True"):
+            labels = (item["type"], item["status"], item.get("reason") or "")
+            yield ServiceCondition(metadata["namespace"], metadata["name"], *labels)
+
+
+def _stored(service: Manifest) -> Sequence[Manifest]:
+    found: Sequence[Manifest] = (service.get("status") or {}).get("conditions") or ()
+    return found
 
 
 _AUTOSCALED = (
@@ -187,18 +217,36 @@ class Contested:
                 f"{child} is created again and again for this service, which needs none, and deleted at growing "
                 f"intervals. Stop {self._managers} from doing so"
             )
-        fields = ", ".join(one_line(field, LINE_BYTES) for field in self.fields)
         if self.cause is Cause.NOT_KEPT:
             return (
-                f"{child}: the API server does not keep {fields} as applied. Either a mutating webhook or policy "
+                f"{child}: the API server does not keep {self._fields} as applied. Either a mutating webhook or policy "
                 "changes it (kubectl get mutatingwebhookconfigurations,mutatingadmissionpolicies), and has to leave it "
                 "alone; or a feature of the cluster is off, and the setting has to be removed"
             )
         text = (
-            f"{child}: {self._managers} changes {fields}, which is restored at growing intervals. "
+            f"{child}: {self._managers} changes {self._fields}, which is restored at growing intervals. "
             f"Stop it from doing so, or write its value in the InferenceService or its runtime"
         )
         return f"{text}. {_AUTOSCALED}" if "spec.replicas" in self.fields else text
+
+    @property
+    def is_fight(self) -> bool:
+        """Whether another client undoes each restore, which the API server has kept."""
+        return self.cause is not Cause.NOT_KEPT
+
+    @property
+    def restored(self) -> str:
+        """Who has changed what, once it is undone."""
+        child = f"{self.kind} {self.name}"
+        if self.cause is Cause.DELETED:
+            return f"{child} was deleted by {_UNKNOWN}, and is created again"
+        if self.cause is Cause.CREATED:
+            return f"{child} was created by {self._managers} for this service, which needs none, and is deleted"
+        return f"{child}: {self._managers} has changed {self._fields}, which is restored"
+
+    @property
+    def _fields(self) -> str:
+        return ", ".join(one_line(field, LINE_BYTES) for field in self.fields)
 
     @property
     def _managers(self) -> str:
@@ -209,6 +257,6 @@ def spec_not_applied(contested: Sequence[Contested]) -> list[Condition]:
     """Return the condition, if a child is contested."""
     if not contested:
         return []
-    changed = any(item.cause is not Cause.NOT_KEPT for item in contested)
+    changed = any(item.is_fight for item in contested)
     message = "\n".join(item.message for item in islice(contested, NAMED))
     return [condition(SPEC_NOT_APPLIED, True, CHANGED_BY_OTHERS if changed else FIELDS_NOT_KEPT, message)]

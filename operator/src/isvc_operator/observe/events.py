@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from isvc_operator.api.inference_service import API_VERSION, KIND, Condition, InferenceService, InferenceServiceStatus
 from isvc_operator.api.names import (
+    AUTOSCALER_PROBLEM,
     CHANGE_HELD_BACK,
     FIELD_MANAGER,
     FIELDS_IGNORED,
@@ -18,6 +19,7 @@ from isvc_operator.api.names import (
     SPEC_NOT_APPLIED,
 )
 from isvc_operator.limits import EVENT_BYTES
+from isvc_operator.manifests import controller_of
 from isvc_operator.text import shortened
 
 # The conditions of which each new message is an Event of their reason, with its type.
@@ -25,6 +27,7 @@ _REPORTED = {
     FIELDS_IGNORED: "Warning",
     SPEC_NOT_APPLIED: "Warning",
     CHANGE_HELD_BACK: "Warning",
+    AUTOSCALER_PROBLEM: "Warning",
     PODS_OUTDATED: "Normal",
 }
 
@@ -38,20 +41,27 @@ def events_for(service: InferenceService, status: InferenceServiceStatus, now: s
 
     There is one for each status and reason of ``Ready`` but the first stage of a new service, one for a host that
     belongs to another service, one for each list of fields that have no effect, one for each change that is held back,
-    one for each pod template of a newer version of the operator that waits for more than its turn, and one for each
-    list of children that do not stay as rendered.
+    one for each pod template of a newer version of the operator that waits for more than its turn, one for an
+    autoscaler that does not work, and one for each list of children that do not stay as rendered.
     """
+    old, new = ({item.type: item for item in given.conditions} for given in (service.status, status))
+
+    def changed(type_: str) -> Condition | None:
+        """Return the new condition if its status or its reason has changed."""
+        before, after = old.get(type_), new.get(type_)
+        same = before and after and (before.status, before.reason) == (after.status, after.reason)
+        return None if same else after
+
     events = []
-    ready = _changed(READY, service.status, status)
-    is_first_stage = ready and ready.status == "Unknown" and not service.status.conditions
+    ready, ingress = changed(READY), changed(INGRESS_READY)
+    is_first_stage = ready and ready.status == "Unknown" and not old
     if ready and not is_first_stage:
         events.append(_readiness_event(service, ready, now))
-    ingress = _changed(INGRESS_READY, service.status, status)
     if ingress and ingress.reason == HOST_TAKEN and not (ready and ready.reason == HOST_TAKEN):
         events.append(_of_service(service, "Warning", reason=HOST_TAKEN, message=ingress.message or "", now=now))
     for condition, type_ in _REPORTED.items():
-        found = _of_type(condition, status)
-        if found and found.reason != ROLLOUT_QUEUED and found.message != _message(_of_type(condition, service.status)):
+        found, before = new.get(condition), old.get(condition)
+        if found and found.reason != ROLLOUT_QUEUED and found.message != (before and before.message):
             events.append(_of_service(service, type_, reason=found.reason or "", message=found.message or "", now=now))
     return events
 
@@ -65,9 +75,11 @@ def _readiness_event(service: InferenceService, ready: Condition, now: str) -> M
     return _of_service(service, type_, reason=reason, message=message, now=now)
 
 
-def ignored_event(involved: Mapping[str, Any], ignored: Sequence[str], *, reason: str, now: str) -> Mapping[str, Any]:
-    """Return the Event for what has no effect in an object of the administrator."""
-    return _event(involved, "Warning", reason=reason, message=f"Ignored: {'; '.join(ignored)}", now=now)
+def change_event(child: Mapping[str, Any], *, reason: str, message: str, now: str) -> Mapping[str, Any]:
+    """Return the Event for a change of a child, on the service that owns it."""
+    owner = {name: controller_of(child)[name] for name in ("apiVersion", "kind", "name", "uid")}
+    involved = {**owner, "namespace": child["metadata"]["namespace"]}
+    return event_on(involved, "Normal", reason=reason, message=message, now=now)
 
 
 def _of_service(service: InferenceService, type_: str, *, reason: str, message: str, now: str) -> Mapping[str, Any]:
@@ -80,10 +92,11 @@ def _of_service(service: InferenceService, type_: str, *, reason: str, message: 
         "uid": metadata.uid,
         "resourceVersion": metadata.resource_version,
     }
-    return _event(involved, type_, reason=reason, message=message, now=now)
+    return event_on(involved, type_, reason=reason, message=message, now=now)
 
 
-def _event(involved: Mapping[str, Any], type_: str, *, reason: str, message: str, now: str) -> Mapping[str, Any]:
+def event_on(involved: Mapping[str, Any], type_: str, *, reason: str, message: str, now: str) -> Mapping[str, Any]:
+    """Return an Event on an object of any kind."""
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -98,18 +111,3 @@ def _event(involved: Mapping[str, Any], type_: str, *, reason: str, message: str
         "lastTimestamp": now,
         "count": 1,
     }
-
-
-def _changed(type_: str, before: InferenceServiceStatus, after: InferenceServiceStatus) -> Condition | None:
-    """Return the new condition if its status or its reason has changed."""
-    old, new = (_of_type(type_, status) for status in (before, after))
-    same = old and new and (old.status, old.reason) == (new.status, new.reason)
-    return None if same else new
-
-
-def _of_type(type_: str, status: InferenceServiceStatus) -> Condition | None:
-    return next((item for item in status.conditions if item.type == type_), None)
-
-
-def _message(condition: Condition | None) -> str | None:
-    return condition.message if condition else None

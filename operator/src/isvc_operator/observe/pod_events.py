@@ -113,19 +113,18 @@ def mount_failure(pod: Pod, events: Iterable[Event]) -> PodFailure | None:
 
 def _failure(pod: Pod, cause: str) -> PodFailure | None:
     name = name_of(pod)
-    if "Multi-Attach" in cause:
+    if "Volume is already" in cause:  # "Multi-Attach error for …", and "Waiting for detach for …" by Kubernetes 1.37
         claims = ", ".join(_claims(pod)) or "of the pod"
         fix = (
             f"the claim {claims} is ReadWriteOnce, so only one node at a time can mount it: stop the pod that uses it "
             "there, run both on one node, or use a ReadWriteMany claim"
         )
-        return PodFailure("ClaimInUse", name, cause, fix)
+        return PodFailure("ClaimInUse", name, cause, fix, heals=True)
     if missing := _QUOTED.search(cause):
         kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing[1]]
         return PodFailure("VolumeNotMounted", name, cause, f"create the {kind} {missing[2]} in the service's namespace")
-    return PodFailure(
-        "VolumeNotMounted", name, cause, "see kubectl describe pod, and the log of the volume's driver on that node"
-    )
+    fix = "see kubectl describe pod, and the log of the volume's driver on that node"
+    return PodFailure("VolumeNotMounted", name, cause, fix, heals=True)
 
 
 def _claims(pod: Pod) -> list[str]:

@@ -31,14 +31,21 @@ READINESS_LOST = "ReadinessLost"
 NODE_NOT_READY = "NodeNotReady"
 MINIMUM_UNAVAILABLE = "MinimumReplicasUnavailable"  # a Deployment's own reason: its pods are being replaced
 OUTAGES = (READINESS_LOST, NODE_NOT_READY, MINIMUM_UNAVAILABLE)
-# And those of a pod that may start without a change: a node is added, a volume is bound or let go, a pod is replaced.
-HEALING = (*OUTAGES, "Unschedulable", "ClaimNotBound", "ClaimInUse", "VolumeNotMounted", "PodFailed", "Evicted")
 
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
 _TEMPLATE_HASH = "pod-template-hash"
 _PULL_FAILURES = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _OUT_OF_MEMORY = "OOMKilled"
 _SIGNALS = {137: "SIGKILL", 143: "SIGTERM"}  # by the exit code of a container that they end
+# What schedulers say of a pod's claims, by their version in other words; the reason, whether it heals, and what to do.
+_OF_CLAIMS = (
+    (r"unbound.*VolumeClaim|available persistent volumes to bind|bound to non-existent", "ClaimNotBound", True,
+     "see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one"),
+    ("ReadWriteOncePod", "ClaimInUse", True,
+     "stop the other pod, or use a claim whose access mode lets several pods read it"),
+    (r"olume('s)? node affinity|no available volume zone", "ClaimElsewhere", False,
+     "run the pod where the claim's volume is (nodeSelector, affinity), or use a volume without node affinity"),
+)  # fmt: skip
 _CONFIG_FAILURES = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
 
@@ -49,6 +56,7 @@ class PodFailure:
     ``cause`` is the message of Kubernetes or of the container; ``fix`` is what to do about it. ``previous``: the log
     to read is that of the instance before the last restart. ``attempt`` identifies the instance of the container.
     ``lifetime`` has its start and its end where a probe may have ended it, which only Events say (``observe.probes``).
+    ``heals``: the pod, or the one that replaces it, may become ready without a change from outside.
     """
 
     reason: str
@@ -61,6 +69,7 @@ class PodFailure:
     previous: bool = False
     attempt: str = ""
     lifetime: tuple[str, str] | None = None
+    heals: bool = False
 
     @property
     def location(self) -> str:
@@ -111,7 +120,6 @@ def newest_revision(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether the pod's condition Ready is True."""
     return any(item["type"] == "Ready" and item["status"] == "True" for item in _status(pod, "conditions"))
 
 
@@ -141,7 +149,6 @@ def furthest(pods: Sequence[Pod]) -> Pod | None:
 
 
 def stage_of(pod: Pod) -> Stage:
-    """Return the stage of one pod."""
     name = name_of(pod)
     for status in _status(pod, "initContainerStatuses"):
         if status["name"] == CONTAINER_INITIALIZER and "running" in status.get("state", {}):
@@ -169,14 +176,6 @@ def waiting_container(pod: Pod) -> str | None:
     return next((item["name"] for item in statuses if "running" in item.get("state", {}) and not item["ready"]), None)
 
 
-def running_instance(pod: Pod, container: str) -> tuple[int, str] | None:
-    """Return what tells the running instance of a container from its others; None if it does not run."""
-    for status in (*_status(pod, "initContainerStatuses"), *_status(pod, "containerStatuses")):
-        if status["name"] == container and (running := status.get("state", {}).get("running")) is not None:
-            return status.get("restartCount", 0), running.get("startedAt", "")
-    return None
-
-
 def _starting(pod: Pod) -> str:
     kind = labels_of(pod).get(LABEL_COMPONENT)
     return "the server is starting and loading the model" if kind == PREDICTOR else f"the {kind} is not ready yet"
@@ -188,7 +187,7 @@ def _failures(pod: Pod) -> Iterator[PodFailure]:
         status = pod["status"]
         reason = status.get("reason") or ""
         known = reason if _REASON.fullmatch(reason) else "PodFailed"
-        yield PodFailure(known, name, status.get("message", "the pod has failed"))
+        yield PodFailure(known, name, status.get("message", "the pod has failed"), heals=True)
     for status in _status(pod, "initContainerStatuses"):
         yield from _container_failures(name, status, may_end=True)
     for status in _status(pod, "containerStatuses"):
@@ -220,6 +219,7 @@ def _outage(pod: Pod) -> PodFailure | None:
             unready,
             has_log=True,
             attempt=since,
+            heals=True,
         )
     if pod.get("spec", {}).get("readinessGates"):
         return None
@@ -229,6 +229,7 @@ def _outage(pod: Pod) -> PodFailure | None:
         name_of(pod),
         f"the pod counts as not ready since {since}, because its node {node} does not report to the API server",
         f"see kubectl describe node {node}; if it does not come back, Kubernetes replaces its pods after five minutes",
+        heals=True,
     )
 
 
@@ -304,17 +305,13 @@ def _unschedulable(pod: str, message: str) -> PodFailure:
         name = claim[1]
         fix = f"create the PersistentVolumeClaim {name} in the service's namespace, or correct storageUri"
         return PodFailure("ClaimNotFound", pod, f"PersistentVolumeClaim {name} does not exist", fix)
-    if "unbound" in message and "PersistentVolumeClaim" in message:
-        fix = "see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one"
-        return PodFailure("ClaimNotBound", pod, message, fix)
-    if "ReadWriteOncePod" in message:
-        fix = "stop the other pod, or use a claim whose access mode lets several pods read it"
-        return PodFailure("ClaimInUse", pod, message, fix)
-    if "volume node affinity" in message:
-        fix = "run the pod where the claim's volume is (nodeSelector, affinity), or use a volume without node affinity"
-        return PodFailure("ClaimElsewhere", pod, message, fix)
+    for words, reason, heals, fix in _OF_CLAIMS:
+        if re.search(words, message):
+            return PodFailure(reason, pod, message, fix, heals=heals)
     fix = "lower resources.requests, correct nodeSelector and tolerations, or add a node"
-    return PodFailure("Unschedulable", pod, message, fix)
+    if "were unschedulable" in message:
+        fix = f"kubectl uncordon a node that is cordoned; or {fix}"
+    return PodFailure("Unschedulable", pod, message, fix, heals=True)
 
 
 def _message(waiting: Mapping[str, Any]) -> str:

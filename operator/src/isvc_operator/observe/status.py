@@ -21,6 +21,7 @@ from isvc_operator.api.inference_service import (
 )
 from isvc_operator.api.names import (
     ANNOTATION_UPGRADE_POLICY,
+    AUTOSCALER_PROBLEM,
     CANARY_NOT_SUPPORTED,
     CHANGE_HELD_BACK,
     FIELDS_IGNORED,
@@ -39,16 +40,17 @@ from isvc_operator.config import UpgradePolicy
 from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
+from isvc_operator.observe.autoscalers import autoscaler_problem, inactive
 from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
 from isvc_operator.observe.conditions import Contested, certificate_problem, spec_not_applied
-from isvc_operator.observe.pods import HEALING, LOADING, OUTAGES, is_ready, storage_warning
+from isvc_operator.observe.pods import LOADING, MINIMUM_UNAVAILABLE, OUTAGES, is_ready, storage_warning
 from isvc_operator.observe.routes import RouteProblem
 from isvc_operator.resolve.hosts import Hosts
 from isvc_operator.resolve.service import Resolved
 from isvc_operator.text import one_line, shortened, visible
 
-# Our reasons that KServe's clients see as a model that cannot be loaded.
-_LOAD_FAILURES = (InvalidCredentials.reason,)
+# Reasons that no pod has, and that may pass without a change from outside: pods are replaced, a gateway reports.
+_HEALING = (MINIMUM_UNAVAILABLE, "IngressNotCreated", "RouteNotCreated", "ParentStatusNotAvailable")
 ROLL_OUT = "To roll a change out to all callers, remove spec.canary, and canaryTrafficPercent or set it to 100"
 _RUNTIMES = ("serving_runtime_name", "cluster_serving_runtime_name")
 _ADDRESSES = ("url", "address", "components", *_RUNTIMES)
@@ -94,19 +96,23 @@ class Observation:
 
     @property
     def predictor(self) -> ComponentObservation:
-        """The component that serves the model."""
         return self.components[0]
+
+    @property
+    def waits_for_metrics(self) -> bool:
+        """Whether an autoscaler does not work, which is a problem if that lasts."""
+        return any(item.autoscaler and inactive(item.autoscaler) for item in self.components)
 
 
 def derive_status(observed: Observation, now: str) -> InferenceServiceStatus:
     """Return the status at ``now`` (RFC 3339)."""
     previous = observed.service.status
-    components = [*_components_ready(observed)]
+    components, ingress = [*_components_ready(observed)], _ingress_ready(observed)
     current = [
-        *components, _progressing(observed, components), *_stalled(observed, components), _ingress_ready(observed),
+        *components, ingress, _progressing(observed, components), *_stalled(observed, (*components, ingress)),
         _stopped(observed),
         *_storage_incomplete(observed), *_fields_ignored(observed), *_change_held_back(observed),
-        *_pods_outdated(observed), *spec_not_applied(observed.contested),
+        *_pods_outdated(observed), *_autoscaler_problem(observed, now), *spec_not_applied(observed.contested),
         *certificate_problem(observed.resolved.tls if observed.resolved else None, now),
     ]  # fmt: skip
     current.append(conds.ready(current))
@@ -158,12 +164,16 @@ def _progressing(observed: Observation, components: Sequence[Condition]) -> Cond
     return conds.condition(PROGRESSING, True, "NewReplicaSetAvailable")
 
 
-def _stalled(observed: Observation, components: Sequence[Condition]) -> list[Condition]:
+def _stalled(observed: Observation, dependents: Sequence[Condition]) -> list[Condition]:
     """Return the condition if only a change from outside can make the service ready."""
-    if observed.stopped:
+    if observed.stopped or (observed.problem and observed.problem.is_transient):
         return []
-    failed = (item for item in components if item.status == "False" and item.reason not in HEALING)
-    return [conds.condition(STALLED, True, item.reason, f"the condition {item.type} says more") for item in failed][:1]
+    failures = (*(component.failure for component in observed.components), None)
+    for item, failure in zip(dependents, failures, strict=True):
+        heals = failure.heals if failure and failure.reason == item.reason else item.reason in _HEALING
+        if item.status == "False" and not heals:
+            return [conds.condition(STALLED, True, item.reason, f"the condition {item.type} says more")]
+    return []
 
 
 def _ingress_ready(observed: Observation) -> Condition:
@@ -200,6 +210,17 @@ def _unguarded(guards: Sequence[str]) -> str:
 
 def _stopped(observed: Observation) -> Condition:
     return conds.condition(STOPPED, observed.stopped)
+
+
+def _autoscaler_problem(observed: Observation, now: str) -> list[Condition]:
+    """Return the condition of the first component whose autoscaler does not work."""
+    before = {item.type: item for item in observed.service.status.conditions}
+    is_told = AUTOSCALER_PROBLEM in before
+    found = (
+        autoscaler_problem(item.autoscaler, before.get(CONDITIONS[item.kind]), now, is_told=is_told)
+        for item in observed.components
+    )
+    return next(filter(None, found), [])
 
 
 def _storage_incomplete(observed: Observation) -> list[Condition]:
@@ -285,16 +306,16 @@ def _transition(observed: Observation) -> tuple[str, str]:
     """KServe's transitionStatus and targetModelState (docs/kserve.md)."""
     if observed.problem and observed.problem.reason in FAILURE_REASONS:
         return "InvalidSpec", "FailedToLoad"
-    if observed.problem and observed.problem.reason in _LOAD_FAILURES:
+    if observed.problem and not observed.problem.is_transient:
         return "BlockedByFailedLoad", "FailedToLoad"
-    predictor = observed.predictor
+    predictor, failure = observed.predictor, observed.predictor.failure
     if predictor.rollout.complete:
         return "UpToDate", "Loaded" if predictor.rollout.serving else "Standby"
-    if predictor.failure and predictor.failure.keeps_model:
+    if failure and failure.keeps_model:
         return "InProgress", "Loaded"
-    if predictor.failure and (predictor.failure.has_log or predictor.failure.reason not in HEALING):
+    if failure and (failure.has_log or not failure.heals):
         return "BlockedByFailedLoad", "FailedToLoad"
-    if predictor.rollout.refusal:
+    if predictor.rollout.refusal or predictor.rollout.stuck or predictor.rollout.paused:
         return "BlockedByFailedLoad", "FailedToLoad"
     if predictor.stage.reason == LOADING:
         return "InProgress", "Loading"
@@ -305,7 +326,7 @@ def _failure_info(observed: Observation, before: FailureInfo | None, now: str) -
     """Return why the model cannot be loaded now. Unlike with KServe it is removed as soon as the cause is."""
     if observed.problem:
         reason, message = observed.problem.reason, observed.problem.message
-        known = "ModelLoadFailed" if reason in _LOAD_FAILURES else "RuntimeUnhealthy"
+        known = "ModelLoadFailed" if reason == InvalidCredentials.reason else "RuntimeUnhealthy"
         info = FailureInfo(
             reason=reason if reason in FAILURE_REASONS else known, message=shortened(visible(message), MESSAGE_BYTES)
         )

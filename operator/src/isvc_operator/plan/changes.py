@@ -54,7 +54,6 @@ class ChildChange:
 
     @property
     def deletes(self) -> bool:
-        """Whether the child is deleted."""
         return self.action is ChildAction.DELETE
 
     @property
@@ -86,24 +85,16 @@ def plan_changes(
             changes.append(ChildChange(ChildAction.CREATE, manifest, adopts=managed_by_kserve, starts_with=size))
         elif not matches(known, manifest):
             changes.append(_update(manifest, known))
-    changes += [ChildChange(ChildAction.DELETE, child) for child in owned.values() if not _is_ending(child)]
-    return changes
+    # One that is being deleted exists until other controllers have removed their finalizers.
+    left = (child for child in owned.values() if "deletionTimestamp" not in child["metadata"])
+    return [*changes, *(ChildChange(ChildAction.DELETE, child) for child in left)]
 
 
 def _update(manifest: Manifest, known: Manifest) -> ChildChange:
     # Without a number the API server defaults to one pod.
-    frees = not _has_replicas(manifest) and known.get("spec", {}).get("replicas", 1) != 1
+    frees = "replicas" not in manifest.get("spec", {}) and known.get("spec", {}).get("replicas", 1) != 1
     manifest = {**manifest, "metadata": {**manifest["metadata"], "uid": known["metadata"]["uid"]}}
     return ChildChange(ChildAction.UPDATE, manifest, adopts=_is_adopted(known), frees_replicas=frees)
-
-
-def _is_ending(child: Manifest) -> bool:
-    """Whether it was deleted, and exists until other controllers have removed their finalizers."""
-    return "deletionTimestamp" in child["metadata"]
-
-
-def _has_replicas(manifest: Manifest) -> bool:
-    return "replicas" in manifest.get("spec", {})
 
 
 def _is_adopted(child: Manifest) -> bool:
@@ -119,7 +110,6 @@ def _handed_over(manifest: Manifest, known: Manifest) -> Manifest:
 
 
 def template_digest(deployment: Manifest) -> str:
-    """Return the digest of the rendered pod template."""
     return digest_of(deployment["spec"]["template"])
 
 
@@ -150,14 +140,11 @@ def starting_size(manifest: Manifest, rendered: Sequence[Manifest], owned: Itera
     scaler = next(scalers, None)
     if scaler is None:
         return None
-    minimum, maximum = _bounds(scaler["spec"])
+    spec = scaler["spec"]
+    minimum, maximum = next((spec[least], spec[most]) for least, most in _BOUNDS if least in spec)
     replaced = (child["spec"].get("replicas", 1) for child in owned if _is_same_component(child, manifest))
     size = min(max(1, minimum, *replaced), maximum)
     return size if size > 1 else None
-
-
-def _bounds(spec: Any) -> tuple[int, int]:
-    return next((spec[least], spec[most]) for least, most in _BOUNDS if least in spec)
 
 
 def _is_same_component(child: Manifest, deployment: Manifest) -> bool:

@@ -34,34 +34,6 @@ def matches(observed: Any, rendered: Any) -> bool:
     return _same_value(observed, rendered)
 
 
-def mismatches(observed: Any, rendered: Any, path: str = "") -> Iterator[str]:
-    """Yield the path of each rendered value that the observed object does not have.
-
-    An item of a list is looked up by its name: ``spec.containers[kserve-container].image``.
-    """
-    if matches(observed, rendered):
-        return
-    if isinstance(observed, Mapping) and isinstance(rendered, Mapping):
-        for name, value in rendered.items():
-            yield from mismatches(observed.get(name), value, _path_of(path, name))
-    elif _are_named(observed) and _are_named(rendered):
-        known = {item["name"]: item for item in observed}
-        for item in rendered:
-            yield from mismatches(known.get(item["name"]), item, f"{path}[{item['name']}]")
-    else:
-        yield path
-
-
-def _path_of(path: str, name: str) -> str:
-    if "." in name or "/" in name:
-        return f"{path}[{name}]"
-    return f"{path}.{name}" if path else name
-
-
-def _are_named(items: Any) -> bool:
-    return isinstance(items, list) and all(isinstance(item, Mapping) and item.get("name") for item in items)
-
-
 def _matches_list(observed: Any, rendered: Sequence[Any]) -> bool:
     """Objects (containers, ports) may be among others and in any order; a list of strings (args) is one value."""
     if not isinstance(observed, list):

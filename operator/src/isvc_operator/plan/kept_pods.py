@@ -22,6 +22,7 @@ from isvc_operator.api.names import (
     ANNOTATION_INPUTS,
     ANNOTATION_OWN_INPUTS,
     ANNOTATION_RENDERED,
+    ANNOTATION_SHARED_INPUTS,
     ANNOTATION_TEMPLATE,
     ANNOTATION_VERSION,
     ANNOTATION_WAITING,
@@ -33,14 +34,15 @@ from isvc_operator.manifests import Manifest, annotations_of, digest_of, labels_
 from isvc_operator.observe.component import rollout_of
 from isvc_operator.observe.status import ROLL_OUT, WaitingTemplate
 from isvc_operator.plan.changes import ChildAction, ChildChange, template_digest
-from isvc_operator.plan.diff import matches, mismatches
+from isvc_operator.plan.diff import differences, matches
 from isvc_operator.resolve.requested import specified_components
+from isvc_operator.resolve.upgrades import InputDigests
 
 _ALL = 100  # per cent of the traffic
 # What a Deployment says about the template that its pods have.
 _OF_THE_PODS = (ANNOTATION_TEMPLATE, ANNOTATION_VERSION)
 # And about what it is rendered from now, or what waits.
-_NOTES = (ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_WAITING)
+_NOTES = (ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_SHARED_INPUTS, ANNOTATION_WAITING)
 
 
 def component_of(child: Manifest) -> str:
@@ -49,7 +51,6 @@ def component_of(child: Manifest) -> str:
 
 
 def deployments(children: Iterable[Manifest]) -> dict[str, Manifest]:
-    """Return the Deployments by their names."""
     return {name_of(child): child for child in children if child["kind"] == "Deployment"}
 
 
@@ -102,7 +103,6 @@ def _kept(child: Manifest, before: Manifest | None, notes: Sequence[str]) -> Man
 
 
 def with_annotations(child: Manifest, annotations: Mapping[str, str]) -> Manifest:
-    """Return the child with more annotations."""
     merged = {**annotations_of(child), **annotations}
     return {**child, "metadata": {**child["metadata"], "annotations": merged}}
 
@@ -169,14 +169,12 @@ class Due(Enum):
 
 @dataclass(frozen=True)
 class RenderOrigin:
-    """What the pods of each component are rendered from, as digests, and by which version of the operator.
+    """What the pods of each component are rendered from, and by which version of the operator.
 
-    ``own_inputs``: the service's part of that. ``edited``: the service has changed since its last reconcile.
-    ``automatic``: its pods follow the operator's version.
+    ``edited``: the service has changed since its last reconcile. ``automatic``: its pods follow the operator's version.
     """
 
-    inputs: Mapping[str, str]
-    own_inputs: Mapping[str, str]
+    inputs: InputDigests
     version: str
     edited: bool = False
     automatic: bool = False
@@ -269,7 +267,7 @@ def _asked_for(before: Manifest | None, after: Manifest, origin: RenderOrigin) -
     inputs = annotations_of(before).get(ANNOTATION_INPUTS)
     if inputs is None:
         return origin.edited
-    return version == origin.version or inputs != origin.inputs[component_of(after)]
+    return version == origin.version or inputs != origin.inputs.every[component_of(after)]
 
 
 def _is_edited(before: Manifest | None, after: Manifest, origin: RenderOrigin) -> bool:
@@ -277,7 +275,7 @@ def _is_edited(before: Manifest | None, after: Manifest, origin: RenderOrigin) -
     if before is None:
         return True
     own = annotations_of(before).get(ANNOTATION_OWN_INPUTS)
-    return origin.edited if own is None else own != origin.own_inputs[component_of(after)]
+    return origin.edited if own is None else own != origin.inputs.own[component_of(after)]
 
 
 def _last_rendered(deployment: Manifest) -> tuple[str, str]:
@@ -296,7 +294,7 @@ def _is_running(deployment: Manifest) -> bool:
 
 
 def _waiting(before: Manifest, after: Manifest, origin: RenderOrigin, due: Due) -> WaitingTemplate:
-    fields = tuple(mismatches(before["spec"]["template"], after["spec"]["template"]))
+    fields = tuple(map(str, differences(before["spec"]["template"], after["spec"]["template"])))
     since = annotations_of(before).get(ANNOTATION_VERSION, "")
     return WaitingTemplate(since, origin.version, fields, queued=due is Due.IN_TURN)
 
@@ -304,7 +302,11 @@ def _waiting(before: Manifest, after: Manifest, origin: RenderOrigin, due: Due) 
 def _notes(rendered: Manifest, origin: RenderOrigin, *, waits: bool) -> Mapping[str, str]:
     """Return the annotations of a Deployment that say where its template comes from, or the one that waits."""
     kind = component_of(rendered)
-    inputs = {ANNOTATION_INPUTS: origin.inputs[kind], ANNOTATION_OWN_INPUTS: origin.own_inputs[kind]}
+    inputs = {
+        ANNOTATION_INPUTS: origin.inputs.every[kind],
+        ANNOTATION_OWN_INPUTS: origin.inputs.own[kind],
+        ANNOTATION_SHARED_INPUTS: origin.inputs.shared,
+    }
     if waits:
         return inputs | {ANNOTATION_WAITING: f"{origin.version}/{template_digest(rendered)}"}
     return inputs | {ANNOTATION_VERSION: origin.version}

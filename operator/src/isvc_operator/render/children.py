@@ -174,7 +174,6 @@ def _metrics_port(component: Component) -> int:
 
 
 def build_service(resolved: Resolved, component: Component, config: ServiceConfig) -> dict[str, Any]:
-    """Return the Service of a component's pods."""
     spec = {
         "type": "ClusterIP",
         **({"clusterIP": "None"} if config.service_cluster_ip_none else {}),

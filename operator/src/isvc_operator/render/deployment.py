@@ -7,16 +7,18 @@ files by way of ``/proc``, which works for processes of the same user and group 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from isvc_operator.api.names import (
+    CACHE_MOUNT,
     CONTAINER_INITIALIZER,
     CONTAINER_MODELCAR,
     CONTAINER_MODELCAR_CHECK,
     CONTAINER_SERVER,
     CONTAINER_TRANSFORMER,
+    PACKAGES_MOUNT,
     PVC_MOUNT_ROOT,
+    VOLUME_CACHE,
     VOLUME_MODELS,
 )
 from isvc_operator.config import OperatorConfig, StorageInitializerConfig
@@ -31,6 +33,7 @@ from isvc_operator.resolve.storage.plan import ModelImage, StoragePlan
 from isvc_operator.resolve.transformer import HEALTH_CHECK
 
 _CLAIM_VOLUME = "kserve-pvc-source"
+_PACKAGE_CACHE = "PACKAGE_CACHE"
 _INITIALIZER_USER = 1000
 
 
@@ -45,6 +48,7 @@ def build_initializer(plan: StoragePlan, config: StorageInitializerConfig) -> di
     env = [
         {"name": "STORAGE_LAYOUT", "value": plan.layout},
         {"name": "STORAGE_PVC_ROOT", "value": PVC_MOUNT_ROOT},
+        *([{"name": _PACKAGE_CACHE, "value": f"{CACHE_MOUNT}/{plan.packages}"}] if plan.packages else ()),
     ]
     ours = {
         "name": CONTAINER_INITIALIZER,
@@ -94,6 +98,17 @@ def server_mounts(plan: StoragePlan) -> list[dict[str, Any]]:
     return [{**mount, "readOnly": not plan.writable} for mount in mounts]
 
 
+def _with_packages(server: Container, plan: StoragePlan) -> dict[str, Any]:
+    """Return the server with the folder for what archives require, which the init container creates."""
+    variable = {"name": _PACKAGE_CACHE, "value": PACKAGES_MOUNT}
+    mount = {"name": VOLUME_CACHE, "mountPath": PACKAGES_MOUNT, "subPath": plan.packages}
+    return {
+        **server,
+        "env": merge_items([variable], server.get("env", ()), "name"),
+        "volumeMounts": merge_items([mount], server["volumeMounts"], "mountPath"),
+    }
+
+
 def _claim_volumes(plan: StoragePlan) -> dict[str, str]:
     """Return the name of each claim's volume; the first one has KServe's name."""
     claims = dict.fromkeys(source.claim for source in (*plan.copied, *plan.mounted) if source.claim)
@@ -112,32 +127,24 @@ _CHECK = (
 )
 
 
-@dataclass(frozen=True)
-class PodUser:
-    """The user and the group that a server and its modelcars share."""
+def user_of(server: Container, pod: Mapping[str, Any], config: StorageInitializerConfig) -> dict[str, int]:
+    """Return the user and the group that a server and its modelcars share, as fields of a security context.
 
-    uid: int
-    gid: int
-
-    @property
-    def as_context(self) -> dict[str, int]:
-        """The fields of a security context."""
-        return {"runAsUser": self.uid, "runAsGroup": self.gid}
-
-
-def user_of(server: Container, pod: Mapping[str, Any], config: StorageInitializerConfig) -> PodUser:
-    """Return the server's user; the configuration's, as with KServe, if neither it nor the pod names one."""
+    The user is the configuration's, as with KServe, if neither the server nor the pod names one.
+    """
     context = {**pod.get("securityContext", {}), **server.get("securityContext", {})}
     uid = int(context.get("runAsUser", config.uid_modelcar))
-    return PodUser(uid, int(context.get("runAsGroup", uid)))
+    return {"runAsUser": uid, "runAsGroup": int(context.get("runAsGroup", uid))}
 
 
-def with_user(container: Container, user: PodUser) -> dict[str, Any]:
+def with_user(container: Container, user: Mapping[str, int]) -> dict[str, Any]:
     """Return the container as that user, unless it names one of its own."""
-    return {**container, "securityContext": {**user.as_context, **container.get("securityContext", {})}}
+    return {**container, "securityContext": {**user, **container.get("securityContext", {})}}
 
 
-def build_modelcars(plan: StoragePlan, user: PodUser, config: StorageInitializerConfig) -> Iterator[dict[str, Any]]:
+def build_modelcars(
+    plan: StoragePlan, user: Mapping[str, int], config: StorageInitializerConfig
+) -> Iterator[dict[str, Any]]:
     """Yield the sidecar of each modelcar, and the init container that checks the image and waits for the link."""
     for number, image in enumerate(item for item in plan.images if item.modelcar):
         suffix = f"-{number}" if number else ""
@@ -179,13 +186,13 @@ def _modelcar_resources(config: StorageInitializerConfig) -> dict[str, Any]:
     }
 
 
-def _modelcar(image: ModelImage, plan: StoragePlan, user: PodUser) -> dict[str, Any]:
+def _modelcar(image: ModelImage, plan: StoragePlan, user: Mapping[str, int]) -> dict[str, Any]:
     return {
         "image": image.reference,
         "imagePullPolicy": _pull_policy(image),
         "securityContext": {
-            **user.as_context,
-            "runAsNonRoot": user.uid != 0,
+            **user,
+            "runAsNonRoot": user["runAsUser"] != 0,
             "readOnlyRootFilesystem": True,
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -249,6 +256,8 @@ def _pod_spec(component: Component, config: OperatorConfig) -> dict[str, Any]:
         for item in containers:
             if item.get("name") in _SERVING:
                 item["volumeMounts"] = merge_items(mounts, item.get("volumeMounts", ()), "mountPath")
+        if plan.packages:
+            containers[0] = _with_packages(containers[0], plan)
         volumes = [*build_volumes(plan), *(build_image_volumes(plan) if plan.images else ())]
         pod["volumes"] = merge_items(volumes, pod.get("volumes", ()), "name")
         own = pod.get("initContainers", ())

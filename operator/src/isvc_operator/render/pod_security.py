@@ -91,7 +91,7 @@ def refused_fields(template: Manifest) -> Iterator[str]:
         if (name := _at(sysctl, ("name",))) not in _SYSCTLS:
             yield f"securityContext.sysctls has {name}"
     for volume in pod.get("volumes") or ():
-        if kinds := volume.keys() - _VOLUMES - {"name"}:
+        if kinds := {kind for kind, source in volume.items() if source is not None} - _VOLUMES - {"name"}:
             yield f"volume {volume.get('name')} is a {min(kinds)}"
     for name, profile in annotations_of(template).items():
         if name.startswith(_APPARMOR) and not (profile in ("", "runtime/default") or profile.startswith("localhost/")):

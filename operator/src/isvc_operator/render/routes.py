@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from isvc_operator.api.kinds import GATEWAY_API
 from isvc_operator.api.names import LABEL_SERVICE, PATH, route_name
-from isvc_operator.config import IngressConfig, PathIngress
+from isvc_operator.config import IngressConfig
 from isvc_operator.render.metadata import build_child
 from isvc_operator.resolve.component import SERVICE_PORT, Component
 from isvc_operator.resolve.containers import flag_value
@@ -125,7 +125,8 @@ def build_ingresses(resolved: Resolved, config: IngressConfig) -> Iterator[dict[
         if route.prefix and (own := config.path_ingress):
             values = {"Path": route.prefix}
             annotations = {name: fill(value, values) for name, value in own.annotations.items()}
-            paths = [_path_with_prefix(rule, own, values) for rule in _for_http(route) if not rule.exact]
+            below = {"path": fill(own.path, values), "pathType": own.path_type}
+            paths = [{**_path(rule), **below} for rule in _for_http(route) if not rule.exact]
             rules = [{"host": host, "http": {"paths": paths}} for host in route.hosts]
             yield _ingress(
                 resolved, config, route.name, rules=rules, secret=own.tls_secret_name, annotations=annotations
@@ -181,12 +182,7 @@ def _path(rule: PathRule) -> dict[str, Any]:
     }
 
 
-def _path_with_prefix(rule: PathRule, own: PathIngress, values: Mapping[str, str]) -> dict[str, Any]:
-    return {**_path(rule), "path": fill(own.path, values), "pathType": own.path_type}
-
-
 def build_routes(resolved: Resolved, config: IngressConfig) -> Iterator[dict[str, Any]]:
-    """Yield the HTTPRoutes and GRPCRoutes of a service."""
     service, (namespace, gateway) = resolved.service.metadata, config.gateway
     for route in routes_of(resolved):
         yield build_child(

@@ -1,10 +1,13 @@
-"""Which annotations are copied to pods and Services, and to the Ingress: none that affects another service. Pure.
+"""Which labels and annotations are copied to pods and Services, and to the Ingress: none that affects another service.
 
 An ingress controller serves all tenants with one configuration, and annotations change it: they can add a host name
 (`server-alias`), lines of configuration (`configuration-snippet`), or take a share of another Ingress' requests
 (`canary`). A value that the controller's server cannot read stops all changes of that configuration. So an annotation
 is copied only if it is known to affect the service's own requests alone and its value can be read, or if the
 administrator allows it. One that an ingress controller might have read is reported if it is left out.
+
+Tools that apply the service from a repository keep their books in its labels and annotations. These say nothing about
+its children, and pods would be replaced whenever they change. Pure.
 """
 
 from __future__ import annotations
@@ -27,6 +30,12 @@ _NEVER_COPIED: Final = (
     "modelFormat",
     ANNOTATION_NETWORK_POLICY,
     ANNOTATION_UPGRADE_POLICY,
+)
+# What Argo CD, Flux, Helm, kapp, Fleet, Config Sync and kubectl write on the objects that they apply.
+_BOOKKEEPING: Final = re.compile(
+    r"argocd\.argoproj\.io/|([^/]*\.)?fluxcd\.(controlplane\.)?io/|(meta\.)?helm\.sh/|kapp\.k14s\.io/|"
+    r"objectset\.rio\.cattle\.io/|config(sync|management)\.gke\.io/|config\.k8s\.io/|"
+    r"app\.kubernetes\.io/(instance|managed-by)$|kubernetes\.io/change-cause$"
 )
 _NGINX: Final = "nginx.ingress.kubernetes.io/"
 _CONTOUR: Final = "projectcontour.io/"
@@ -98,25 +107,27 @@ _SWITCH: Final = "on|off"
 _ALGORITHM: Final = "roundrobin|static-rr|leastconn|first|source|uri|random"
 # HAProxy takes less than 25 days.
 _TIME: Final = "[0-9]{1,6}(us|ms|s)?|[0-9]{1,4}m|[0-9]{1,2}h|1?[0-9]d"
+_ADDRESSES: Final = "[0-9A-Fa-f.:/, ]{0,1024}"  # not `patterns/x`, a file without which HAProxy does not start
 _BUFFER, _BUFFERS, _BUSY, _TEMPORARY = (
     _NGINX + name
     for name in ("proxy-buffer-size", "proxy-buffers-number", "proxy-busy-buffers-size", "proxy-max-temp-file-size")
 )
-# The values of those that controllers write into the configuration of their server as they are.
+# The values of those that controllers write into the configuration of their server as they are. Buffers are in that
+# server's memory: less than 100 MB for a request, and for a response.
 _OF_NGINX: Final = {
     "backend-protocol": "(?i:HTTPS?|GRPCS?|AUTO_HTTP|FCGI)",
-    "client-body-buffer-size": _SIZE,
+    "client-body-buffer-size": "[0-9]{1,7}|[0-9]{1,5}[kK]|[0-9]{1,2}[mM]",
     "cors-max-age": _NUMBER,
-    "limit-burst-multiplier": _NUMBER,
-    "limit-connections": _NUMBER,
+    "limit-burst-multiplier": "[1-9][0-9]{0,8}",
+    "limit-connections": "[0-9]{1,4}|[1-5][0-9]{4}",  # less than 65536
     "limit-rate": _NUMBER,
     "limit-rate-after": _NUMBER,
     "limit-rpm": _NUMBER,
     "limit-rps": _NUMBER,
     "proxy-body-size": _SIZE_OF_BODY,
-    "proxy-buffer-size": "[1-9][0-9]{0,4}[kK]?|[1-9][0-9]?[mM]",  # a temporary file, by default of 1 GiB, is larger
+    "proxy-buffer-size": "[1-9][0-9]{0,5}|[1-9][0-9]{0,2}[kK]|1[mM]",
     "proxy-buffering": _SWITCH,
-    "proxy-buffers-number": "[3-9]|[1-9][0-9]{1,2}",  # two of them may be busy, and not all
+    "proxy-buffers-number": "[3-9]|[1-9][0-9]",  # two of them may be busy, and not all
     "proxy-busy-buffers-size": _SIZE,
     "proxy-connect-timeout": _NUMBER,
     "proxy-http-version": "1[.][01]",
@@ -131,14 +142,16 @@ _OF_NGINX: Final = {
     "proxy-send-timeout": _NUMBER,
 }
 _OF_HAPROXY: Final = {
+    "allow-list": _ADDRESSES,
     "balance-algorithm": _ALGORITHM,
+    "deny-list": _ADDRESSES,
     "limit-connections": _NUMBER,
     "limit-rps": _NUMBER,
     "load-balance": _ALGORITHM,
     "maxconn-server": _NUMBER,
     "pod-maxconn": _NUMBER,
     "proxy-body-size": _SIZE_OF_BODY,
-    "rate-limit-period": _TIME,
+    "rate-limit-period": f"(?!0|.*us)({_TIME})",  # HAProxy divides by it, in milliseconds
     "rate-limit-requests": _NUMBER,
     "timeout-client": _TIME,
     "timeout-connect": _TIME,
@@ -147,7 +160,7 @@ _OF_HAPROXY: Final = {
     "timeout-server": _TIME,
     "timeout-tunnel": _TIME,
 }
-_VALUES: Final = {
+VALUES: Final = {
     prefix + name: re.compile(pattern)
     for prefix, patterns in ((_NGINX, _OF_NGINX), *((prefix, _OF_HAPROXY) for prefix in _HAPROXY))
     for name, pattern in patterns.items()
@@ -176,18 +189,27 @@ _GUARD: Final = re.compile(
 )
 
 
-def component_annotations(component: Component, context: Context) -> Component:
-    """Return the component with the annotations of the runtime, the service and the component; the last one wins."""
-    config, served = context.config, context.served
-    disallowed = {*_NEVER_COPIED, *config.inference_service.service_annotation_disallowed_list}
-    runtimes = (served.chosen.runtime.spec.annotations if served else None) or {}
-    merged = {**runtimes, **context.service.metadata.annotations, **(context.requested.spec.annotations or {})}
-    copied = {
-        name: value
-        for name, value in merged.items()
-        if name not in disallowed and not may_reach_others(name, config.ingress)
-    }
-    return replace(component, annotations=copied)
+def labels_and_annotations(component: Component, context: Context) -> Component:
+    """Return the component with those of the runtime, the service and the component; the last one wins."""
+    ingress, lists = context.config.ingress, context.config.inference_service
+    service, own = context.service.metadata, context.requested.spec
+    runtime = context.served.chosen.runtime.spec if context.served else None
+    labels, annotations = (
+        {name: value for name, value in given.items() if not _BOOKKEEPING.match(name)}
+        for given in (service.labels, service.annotations)
+    )
+    labels = {**((runtime and runtime.labels) or {}), **labels, **(own.labels or {})}
+    annotations = {**((runtime and runtime.annotations) or {}), **annotations, **(own.annotations or {})}
+    unwanted = {*_NEVER_COPIED, *lists.service_annotation_disallowed_list}
+    return replace(
+        component,
+        labels={name: value for name, value in labels.items() if name not in lists.service_label_disallowed_list},
+        annotations={
+            name: value
+            for name, value in annotations.items()
+            if name not in unwanted and not may_reach_others(name, ingress)
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -235,12 +257,12 @@ def _is_allowed(name: str, own: Mapping[str, str], config: IngressConfig) -> boo
 
 def _can_be_read(name: str, own: Mapping[str, str]) -> bool:
     """Whether the server of a controller takes the value, together with the sizes of the service's buffers."""
-    if not _VALUES.get(name, _PLAIN).fullmatch(own[name]):
+    if not VALUES.get(name, _PLAIN).fullmatch(own[name]):
         return False
     buffer = own.get(_BUFFER, _OWN_BUFFER)
     if name == _TEMPORARY:
         size = _bytes(own[name])
-        return size == 0 or bool(_VALUES[_BUFFER].fullmatch(buffer) and size >= _bytes(buffer))
+        return size == 0 or bool(VALUES[_BUFFER].fullmatch(buffer) and size >= _bytes(buffer))
     if name == _BUSY:
         given = _BUFFERS in own and _BUFFER in own and all(_can_be_read(item, own) for item in (_BUFFER, _BUFFERS))
         return given and _bytes(buffer) <= _bytes(own[name]) <= (int(own[_BUFFERS]) - 1) * _bytes(buffer)

@@ -40,7 +40,9 @@ def termination(component: Component, context: Context) -> Component:
     # A server behind a transformer in its pod runs longer, because the transformer's last requests need it.
     behind = any(item.get("name") == CONTAINER_TRANSFORMER for item in context.requested.spec.containers or ())
     notice = 2 * _NOTICED if behind else _NOTICED
-    pod = with_grace_period(component.pod, component.timeout, notice)
+    # Enough to finish a request that takes as long as it may.
+    grace = min(notice + max(_DRAINED, component.timeout or 0) + _STOPPED, GRACE_SECONDS)
+    pod = {_GRACE_PERIOD: grace, **component.pod} if grace > _DEFAULT_GRACE else dict(component.pod)
     server = with_pre_stop(component.server, pod, notice)
     if context.served is None:
         server = with_drain_seconds(server, pod)
@@ -59,13 +61,6 @@ def _beside(container: Container, pod: Mapping[str, Any], context: Context) -> C
         return with_drain_seconds(with_pre_stop(container, pod, _NOTICED), pod)
     names = [item.get("name") for item in context.served.chosen.runtime.spec.containers] if context.served else []
     return within_grace_period(container, pod) if container.get("name") in names else container
-
-
-def with_grace_period(pod: Mapping[str, Any], timeout: int | None, notice: int = _NOTICED) -> dict[str, Any]:
-    """Return the pod with a grace period in which a request of ``timeout`` seconds is finished, unless it has one."""
-    drained = max(_DRAINED, timeout or 0)
-    grace = min(notice + drained + _STOPPED, GRACE_SECONDS)
-    return {_GRACE_PERIOD: grace, **pod} if grace > _DEFAULT_GRACE else dict(pod)
 
 
 def with_pre_stop(container: Container, pod: Mapping[str, Any], notice: int = _NOTICED) -> dict[str, Any]:
@@ -198,13 +193,17 @@ def check_resources(component: Component, context: Context) -> Component:
     return component
 
 
-def check_users(component: Component, context: Context) -> Component:
-    """Return the component as it is; raises InvalidSpec for a container that the kubelet would not start.
+def check_containers(component: Component, context: Context) -> Component:
+    """Return the component as it is; raises InvalidSpec for a container that its pod cannot have.
 
-    It has the user root, and must not run as root: by itself, or one of them by its pod. A service contradicts nothing
-    of its runtime's container (``merge_container``).
+    The kubelet does not start one that has the user root and must not run as root: by itself, or one of them by its
+    pod. A service contradicts nothing of its runtime's container (``merge_container``). A volume that only the download
+    has may be the node's cache, which pods of all tenants share; with KServe, the API server refuses to mount it,
+    because the Deployment does not have it.
     """
-    pod = component.pod
+    pod, storage = component.pod, component.storage
+    downloads = storage.preset.volumes if storage and storage.copied else ()
+    internal = {volume["name"] for volume in downloads} - {volume.get("name") for volume in pod.get("volumes", ())}
     for container in (component.server, *pod["containers"], *pod.get("initContainers", ())):
         user = {**(pod.get("securityContext") or {}), **(container.get("securityContext") or {})}
         if user.get("runAsUser") == 0 and user.get("runAsNonRoot") is True:
@@ -212,6 +211,12 @@ def check_users(component: Component, context: Context) -> Component:
                 f"{context.requested.field}: container {container['name']} has runAsUser 0 and runAsNonRoot true, by "
                 "itself or by its pod, so that the kubelet does not start it; remove one of them"
             )
+        for mount in container.get("volumeMounts", ()):
+            if mount.get("name") in internal:
+                raise InvalidSpec(
+                    f"container {container.get('name')} mounts {mount['name']}, a volume of the storage-initializer "
+                    "alone; declare a volume of your own, with another name"
+                )
     return component
 
 

@@ -196,7 +196,6 @@ class HostClaims:
             self.put(body)
 
     def put(self, body: Manifest) -> None:
-        """Add a service, or update it."""
         metadata = body["metadata"]
         claimant = Claimant(metadata.get("creationTimestamp") or "", metadata.get("namespace", ""), name_of(body))
         before = self._known.get(claimant[1:], claimant)
@@ -212,7 +211,6 @@ class HostClaims:
         self._note_changes(holders)
 
     def remove(self, body: Manifest) -> None:
-        """Remove a service."""
         removed = self._known.pop((body["metadata"].get("namespace", ""), name_of(body)), None)
         if removed is not None:
             holders = self._holders(self._hosts[removed])

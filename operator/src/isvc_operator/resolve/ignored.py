@@ -40,6 +40,7 @@ from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.planning import FOR_DOWNLOADS
 from isvc_operator.text import one_line
 
+NO_MODEL = "(missing: "  # follows a field that nobody has written, and without which nothing is served
 _OF_STORAGE = frozenset({*FOR_DOWNLOADS, ANNOTATION_PVC_MODE, ANNOTATION_READONLY})
 
 
@@ -142,7 +143,7 @@ def unserved_parts(resolved: Resolved) -> Iterator[str]:
     yield from _other_grpc_ports(model, chosen, server, field)
     if resolved.predictor.storage is None and not model.image and _expects_a_model(server, chosen):
         yield (
-            f"{field}.storageUri (missing: the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
+            f"{field}.storageUri {NO_MODEL}the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
             "where nothing puts a model; write it, or an image that contains the model)"
         )
 

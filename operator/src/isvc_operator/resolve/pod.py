@@ -53,9 +53,8 @@ class ServerSetting:
 
 
 def own_fields(component: Component, context: Context) -> Component:
-    """Return the component with its labels, and the fields that the user has set."""
-    spec, metadata, served = context.requested.spec, context.service.metadata, context.served
-    runtime = served.chosen.runtime.spec if served else None
+    """Return the component with the fields that the user has set."""
+    spec, served = context.requested.spec, context.served
     settings = settings_of(spec) if isinstance(spec, PredictorSpec) else ()
     env = [{"name": item.variable, "value": str(item.value)} for item in settings]
     pod = _fields_of(spec, PodSpecFields)
@@ -71,7 +70,6 @@ def own_fields(component: Component, context: Context) -> Component:
         server = {**server, "env": merge_items(env, server.get("env", ()), "name")}
     return replace(
         component,
-        labels={**((runtime and runtime.labels) or {}), **metadata.labels, **(spec.labels or {})},
         server=server,
         pod={**pod, "containers": others},
         timeout=spec.timeout if spec.timeout and spec.timeout > 0 else None,
@@ -145,7 +143,8 @@ def runtime_fields(component: Component, context: Context) -> Component:
     server = with_defaults_of_type(merged, component.server, defaults)
     if chosen.protocol.startswith("grpc") and "ports" in server:
         server["ports"] = sorted(server["ports"], key=lambda port: not is_grpc(port.get("name", "")))
-    labels = {**component.labels, **defaults.labels, **(context.requested.spec.labels or {})}
+    own = {name: component.labels[name] for name in context.requested.spec.labels or {} if name in component.labels}
+    labels = {**component.labels, **defaults.labels, **own}
     return replace(component, labels=labels, annotations=annotations, server=server, pod=pod)
 
 
@@ -204,7 +203,6 @@ class ServerDefaults:
 
 
 def defaults_of(served: ModelOnRuntime, context: Context) -> ServerDefaults:
-    """Return the defaults for a predictor's server."""
     service, protocol = context.service.metadata, served.chosen.protocol
     server_type, request = server_type_of(served.chosen.runtime), context.storage.requests[PREDICTOR]
     stored = request.spec is not None or bool(request.sources)  # the pod gets a model in the folder of models

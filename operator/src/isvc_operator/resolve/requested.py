@@ -70,7 +70,6 @@ class RequestedComponent:
 
 
 def asks_for_keda(service: InferenceService) -> bool:
-    """Whether a component is to be scaled by KEDA."""
     annotations = (component.annotations or {} for _, component in specified_components(service.spec))
     given = ({**service.metadata.annotations, **own}.get(ANNOTATION_AUTOSCALER) for own in annotations)
     return AutoscalerClass.KEDA.value in given
@@ -264,10 +263,9 @@ def references(requests: StorageRequests, config: CredentialsConfig, known: Obje
 def _storage_request(
     service: ObjectMeta, component: ComponentSpec, uri: str | None, storage: StorageSpec | None = None
 ) -> StorageRequest:
-    path_in_secret = storage is not None and storage.path is not None
     account = component.service_account_name or component.service_account or "default"
     return StorageRequest(
-        sources=_given_sources(uri, component.storage_uris, path_in_secret=path_in_secret),
+        sources=_given_sources(uri, component.storage_uris),
         spec=storage,
         container=component.storage_container_name if isinstance(component, PredictorSpec) else None,
         account=ObjectReference("ServiceAccount", account),
@@ -281,14 +279,10 @@ def _secrets(request: StorageRequest, config: CredentialsConfig, known: Objects)
     return (ObjectReference("Secret", name) for name in names)
 
 
-def _given_sources(
-    uri: str | None, several: Sequence[StorageUri] | None, *, path_in_secret: bool = False
-) -> tuple[StorageSource, ...]:
+def _given_sources(uri: str | None, several: Sequence[StorageUri] | None) -> tuple[StorageSource, ...]:
     """Return the URIs in the spec; none if it names a path in the storage secret, or no storage at all."""
     if several and uri:
         raise InvalidSpec("storageUri and storageUris are both given; move storageUri into storageUris")
-    if uri and path_in_secret:
-        raise InvalidSpec("storageUri and storage.path are both given; remove one of them")
     if uri:
         return (storage_source(uri, MODELS_MOUNT),)
     return tuple(storage_source(item.uri, str(PurePosixPath(item.mount_path))) for item in several or ())

@@ -24,7 +24,7 @@ from isvc_operator.api.names import (
 from isvc_operator.config import NetworkAccess, NetworkPolicyConfig, OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import Manifest
-from isvc_operator.resolve.annotations import IngressAnnotations, component_annotations, ingress_annotations
+from isvc_operator.resolve.annotations import IngressAnnotations, ingress_annotations, labels_and_annotations
 from isvc_operator.resolve.component import (
     Component,
     Context,
@@ -34,9 +34,9 @@ from isvc_operator.resolve.component import (
     StorageContext,
 )
 from isvc_operator.resolve.defaults import (
+    check_containers,
     check_repeated_items,
     check_resources,
-    check_users,
     termination,
     with_defaults,
 )
@@ -49,13 +49,13 @@ from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtim
 from isvc_operator.resolve.scaling import scaling
 from isvc_operator.resolve.storage.planning import model_storage
 from isvc_operator.resolve.transformer import model_name_in_path, predictor_flags
-from isvc_operator.resolve.upgrades import inputs_of, upgrade_policy
+from isvc_operator.resolve.upgrades import InputDigests, inputs_of, upgrade_policy
 
 _COMPLETED: Final[tuple[Step, ...]] = (
     termination,
     with_defaults,
     check_repeated_items,
-    check_users,
+    check_containers,
     check_resources,
     service_ports,
     serving_tls,
@@ -64,8 +64,8 @@ _COMPLETED: Final[tuple[Step, ...]] = (
 )
 STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
     PREDICTOR: (
-        component_annotations,
-        own_fields,  # labels, the pod and its server as the service has them
+        labels_and_annotations,
+        own_fields,  # the pod and its server as the service has them
         runtime_fields,  # the runtime's beneath them
         fill_placeholders,
         server_image,
@@ -73,9 +73,9 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
         model_storage,
         *_COMPLETED,
     ),
-    TRANSFORMER: (component_annotations, own_fields, service_name, model_storage, predictor_flags, *_COMPLETED),
+    TRANSFORMER: (labels_and_annotations, own_fields, service_name, model_storage, predictor_flags, *_COMPLETED),
     EXPLAINER: (
-        component_annotations,
+        labels_and_annotations,
         own_fields,
         service_name,
         model_storage,
@@ -90,10 +90,9 @@ STEPS: Final[Mapping[str, tuple[Step, ...]]] = {
 class Resolved:
     """A service with every decision made; ``render`` turns it into manifests.
 
-    ``chosen`` is None if the predictor consists of the user's own containers. ``inputs`` has, by component, a digest of
-    what its pods are rendered from, ``own_inputs`` one of the service's own part of that. ``budgets`` are the
-    PodDisruptionBudgets of others in its namespace. ``access``: who may connect to its pods, ``tls``: what they serve
-    with.
+    ``chosen`` is None if the predictor consists of the user's own containers. ``inputs``: what its pods are rendered
+    from. ``budgets`` are the PodDisruptionBudgets of others in its namespace. ``access``: who may connect to its pods,
+    ``tls``: what they serve with.
     """
 
     service: InferenceService
@@ -104,8 +103,7 @@ class Resolved:
     hosts: Hosts
     ingress_annotations: IngressAnnotations
     upgrade_policy: UpgradePolicy
-    inputs: Mapping[str, str]
-    own_inputs: Mapping[str, str]
+    inputs: InputDigests
     budgets: Sequence[Manifest] = ()
     access: NetworkAccess = NetworkAccess.NONE
     tls: ServingTls | None = None
@@ -165,17 +163,17 @@ def resolve(
     predictor = Predictor(component, served.chosen.protocol if served else _own_protocol(component))
     callers = (replace(context, requested=item, served=None, predictor=predictor) for item in others)
     components = {PREDICTOR: component, **{item.requested.kind: _component(item) for item in callers}}
-    own_annotations = _own_annotations(service, config)
+    excluded = config.inference_service.service_annotation_disallowed_list
+    own_annotations = {name: value for name, value in service.metadata.annotations.items() if name not in excluded}
     access = _network_access(own_annotations, config.network_policy)
     hosts = _hosts(service, components, config, taken=taken, access=access)
     called = [f"{component.name}.{service.metadata.namespace or ''}"] if len(components) > 1 else []
     names = [*called, urlsplit(hosts.address).hostname or ""]
     chosen = served.chosen if served else None
     annotations = ingress_annotations(own_annotations if hosts.external else {}, config.ingress)
-    plans = (item.storage for item in components.values())
-    containers = [plan.chosen for plan in plans if plan and plan.chosen]
+    plans = [item.storage for item in components.values() if item.storage]
     policy = upgrade_policy(service.metadata, config)
-    inputs = inputs_of(service, chosen, config, objects=storage.objects, containers=containers)
+    inputs = inputs_of(service, chosen, config, objects=storage.objects, plans=plans)
     return Resolved(
         service=service,
         chosen=chosen,
@@ -185,8 +183,7 @@ def resolve(
         hosts=hosts,
         ingress_annotations=annotations,
         upgrade_policy=policy,
-        inputs=inputs.every,
-        own_inputs=inputs.own,
+        inputs=inputs,
         budgets=budgets,
         access=access,
         tls=read_tls(secret, storage.objects, names, calls=bool(called)) if secret else None,
@@ -211,11 +208,6 @@ def _served(service: InferenceService, runtimes: Runtimes) -> ModelOnRuntime | N
     if model := model_of(predictor):
         annotated = service.metadata.annotations.get(ANNOTATION_RUNTIME)
         return ModelOnRuntime(model, choose_runtime(model, runtimes, annotated))
-    if not predictor.containers:
-        raise InvalidSpec(
-            "spec.predictor names nothing to serve; set spec.predictor.model.modelFormat.name (for example pytorch) "
-            "and storageUri, or give it containers"
-        )
     return None
 
 
@@ -259,9 +251,3 @@ def _network_access(annotations: Mapping[str, str], config: NetworkPolicyConfig)
         raise InvalidSpec(
             f"annotation {ANNOTATION_NETWORK_POLICY} is {given!r}; write one of {', '.join(NetworkAccess)}"
         ) from error
-
-
-def _own_annotations(service: InferenceService, config: OperatorConfig) -> dict[str, str]:
-    """Return the service's annotations but for those that the administrator excludes."""
-    excluded = config.inference_service.service_annotation_disallowed_list
-    return {name: value for name, value in service.metadata.annotations.items() if name not in excluded}

@@ -6,23 +6,23 @@ version makes of it: without defaults, and without settings that do not reach po
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
 
+from isvc_operator.api import storage_container
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY, ANNOTATION_UPGRADE_POLICY, GROUP, PREDICTOR
+from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY, ANNOTATION_UPGRADE_POLICY, CONFIG_MAP, GROUP, PREDICTOR
 from isvc_operator.api.serving_runtime import ServingRuntime
-from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.manifests import annotations_of, digest_of
 from isvc_operator.resolve.requested import components_of
 from isvc_operator.resolve.runtime import ChosenRuntime
-from isvc_operator.resolve.storage.plan import Objects
+from isvc_operator.resolve.storage.plan import Objects, StoragePlan
 
 # The sections of the configuration that reach pods, and those of their fields that do; None for all.
 _SETTINGS: Mapping[str, set[str] | None] = {
@@ -31,8 +31,9 @@ _SETTINGS: Mapping[str, set[str] | None] = {
     "security": None,
     "logger": None,
     "service": {"tls_secret_name"},
-    "inference_service": {"resource", "service_annotation_disallowed_list"},
+    "inference_service": {"resource", "service_annotation_disallowed_list", "service_label_disallowed_list"},
 }
+_OF_MODELS = {"storage_initializer", "credentials"}
 _NOT_OF_PODS = (
     ANNOTATION_NETWORK_POLICY,
     ANNOTATION_UPGRADE_POLICY,
@@ -55,10 +56,14 @@ def upgrade_policy(service: ObjectMeta, config: OperatorConfig) -> UpgradePolicy
 
 @dataclass(frozen=True)
 class InputDigests:
-    """Digests of what pods are rendered from, by the kind of the component: of all, and of the service's own part."""
+    """Digests of what pods are rendered from, by the kind of the component: of all, and of the service's own part.
 
-    every: Mapping[str, str]
-    own: Mapping[str, str]
+    ``shared`` has one of each of the others, by its kind and name: ``ClusterServingRuntime/isvc-mar=DIGEST,…``.
+    """
+
+    every: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
+    shared: str = ""
 
 
 def inputs_of(
@@ -67,20 +72,28 @@ def inputs_of(
     config: OperatorConfig,
     *,
     objects: Objects,
-    containers: Iterable[ClusterStorageContainer],
+    plans: Collection[StoragePlan],
 ) -> InputDigests:
     """Return the digests of what the pods of each kind of component are rendered from.
 
-    ``containers`` are the ClusterStorageContainers that its pods are rendered with: another one changes no service.
+    ``plans`` are those of its models: a setting or a ClusterStorageContainer that they do not use changes no service.
     A transformer and an explainer are rendered for their predictor, too. Of a secret, a digest has the names of the
     keys and not their values, so that nobody can guess these. What is empty is left out: a later version may add to
     this, and comes to the same digest for services without it.
     """
-    shared = {
-        "runtime": chosen and _runtime(chosen.runtime),
-        **{name: _given(getattr(config, name), fields) for name, fields in _SETTINGS.items()},
-        "containers": sorted([item.metadata.name, digest_of(_given(item.spec))] for item in containers),
-        "objects": _objects(objects),
+    runtime = chosen and _runtime(chosen.runtime)
+    names = _SETTINGS if plans else _SETTINGS.keys() - _OF_MODELS
+    settings = {name: _given(getattr(config, name), _SETTINGS[name]) for name in names}
+    if plans and not any(plan.copied for plan in plans):
+        settings["storage_initializer"].pop("image", None)
+    digests = sorted([plan.chosen.metadata.name, digest_of(_given(plan.chosen.spec))] for plan in plans if plan.chosen)
+    referred = _objects(objects)
+    shared = {"runtime": runtime, **settings, "containers": digests, "objects": referred}
+    named = {
+        **({f"{runtime[0]}/{runtime[1]}": runtime} if runtime else {}),
+        f"ConfigMap/{CONFIG_MAP}": settings,
+        **{f"{storage_container.KIND}/{name}": digest for name, digest in digests},
+        **{f"{kind}/{name}": item for kind, name, item in referred},
     }
     predictor = {
         "labels": service.metadata.labels,
@@ -94,6 +107,7 @@ def inputs_of(
     return InputDigests(
         {kind: _digest({**shared, **parts}) for kind, parts in own.items()},
         {kind: _digest(parts) for kind, parts in own.items()},
+        ",".join(f"{name}={digest_of(part)}" for name, part in named.items()),
     )
 
 

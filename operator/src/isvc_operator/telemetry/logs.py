@@ -49,7 +49,6 @@ class LogFormatter(logging.Formatter):
         super().__init__(_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """Return the record as one line."""
         service = logged_service()
         record.service = f"{service.namespace}/{service.name}: " if service else ""
         return one_line(super().formatMessage(record), LOG_BYTES)
@@ -63,7 +62,6 @@ class JsonFormatter(logging.Formatter):
     """Formats a record as one JSON object: time, level, logger, message, and the service and the traceback if any."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, ProcessCollector, generate_latest
@@ -15,18 +14,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from isvc_operator import __version__
-from isvc_operator.telemetry.snapshot import Phase, Snapshot
+from isvc_operator.telemetry.snapshot import Phase, Result, ServiceCondition, Snapshot
 
 _RECONCILE_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _REQUEST_SECONDS: Final = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-
-
-class Result(StrEnum):
-    """How a reconcile ended."""
-
-    SUCCESS = "success"
-    ERROR = "error"  # of the API server or of a spec; retried
-    UNEXPECTED = "unexpected"  # a bug of the operator; retried
 
 
 class Metrics:
@@ -59,6 +50,13 @@ class Metrics:
             buckets=_REQUEST_SECONDS,
             registry=self._registry,
         )
+        self._refusals = Counter(
+            "isvc_operator_api_requests_refused",
+            "Requests that the API server has refused with 401 or 403, by verb and resource, and by who has refused "
+            "them: authentication, authorization (RBAC), or admission (a quota, a policy, a namespace that ends).",
+            ["verb", "resource", "by"],
+            registry=self._registry,
+        )
         self._restores = Counter(
             "isvc_operator_children_restored",
             "Children that were restored because others had changed or deleted them, by kind.",
@@ -75,16 +73,16 @@ class Metrics:
             self._retries.inc()
 
     def restored(self, kind: str) -> None:
-        """Count a child that was restored."""
         self._restores.labels(kind).inc()
 
     def requested(self, verb: str, code: str, seconds: float) -> None:
-        """Count a request to the API server."""
         self._requests.labels(verb, code).inc()
         self._request_seconds.labels(verb).observe(seconds)
 
+    def refused(self, verb: str, resource: str, by: str) -> None:
+        self._refusals.labels(verb, resource, by).inc()
+
     def exposition(self, snapshot: Snapshot) -> bytes:
-        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry) + snapshot_exposition(snapshot)
 
 
@@ -108,15 +106,25 @@ def _families(snapshot: Snapshot) -> Iterator[Metric]:
     gauges = (
         ("queue_depth", "Services that wait for a reconcile.", queue.waiting),
         ("queue_oldest_seconds", "How long the service that has waited longest has waited.", queue.oldest),
-        ("queue_retrying", "Services whose last reconcile failed.", queue.retrying),
         ("reconciles_running", "Reconciles in progress.", queue.running),
         ("reconcile_longest_running_seconds", "How long the longest reconcile in progress has taken.", queue.longest),
         ("children_contested", "Children that others change whenever they are restored.", snapshot.contested),
         ("api_pause_seconds", "How long requests wait, because the API server asks for it; 0 if not.", snapshot.pause),
+        (
+            "config_last_reload_successful",
+            "1 if the present ConfigMap is in use, 0 if it cannot be used.",
+            int(not snapshot.refused_config),
+        ),
         ("leader", "1 in the replica that reconciles, 0 in one that stands by.", int(snapshot.leader)),
     )
     for name, text, value in gauges:
         yield GaugeMetricFamily(f"isvc_operator_{name}", text, value=value)
+    retrying = GaugeMetricFamily(
+        "isvc_operator_queue_retrying", "Services whose last reconcile failed, by its result.", labels=["result"]
+    )
+    for result in Result:
+        if result is not Result.SUCCESS:
+            retrying.add_metric([result.value], queue.retrying.get(result, 0))
     silent = GaugeMetricFamily(
         "isvc_operator_watch_silent_seconds", "Time since the watch heard from the API server.", labels=["resource"]
     )
@@ -134,6 +142,13 @@ def _families(snapshot: Snapshot) -> Iterator[Metric]:
     services = GaugeMetricFamily("isvc_operator_services", "Services, by what their status says.", labels=["phase"])
     for phase in Phase:
         services.add_metric([phase.value], snapshot.services.get(phase, 0))
+    conditions = GaugeMetricFamily(
+        "isvc_operator_service_condition",
+        "1 for the condition Ready of each service, and for what else its status tells.",
+        labels=ServiceCondition._fields,
+    )
+    for condition in snapshot.conditions:
+        conditions.add_metric(condition, 1)
     build = GaugeMetricFamily("isvc_operator_build_info", "The operator's version.", labels=["version"])
     build.add_metric([__version__], 1)
-    yield from (silent, starts, services, build)
+    yield from (retrying, silent, starts, services, conditions, build)

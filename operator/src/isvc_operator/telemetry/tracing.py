@@ -19,14 +19,12 @@ class Tracer(Protocol):
 
     def span(self, name: str, attributes: Attributes | None = None) -> AbstractContextManager[Any]:
         """Return a span for the duration of a block; an exception that leaves the block is recorded in it."""
-        ...
 
 
 class NoTracer:
     """Traces are off."""
 
     def span(self, name: str, attributes: Attributes | None = None) -> AbstractContextManager[Any]:
-        """Return a block without a span."""
         del name, attributes
         return nullcontext()
 

@@ -1,33 +1,6 @@
 """Every error that a client can see, each with its HTTP status and the component that raised it.
 
 All code below the servers raises these; only `server.app` (HTTP) and `server.grpc` turn them into responses.
-
-    ServingError                500
-    ├─ InvalidRequest             400
-    │  └─ UnreadableRequest     400
-    ├─ NotLocal                 403
-    ├─ NotFound                 404
-    │  └─ UnknownModel         404
-    ├─ MethodNotAllowed         405
-    ├─ ClientTooSlow            408
-    ├─ SequenceLost             410
-    ├─ BodyTooLarge             413
-    ├─ EncodedBody              415
-    ├─ UnprocessableInput       422
-    ├─ QueueFull                429 with Retry-After
-    ├─ HeadTooLarge             431
-    ├─ InferenceFailed          500, or the status that the handler chose
-    ├─ Unsupported              501
-    │  └─ EncodedTransfer       501
-    ├─ UpstreamError            the upstream's own status
-    ├─ UpstreamBroken           502
-    ├─ NotReady                 503 with Retry-After
-    │  ├─ SequenceQueueFull     503 with Retry-After
-    │  └─ TooManySequences      503 with Retry-After
-    ├─ BuffersFull              503 with Retry-After
-    ├─ TooManyConnections       503 with Retry-After
-    ├─ DeadlineExceeded         504
-    └─ UpstreamTimeout          504
 """
 
 from __future__ import annotations
@@ -84,8 +57,6 @@ class NotLocal(ServingError):
 
 
 class NotFound(ServingError):
-    """The path does not exist."""
-
     status = 404
 
 

@@ -1,4 +1,4 @@
-"""Whether a model can serve requests: its state, the reason for it, and how events change it. Pure."""
+"""Whether a model can serve requests: its state, the reason for it, and which states may follow. Pure."""
 
 from __future__ import annotations
 
@@ -21,17 +21,6 @@ class State(enum.Enum):
 ACCEPTS_REQUESTS = (State.READY, State.RECOVERING)
 
 
-class Event(enum.Enum):
-    """What happens to a model."""
-
-    LOAD = "load"
-    READY = "ready"
-    WORKERS_LOST = "workers lost"
-    UNREADY = "unready"
-    UNLOAD = "unload"
-    FAIL = "fail"
-
-
 @dataclass(frozen=True, slots=True)
 class Health:
     """The state of a model. `reason` continues the sentence that starts with the model's name; empty when ready."""
@@ -52,31 +41,24 @@ class Health:
 
 READY = Health(State.READY)
 
-_LEADS_TO = {
-    Event.LOAD: State.LOADING,
-    Event.READY: State.READY,
-    Event.WORKERS_LOST: State.RECOVERING,
-    Event.UNREADY: State.UNREADY,
-    Event.UNLOAD: State.UNLOADING,
-    Event.FAIL: State.FAILED,
-}
-_ALWAYS = frozenset({Event.LOAD, Event.UNLOAD, Event.FAIL})
-# Which events count in a state; all others are ignored there. None: the model is not known yet.
-_COUNTS: Mapping[State | None, frozenset[Event]] = {
-    None: frozenset({Event.LOAD, Event.FAIL}),
-    State.LOADING: _ALWAYS | {Event.READY, Event.UNREADY},
-    State.READY: _ALWAYS | {Event.READY, Event.WORKERS_LOST, Event.UNREADY},
-    State.RECOVERING: _ALWAYS | {Event.READY, Event.WORKERS_LOST, Event.UNREADY},
-    State.UNREADY: _ALWAYS | {Event.READY, Event.UNREADY},
-    State.UNLOADING: _ALWAYS,  # its workers come and go until it is gone
-    State.FAILED: _ALWAYS,  # until it is loaded again
+_IN_USE = frozenset({State.LOADING, State.READY, State.RECOVERING, State.UNREADY})
+# The states that each one may follow. None: the model is not known yet.
+_FOLLOWS: Mapping[State, frozenset[State | None]] = {
+    State.LOADING: frozenset({None, *State}),
+    State.READY: _IN_USE,
+    State.RECOVERING: frozenset({State.READY, State.RECOVERING}),
+    State.UNREADY: _IN_USE,
+    State.UNLOADING: frozenset(State),
+    State.FAILED: frozenset({None, *State}),
 }
 _REASONS = {State.LOADING: "is loading", State.UNLOADING: "is being unloaded"}
 
 
-def after(health: Health | None, event: Event, reason: str = "") -> Health | None:
-    """Return a model's health after an event: the same one where the event does not count."""
-    if event not in _COUNTS[health.state if health else None]:
+def after(health: Health | None, state: State, reason: str = "") -> Health | None:
+    """Return a model's health when it is said to be in a state: the same as before, where that cannot follow.
+
+    Workers come and go until a model is unloaded, and one that has failed is out of service until it is loaded again.
+    """
+    if (health.state if health else None) not in _FOLLOWS[state]:
         return health
-    state = _LEADS_TO[event]
     return Health(state, reason or _REASONS.get(state, ""))

@@ -31,8 +31,8 @@ SMALL_TENSOR_LISTS = 1024
 # Nested lists that no tensor may exceed, however many elements it has.
 MAX_TENSOR_LISTS = 2_000_000
 
-# Seconds that the event loop may be blocked before the log reports by what.
-LOOP_HELD_S = 0.5
+# Seconds that the event loop may be blocked before the log reports by what: so long may a readiness probe take.
+LOOP_HELD_S = 2.0
 
 # Log lines about settings without effect in one file; further ones are only counted.
 MAX_NOTICES = 100
@@ -129,6 +129,9 @@ HURRIED_MESSAGE_TIMEOUT = 5
 
 # Connections over gRPC; fewer if the process may not open that many files.
 MAX_GRPC_CONNECTIONS = 1024
+
+# Frames of HTTP/2 until a gRPC client acknowledges the server's settings, which it does with the first that it reads.
+MAX_UNACKNOWLEDGED_FRAMES = 1024
 
 # Concurrent calls on one gRPC connection; the client delays further ones.
 MAX_GRPC_STREAMS = 128

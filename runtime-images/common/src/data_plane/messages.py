@@ -23,8 +23,6 @@ def never() -> bool:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request with its whole body."""
-
     method: str
     path: str
     params: Mapping[str, str]
@@ -99,7 +97,6 @@ def header(headers: Headers, name: bytes) -> bytes | None:
 
 
 def is_header(name: str, value: str) -> bool:
-    """Return whether HTTP can carry a header."""
     return bool(_NAME.fullmatch(name)) and not _CONTROLS.search(value)
 
 

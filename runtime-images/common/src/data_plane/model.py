@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ import msgspec
 
 from data_plane import health
 from data_plane.errors import NotLocal, NotReady, UnknownModel, Unsupported
-from data_plane.health import ACCEPTS_REQUESTS, Event, Health, State
-from data_plane.messages import Headers, Response, StreamingResponse
+from data_plane.health import ACCEPTS_REQUESTS, Health, State
+from data_plane.messages import Headers, Request, Response, StreamingResponse
 
 if TYPE_CHECKING:
     from data_plane.protocol.torchserve.requests import RawRequest
@@ -38,6 +39,12 @@ class Call(msgspec.Struct):
     timeout_s: float = math.inf  # what was allowed until then, as it was configured
     timings: dict[str, float] = msgspec.field(default_factory=dict)  # seconds by stage: queue, batch, model, transport
     peer: Callable[[], str] = str  # the client's IP address
+
+    @classmethod
+    def begin(cls, request: Request, timeout_s: float) -> Call:
+        """Return the call of a request that has just arrived, and has so many seconds."""
+        deadline = time.monotonic() + timeout_s
+        return cls(request.headers, request.id, request.is_gone, deadline, timeout_s, request.timings)
 
 
 class ServableModel(Protocol):
@@ -135,7 +142,7 @@ class Models:
         self._default: dict[str, str] = {}
         self._health: dict[str, Health] = {}
         for name in expected:
-            self.record(name, Event.LOAD)
+            self.record(name, State.LOADING)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -171,7 +178,6 @@ class Models:
             self._default[model.name] = model.version
 
     def remove(self, name: str) -> None:
-        """Forget a model with all its versions."""
         for of_models in (self._versions, self._default, self._health):
             of_models.pop(name, None)
         self._is_emptied = not self._versions
@@ -180,10 +186,10 @@ class Models:
         """Return the model's health; None for a model that is not known."""
         return self._health.get(name)
 
-    def record(self, name: str, event: Event, reason: str = "") -> bool:
-        """Change the model's health by an event, and return whether it changed. See `data_plane.health`."""
+    def record(self, name: str, state: State, reason: str = "") -> bool:
+        """Change the model's health, where this state may follow, and return whether it changed."""
         before = self._health.get(name)
-        after = health.after(before, event, reason)
+        after = health.after(before, state, reason)
         if after is None or after == before:
             return False
         self._versions.setdefault(name, {})

@@ -18,6 +18,8 @@ from model_archive.zips import open_zip
 
 ENDINGS = (".mar", ".model", ".tar.gz")
 """The file names that ``load_models=all`` loads."""
+HANDLER = "handler.py"
+"""The name by which a folder's handler is found."""
 
 
 def is_model(path: Path) -> bool:
@@ -30,6 +32,11 @@ def is_model(path: Path) -> bool:
 def is_unpacked(folder: Path) -> bool:
     """Return whether a folder is an archive that has been unpacked; a model store may hold other folders."""
     return os.path.isdir(model_folder(folder) / FOLDER)  # noqa: PTH112 - Path.is_dir raises where it may not look
+
+
+def is_source(folder: Path) -> bool:
+    """Return whether a folder is a model with its handler, packed or not."""
+    return is_unpacked(folder) or (folder / HANDLER).is_file()
 
 
 def model_folder(folder: Path) -> Path:

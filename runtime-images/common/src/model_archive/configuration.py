@@ -25,8 +25,6 @@ Table = dict[str, dict[str, dict[str, Any]]]
 
 
 class ModelEntry(NamedTuple):
-    """One version of a model in ``model_snapshot`` or ``models``."""
-
     model: str
     version: str
     parameters: dict[str, Any]
@@ -55,7 +53,6 @@ class Reference:
 
     @property
     def named_by(self) -> str:
-        """The place in the configuration, for messages."""
         return f"{self.setting}, model {self.model}, version {self.version}" if self.version else self.setting
 
 

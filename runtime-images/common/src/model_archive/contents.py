@@ -86,11 +86,9 @@ class Contents:
             raise self.hostile(f"has {weight} and claims to unpack to {format_size(size)} or more")
 
     def refusal(self, what: str) -> UnsafeArchive:
-        """Return the error for an entry that cannot be unpacked."""
         return UnsafeArchive(f"{self._archive} {what}; {self._cure}")
 
     def unsupported(self, what: str) -> InvalidArchive:
-        """Return the error for an archive that TorchServe cannot open."""
         return InvalidArchive(f"{self._archive} {what}; {self._cure}")
 
     def hostile(self, what: str) -> UnsafeArchive:

@@ -20,6 +20,10 @@ class UnsafeArchive(InvalidArchive):
     """The archive must not be unpacked: a path out of its folder, a link, too much content."""
 
 
+class NoModel(Exception):
+    """A file is no model that is served without an archive; the message does not name it."""
+
+
 class InvalidConfiguration(Exception):
     """A setting of config.properties that names models cannot be read."""
 

@@ -6,8 +6,9 @@ Only what is certain is a problem: a module whose names depend on what it runs i
 from __future__ import annotations
 
 import ast
+import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from model_archive.contents import Contents
@@ -17,6 +18,8 @@ from model_archive.zips import open_zip
 
 _FUNCTION = "handle"
 _SCRIPT = ".pt"
+_NO_STATE = (".onnx", ".pt2")
+_PICKLE = b"\x80"
 _BINDING = {"exec", "globals", "locals", "setattr", "vars"}
 # Classes of `ts.torch_handler` whose `initialize` is that of BaseHandler, or calls it.
 _BASES = {"BaseHandler", "VisionHandler", "ImageClassifier", "ObjectDetector", "ImageSegmenter", "TextHandler",
@@ -40,12 +43,23 @@ def entry_problem(handler: str, tree: ast.Module) -> str | None:
             f"write {quoted(file)}"
         )
     certain = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    if len(set(certain)) > 1 or (given and not classes and not _makes_classes(tree)):
+    # A file without a statement stands for a handler that is written later.
+    has_none = (given or tree.body) and not classes and not _may_have_more(tree, names)
+    if len(set(certain)) > 1 or has_none:
         return (
             f"its handler {quoted(handler)} has {_listed(certain)}, and no function {function}; write one class, or a "
-            f"function `def {function}(data, context)`"
+            f"function `def {function}(data, context)`, which is called once with None as data, to load"
         )
     return _method_problem(handler, next(iter(classes.values()))) if len(classes) == 1 else None
+
+
+def entry_of(handler: str, tree: ast.Module) -> str:
+    """Return what TorchServe calls, such as ``class NAME``; empty where that depends on what the module runs."""
+    names, classes = _bound(tree.body)
+    function = handler.partition(":")[2] or _FUNCTION
+    if function in names:
+        return f"function {function}"
+    return f"class {next(iter(classes))}" if len(classes) == 1 else ""
 
 
 def leaves_weights(manifest: Manifest, tree: ast.Module | None) -> bool:
@@ -76,28 +90,55 @@ def model_file_problem(file: str, tree: ast.Module) -> str | None:
 
 def weights_problem(manifest: Manifest) -> str | None:
     """Return why TorchServe's BaseHandler cannot load the weights, by their name; None if it may."""
+    if not manifest.model_file and not manifest.serialized_file:
+        return f"TorchServe's {_base(manifest)} has no weights to load; add it, and pack it again"
     file = PurePosixPath(manifest.serialized_file or "")
+    if manifest.model_file:
+        return _no_state(manifest, file.name) if file.suffix in _NO_STATE else None
     # BaseHandler loads a .so only if the archive's settings say how it was exported.
     is_loaded = file.suffix == _SCRIPT or (file.suffix == ".so" and manifest.config_file)
-    if manifest.model_file or not manifest.serialized_file or is_loaded:
+    if is_loaded:
         return None
     return f"TorchServe's {_base(manifest)} does not load {quoted(file.name)} without a model file; {_CURE}"
 
 
-def script_problem(manifest: Manifest, weights: Path) -> str | None:
-    """Return why BaseHandler cannot load a .pt without a model file: it takes only TorchScript from it."""
-    if manifest.model_file or weights.suffix != _SCRIPT or is_script(weights):
+def content_problem(manifest: Manifest, weights: Path) -> str | None:
+    """Return why BaseHandler cannot load the weights by what is in them; None if it may.
+
+    From a .pt without a model file it takes only TorchScript, and beside a model file only what `torch.save` wrote.
+    """
+    if manifest.model_file:
+        return None if _is_saved(weights) else _no_state(manifest, weights.name)
+    if weights.suffix != _SCRIPT or is_script(weights):
         return None
     return f"{quoted(weights.name)} is not TorchScript, which TorchServe's {_base(manifest)} needs; {_CURE}"
 
 
 def is_script(model: Path) -> bool:
     """Return whether it is TorchScript. A state_dict is a zip as well; only a program has constants."""
-    if model.suffix != _SCRIPT or not zipfile.is_zipfile(model):
+    return model.suffix == _SCRIPT and _holds(model, "constants.pkl")
+
+
+def _is_saved(weights: Path) -> bool:
+    """Return whether `torch.save` may have written it: once a tar, then a pickle, and now a zip with a pickle."""
+    with weights.open("rb") as stream:
+        is_pickle = stream.read(1) == _PICKLE
+    return is_pickle or _holds(weights, "data.pkl") or tarfile.is_tarfile(weights)
+
+
+def _holds(file: Path, name: str) -> bool:
+    if not zipfile.is_zipfile(file):
         return False
-    contents = Contents(model.name, size=model.stat().st_size, cure="export it again with torch.jit.save")
-    with open_zip(model, contents) as members:
-        return any(member.path.name == "constants.pkl" for member in members)
+    contents = Contents(file.name, size=file.stat().st_size, cure="save it again")
+    with open_zip(file, contents) as members:
+        return any(member.path.name == name for member in members)
+
+
+def _no_state(manifest: Manifest, weights: str) -> str:
+    return (
+        f"{quoted(weights)} is no state_dict, which TorchServe's {_base(manifest)} loads beside a model file; save "
+        "model.state_dict() with torch.save, or write a handler that loads it"
+    )
 
 
 def _listed(classes: Sequence[str]) -> str:
@@ -153,6 +194,17 @@ def _is_dynamic(tree: ast.Module) -> bool:
     )
 
 
+def _may_have_more(tree: ast.Module, names: Container[str]) -> bool:
+    """Return whether functions, decorators or `sys.modules` may give the module a class or a function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "modules":
+            return True
+        if isinstance(node, ast.Global) and any(name not in names for name in node.names):
+            return True
+    is_decorated = any(getattr(node, "decorator_list", ()) for node in _statements(tree.body))
+    return is_decorated or "__getattr__" in names or _makes_classes(tree)
+
+
 def _makes_classes(tree: ast.Module) -> bool:
     """Return whether a call at the module's level may make a class, as namedtuple does."""
     assigned = (node for node in _statements(tree.body) if isinstance(node, ast.Assign | ast.AnnAssign))
@@ -160,7 +212,6 @@ def _makes_classes(tree: ast.Module) -> bool:
 
 
 def _of_torchserve(tree: ast.Module) -> set[str]:
-    """Return the names that are imported from TorchServe's handlers."""
     imports = (node for node in _statements(tree.body) if isinstance(node, ast.ImportFrom))
     return {
         alias.name

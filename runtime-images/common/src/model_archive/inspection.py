@@ -12,10 +12,11 @@ from model_archive.archive import open_archive
 from model_archive.contents import ArchiveFile
 from model_archive.errors import InvalidArchive
 from model_archive.handlers import (
+    content_problem,
+    entry_of,
     entry_problem,
     leaves_weights,
     model_file_problem,
-    script_problem,
     weights_problem,
 )
 from model_archive.limits import MAX_CHECKED, MAX_MANIFEST, MAX_REQUIREMENTS
@@ -35,9 +36,13 @@ _PACK_AGAIN = "add it, and pack it again"
 
 @dataclass(frozen=True)
 class Inspected:
-    """``files`` and ``size`` are of the unpacked archive, and 0 where it cannot be read to its end."""
+    """``files`` and ``size`` are of the unpacked archive, and 0 where it cannot be read to its end.
+
+    ``entry`` is what is called of the handler's module, such as ``class NAME``; empty where that is not certain.
+    """
 
     manifest: Manifest | None = None
+    entry: str = ""
     files: int = 0
     size: int = 0
     requirements: tuple[str, ...] = ()
@@ -55,18 +60,37 @@ def inspect_archive(file: ArchiveFile, name: str, check: SettingsCheck) -> Inspe
         if MANIFEST not in found:
             raise missing_manifest(name)
         manifest = parse_manifest(found[MANIFEST], name)
-        problems = tuple(problems_of(manifest, sizes, name))
         # A tar is read from its beginning for each file: which one is wanted is known only now.
         wanted = {path for path in checked_files(manifest) if PurePosixPath(path) in sizes}
         contents = _read(file, wanted, name, MAX_CHECKED + 1)[1] if wanted else {}
     except InvalidArchive as error:
         return Inspected(problems=(str(error),))
-    problems += tuple(problems_in(manifest, contents.get, name, check))
-    lines = requirement_lines(contents.get(manifest.requirements_file or "", b"")[:MAX_REQUIREMENTS])
-    return Inspected(manifest, len(sizes), sum(sizes.values()), lines, problems)
+    return inspected(manifest, sizes, contents, name=name, check=check)
 
 
-def requirement_lines(content: bytes) -> tuple[str, ...]:
+def inspected(
+    manifest: Manifest,
+    sizes: Mapping[PurePosixPath, int],
+    contents: Mapping[str, bytes],
+    *,
+    name: str,
+    check: SettingsCheck,
+) -> Inspected:
+    """Return what a model is; ``contents`` are the beginnings of its ``checked_files``."""
+    problems = (*_missing_files(manifest, sizes, name), *_problems_in(manifest, contents.get, name, check))
+    requirements = _requirement_lines(contents.get(manifest.requirements_file or "", b"")[:MAX_REQUIREMENTS])
+    return Inspected(manifest, _entry(manifest, contents.get), len(sizes), sum(sizes.values()), requirements, problems)
+
+
+def _entry(manifest: Manifest, content_of: Callable[[str], bytes | None]) -> str:
+    try:
+        tree = _tree("handler", handler_file(manifest.handler), content_of)
+    except _NoPython:
+        return ""
+    return entry_of(manifest.handler, tree) if tree else ""
+
+
+def _requirement_lines(content: bytes) -> tuple[str, ...]:
     """Return the lines of a requirements file that are no comments."""
     lines = (line.partition("#")[0].strip() for line in content.decode(errors="replace").splitlines())
     return tuple(filter(None, lines))
@@ -96,7 +120,7 @@ def checked_files(manifest: Manifest) -> Iterator[str]:
     yield from filter(None, (manifest.model_file, manifest.config_file, manifest.requirements_file))
 
 
-def problems_in(
+def _problems_in(
     manifest: Manifest, content_of: Callable[[str], bytes | None], name: str, check: SettingsCheck
 ) -> Iterator[str]:
     """Return what is wrong with the contents of the files that are looked into. Nothing of them is run."""
@@ -127,7 +151,7 @@ def handler_problem(
         network = _tree("model file", manifest.model_file, content_of)
         if network and (why := model_file_problem(manifest.model_file or "", network)):
             return why
-        return weights_problem(manifest) or (script_problem(manifest, weights) if weights else None)
+        return weights_problem(manifest) or (content_problem(manifest, weights) if weights else None)
     except _NoPython as error:
         return str(error)
 
@@ -160,7 +184,7 @@ def _is_text(content: bytes) -> bool:
     return b"\0" not in content
 
 
-def problems_of(manifest: Manifest, files: Container[PurePosixPath], name: str) -> Iterator[str]:
+def _missing_files(manifest: Manifest, files: Container[PurePosixPath], name: str) -> Iterator[str]:
     """Return what the manifest names and the archive lacks, and what no runtime here serves."""
     handler = handler_file(manifest.handler)
     # The servers look for it at the top of the archive.
@@ -177,7 +201,5 @@ def problems_of(manifest: Manifest, files: Container[PurePosixPath], name: str) 
     ):
         if file and PurePosixPath(file) not in files:
             yield f"{name}: its model.{field}, {quoted(file)}, is not in it; {_PACK_AGAIN}"
-    if handler is None and STOCK_HANDLERS[manifest.handler] and not (manifest.serialized_file or manifest.model_file):
-        yield f"{name}: TorchServe's {manifest.handler} has no weights to load; {_PACK_AGAIN}"
     if manifest.runtime not in RUNTIMES[:2]:
         yield f"{name}: no runtime here serves {manifest.runtime}; use {' or '.join(RUNTIMES[:2])}"

@@ -22,5 +22,9 @@ MAX_MANIFEST = 1 << 20
 """Bytes of MAR-INF/MANIFEST.json."""
 MAX_CHECKED = 1 << 20
 """Bytes of a handler or a file of settings that is checked before it is served; a longer one is not."""
+MAX_FIELDS = 1_000_000
+"""Fields of an ONNX file that are passed over in the search for its inputs and outputs."""
+MAX_TENSORS = 100
+"""Inputs and outputs of a model file, and sizes of each of them, that are shown."""
 MAX_REQUIREMENTS = 64 << 10
 """Bytes of an archive's requirements file that are shown."""

@@ -87,7 +87,6 @@ def handler_file(handler: str) -> str | None:
 
 
 def missing_manifest(archive: str, where: str = "") -> InvalidManifest:
-    """Return the error for an archive without a manifest."""
     return InvalidManifest(f"{archive} has no {MANIFEST}{where}; {REPACK}")
 
 

@@ -10,13 +10,13 @@ import glob
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from model_archive.archive import check_archive, is_unpacked, model_folder
+from model_archive.archive import HANDLER, check_archive, is_unpacked, model_folder
 from model_archive.contents import Contents
 from model_archive.errors import CannotPack
 from model_archive.inspection import handler_problem
@@ -27,7 +27,7 @@ from model_archive.writing import ArchiveFormat, replacing, write_archive
 
 FIRST_TIME = datetime(1980, 1, 1, tzinfo=UTC)
 """The first time that a zip can hold. It is that of all archives, unless another one is asked for."""
-HANDLER, MODEL, REQUIREMENTS, CONFIG = "handler.py", "model.py", "requirements.txt", "model-config.yaml"
+MODEL, REQUIREMENTS, CONFIG = "model.py", "requirements.txt", "model-config.yaml"
 """The names by which a folder's files are found."""
 WEIGHTS = (".pt", ".pth", ".pt2", ".onnx")
 """The endings by which a folder's weights are found."""
@@ -109,6 +109,24 @@ def pack(sources: Sources, target: ArchiveTarget) -> Packed:
     return Packed(path, manifest, sizes, tuple(left_out))
 
 
+def found_by_name(names: Collection[str], folder: str) -> dict[str, str]:
+    """Return the files that are found in a folder by their names, by the fields of ``Sources`` and ``Manifest``.
+
+    Raise CannotPack for several weights.
+    """
+    weights = sorted(name for name in names if name.endswith(WEIGHTS) and not name.startswith("."))
+    if len(weights) > 1:
+        raise CannotPack(f"{folder} has several weights, {', '.join(weights)}; name one with --serialized-file")
+    own = {"handler": HANDLER, "model_file": MODEL, "requirements_file": REQUIREMENTS, "config_file": CONFIG}
+    found = {field: name for field, name in own.items() if name in names}
+    return found | ({"serialized_file": weights[0]} if weights else {})
+
+
+def manifest_of(folder: Path, name: str) -> bytes:
+    """Return the manifest that a folder with a handler is packed with; raise CannotPack."""
+    return manifest_text(_with_defaults(in_folder(folder, Sources(model_name=name))), FIRST_TIME)
+
+
 def manifest_text(sources: Sources, time: datetime) -> bytes:
     """Return the manifest as torch-model-archiver writes it, but for the time."""
     model = {
@@ -145,18 +163,17 @@ def _with_defaults(sources: Sources) -> Sources:
 
 
 def _by_names(folder: Path, given: Sources) -> Sources:
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
-    weights = [name for name in names if name.endswith(WEIGHTS)]
-    if len(weights) > 1 and not given.serialized_file:
-        raise CannotPack(f"{folder} has several weights, {', '.join(weights)}; name one with --serialized-file")
-    here = {name: folder / name for name in (HANDLER, MODEL, REQUIREMENTS, CONFIG, *weights) if name in names}
+    names = {entry.name for entry in folder.iterdir() if entry.is_file()}
+    if given.serialized_file:
+        names = {name for name in names if not name.endswith(WEIGHTS)}
+    found = {field: folder / name for field, name in found_by_name(names, str(folder)).items()}
     return Sources(
         model_name=folder.name,
-        handler=str(here.get(HANDLER, "")),
-        model_file=here.get(MODEL),
-        serialized_file=here.get(weights[0]) if weights else None,
-        requirements_file=here.get(REQUIREMENTS),
-        config_file=here.get(CONFIG),
+        handler=str(found.get("handler", "")),
+        model_file=found.get("model_file"),
+        serialized_file=found.get("serialized_file"),
+        requirements_file=found.get("requirements_file"),
+        config_file=found.get("config_file"),
     )
 
 
@@ -205,7 +222,9 @@ def _files_of(sources: Sources, target: Path) -> tuple[dict[PurePosixPath, Path]
 
     for option, file in _named(sources):
         if not file.is_file():
-            raise CannotPack(f"there is no file {file}; correct {option}")
+            is_name = option == "--handler" and ".py" not in sources.handler
+            own = f", or name one of TorchServe's own: {', '.join(STOCK_HANDLERS)}" if is_name else ""
+            raise CannotPack(f"there is no file {file}; correct {option}{own}")
         add(file, PurePosixPath(file.name))
     for pattern in sources.extra_files:
         for found in _matching(pattern):
@@ -281,7 +300,6 @@ def _check_contents(files: Mapping[PurePosixPath, Path], manifest: int, name: st
 
 
 def _load_problem(manifest: Manifest, files: Mapping[PurePosixPath, Path]) -> str | None:
-    """Return why TorchServe could not load the handler or the weights."""
 
     def content_of(name: str) -> bytes | None:
         with files[PurePosixPath(name)].open("rb") as stream:

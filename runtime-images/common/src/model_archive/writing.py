@@ -33,7 +33,6 @@ class ArchiveFormat(Enum):
 
     @property
     def ending(self) -> str:
-        """What follows the model's name."""
         return {ArchiveFormat.TGZ: ".tar.gz", ArchiveFormat.NO_ARCHIVE: ""}.get(self, ".mar")
 
 
@@ -98,7 +97,6 @@ def _write_folder(path: Path, files: Mapping[PurePosixPath, Content]) -> None:
 
 @contextmanager
 def _open(content: Content) -> Iterator[tuple[IO[bytes], int]]:
-    """Give a file's content and its size."""
     if isinstance(content, bytes):
         yield io.BytesIO(content), len(content)
     else:

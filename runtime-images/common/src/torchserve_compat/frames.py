@@ -36,8 +36,6 @@ class HandlerRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HandlerBatch(msgspec.Struct, frozen=True, array_like=True):
-    """Requests of one form, for one call of the handler."""
-
     form: Form
     requests: list[HandlerRequest]
 
@@ -87,27 +85,8 @@ class HandlerResult(msgspec.Struct, frozen=True, array_like=True):
     samples: list[Sample] = []
 
 
-_batch = msgspec.msgpack.Decoder(HandlerBatch)
-_piece = msgspec.msgpack.Decoder(Piece)
-_result = msgspec.msgpack.Decoder(HandlerResult)
-_encode = msgspec.msgpack.Encoder().encode
-
-
-def encode(message: HandlerBatch | Piece | HandlerResult) -> bytes:
-    """Encode a message as a frame."""
-    return _encode(message)
-
-
-def decode_batch(frame: bytes | bytearray) -> HandlerBatch:
-    """Decode a batch; raises msgspec.DecodeError."""
-    return _batch.decode(frame)
-
-
-def decode_piece(frame: bytes) -> Piece:
-    """Decode a piece; raises msgspec.DecodeError."""
-    return _piece.decode(frame)
-
-
-def decode_result(frame: bytes) -> HandlerResult:
-    """Decode a result; raises msgspec.DecodeError."""
-    return _result.decode(frame)
+encode = msgspec.msgpack.Encoder().encode
+# Each raises msgspec.DecodeError.
+decode_batch = msgspec.msgpack.Decoder(HandlerBatch).decode
+decode_piece = msgspec.msgpack.Decoder(Piece).decode
+decode_result = msgspec.msgpack.Decoder(HandlerResult).decode

@@ -38,8 +38,6 @@ _PLAIN = {str, int, float, bool, NoneType}
 
 
 class _ResponseFrame(msgspec.Struct, frozen=True, array_like=True):
-    """A response as it is sent to the server."""
-
     tensors: list[RequestPart]
     parameters: Parameters
 
@@ -156,7 +154,6 @@ def encode_outputs(results: Sequence[Any], names: Sequence[str]) -> bytes:
 
 
 def encode_document(results: Sequence[Any], names: Sequence[str], request: HandlerRequest, context: Any) -> bytes:
-    """Encode outputs as the JSON of TorchServe's response."""
     model = context.manifest["model"]
     response = {
         "id": request.id,
@@ -165,12 +162,6 @@ def encode_document(results: Sequence[Any], names: Sequence[str], request: Handl
         "outputs": [_output(name, one) for name, one in zip(names, results, strict=False)],
     }
     return encode_indented(response)
-
-
-def rows_of_result(results: Sequence[Any]) -> Any:
-    """Return the predictions for instances that a handler of tensors got as one input: its single result."""
-    (only,) = results
-    return only
 
 
 def _encode(tensors: Sequence[Tensor], parameters: Parameters | None = None) -> bytes:
@@ -199,7 +190,6 @@ def _list(tensor: Tensor, *, flat: bool = False) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """Decode bytes that are UTF-8 text."""
     if isinstance(value, list):
         return [_text(one) for one in value]
     try:

@@ -103,7 +103,6 @@ def encode(result: Any) -> tuple[bytes, str]:
 
 
 def kind_of(body: bytes) -> str:
-    """Return the content type of a piece whose handler did not name one."""
     try:
         body.decode()
     except UnicodeDecodeError:
@@ -117,7 +116,6 @@ def responses_of(bodies: Sequence[tuple[bytes, str]], context: Any) -> list[Hand
 
 
 def response_of(body: bytes, kind: str, context: Any, index: int) -> HandlerResponse:
-    """Return the response to the request with this index in the batch."""
     status, _ = context.get_response_status(index)
     if status == 200 and not context.get_response_headers(index):
         return HandlerResponse(body, content_type=kind)

@@ -12,8 +12,6 @@ HEAD = struct.Struct("!BIQ")
 
 
 class Kind(enum.IntEnum):
-    """The kind of a frame."""
-
     WHOLE = 0  # a batch, or its result
     PIECE = 1  # a part of a response, sent before the result
     EXIT_MESSAGE = 2  # why the process ends
@@ -21,12 +19,10 @@ class Kind(enum.IntEnum):
 
 
 def framed(frame: bytes, kind: Kind = Kind.WHOLE, number: int = 0) -> bytes:
-    """Return the frame after its header."""
     return HEAD.pack(kind, number, len(frame)) + frame
 
 
 def framed_output(output: frames.Piece | frames.HandlerResult, number: int = 0) -> bytes:
-    """Return the frame of a piece or a result after its header."""
     return framed(frames.encode(output), Kind.PIECE if isinstance(output, frames.Piece) else Kind.WHOLE, number)
 
 

@@ -18,9 +18,9 @@ import uvloop
 
 from data_plane.log_lines import configure_logging
 from data_plane.model_server import container
-from data_plane.model_server.errors import ConfigurationError
-from data_plane.model_server.life import Listeners, exit_code_of, open_port
-from data_plane.model_server.options import FlagParser, add_common_flags
+from data_plane.model_server.errors import ConfigurationError, exit_code_of
+from data_plane.model_server.life import Listeners, open_port
+from data_plane.model_server.options import FlagParser, absolute, add_common_flags
 from data_plane.model_server.work_dir import claimed
 from data_plane.server.run import listen
 from model_archive.configuration import CONFIG
@@ -53,7 +53,7 @@ log = logging.getLogger("torchserve_adapter")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the adapter; return its exit code. The reason for its end goes to stderr and the termination log."""
     options = build_parser(os.environ).parse_args(arguments)
-    configure_logging()
+    configure_logging(options.log_level)
     return exit_code_of(lambda: run(options, os.environ), options.termination_log)
 
 
@@ -85,6 +85,7 @@ def run(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
                 environment,
                 processor_limit=container.processor_limit(),
                 batch_sizes=wanted.batch_sizes,
+                package_cache=options.package_cache,
             )
             listeners = Listeners.of(
                 options, listener, max_request_size=max_request_size(written), cors=cors_headers(written)
@@ -186,6 +187,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     add_common_flags(flags, work_dir="torchserve")
     add_torchserve_flags(flags.parser)
+    flags.flag("--package-cache", absolute, None, "folder in which the servers of a node keep what archives require")
     return flags.parser
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchserve_adapter.client import TorchServeVersion
-from torchserve_compat.server.errors import cause_of, describe_late_start
+from torchserve_compat.server.errors import MORE_MEMORY, cause_of, describe_late_start
 from torchserve_compat.store.models import RequestedModel
 
 
@@ -58,10 +58,7 @@ class FailureReports:
         return report
 
     def _without_exception(self) -> str:
-        return (
-            "without a Python exception; if it was killed for memory, raise the container's memory limit. "
-            f"{self.last_problems()}"
-        )
+        return f"without a Python exception; if it was killed for memory, {MORE_MEMORY}. {self.last_problems()}"
 
 
 def named(model: RequestedModel) -> str:

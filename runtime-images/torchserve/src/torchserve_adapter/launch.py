@@ -7,7 +7,8 @@ Nothing outside the work directory is written, so the root file system can be re
     batch-sizes.json     batch sizes for handlers' contexts, by model and version: TorchServe itself gets batches of one
     home/ts/             links to the wheel's files, and our worker instead of TorchServe's
     home/imports/        links to the packages that our worker needs, ahead of the modules of users' archives
-    tmp/                 unpacked archives, sockets between TorchServe and its workers, pip's targets
+    python               Python for TorchServe, with our installation of packages instead of pip's
+    tmp/                 unpacked archives with their packages, sockets between TorchServe and its workers
     failures/            why a model could not be loaded, written by our worker
 """
 
@@ -24,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from data_plane.model_server import memory
+from data_plane.model_server import libraries
 from data_plane.model_server.errors import StartError
 from torchserve_compat.store import properties
 
@@ -87,6 +88,7 @@ def prepare(
     *,
     processor_limit: int | None,
     batch_sizes: Mapping[str, Mapping[str, int]],
+    package_cache: Path | None = None,
 ) -> Launch:
     """Write the work directory; return the command for TorchServe. Raises StartError if it could not run."""
     _check_length(work_dir)
@@ -99,7 +101,12 @@ def prepare(
     wheel = _wheel()
     _make_home(work_dir / "home", wheel)
     java = find_java(environment)
-    return Launch(_command(java, work_dir, effective, wheel), _environment(environment, processor_limit), work_dir)
+    python = _make_python(work_dir / "python", environment, package_cache)
+    return Launch(
+        _command(java, python, work_dir, effective=effective, wheel=wheel),
+        _environment(environment, processor_limit),
+        work_dir,
+    )
 
 
 def find_java(environment: Mapping[str, str]) -> Path:
@@ -157,7 +164,23 @@ def _make_home(home: Path, wheel: Path) -> None:
         (home / "imports" / package).symlink_to(_folder_of(package))
 
 
-def _command(java: Path, work_dir: Path, effective: Mapping[str, str], wheel: Path) -> tuple[str, ...]:
+def _make_python(path: Path, environment: Mapping[str, str], cache: Path | None) -> str:
+    """Write the program that TorchServe runs as Python; return Python itself if it could not be run.
+
+    An archive with `useVenv` has a Python of its own, and pip.
+    """
+    python = shlex.join([sys.executable, "-P", "-m", "torchserve_adapter.install"])
+    paths = shlex.quote(environment.get("PYTHONPATH", ""))  # TorchServe's has the archive, with modules of any name
+    path.write_text(
+        f'#!/bin/sh\n[ "$1 $2 $3 $4 $5" = "-m pip install -U -t" ] || exec {shlex.quote(sys.executable)} "$@"\n'
+        f'PYTHONPATH={paths} exec {python} "$6" "$8" {shlex.quote(str(cache)) if cache else ""}\n'
+    )
+    path.chmod(0o700)
+    # A volume may be mounted so that nothing in it is run.
+    return str(path) if os.access(path, os.X_OK) else sys.executable
+
+
+def _command(java: Path, python: str, work_dir: Path, *, effective: Mapping[str, str], wheel: Path) -> tuple[str, ...]:
     vmargs = shlex.split(effective.get("vmargs", ""))
     log_config = f"-Dlog4j.configurationFile=file://{work_dir / 'log4j2.xml'}"
     if any(argument.startswith("-Dlog4j.configurationFile=") for argument in vmargs):
@@ -174,7 +197,7 @@ def _command(java: Path, work_dir: Path, effective: Mapping[str, str], wheel: Pa
         *vmargs,
         *("-cp", ":".join(class_path)),
         "org.pytorch.serve.ModelServer",
-        *("--python", sys.executable),
+        *("--python", python),
         *("-f", str(work_dir / "config.properties")),
         *("-s", store),
         *("-w", effective.get("workflow_store", store)),
@@ -189,10 +212,7 @@ def _environment(environment: Mapping[str, str], processor_limit: int | None) ->
     return {
         # The output of print() in a handler appears at once.
         "PYTHONUNBUFFERED": "1",
-        # Otherwise, torch's waiting threads would spin on processors that TorchServe needs.
-        "OMP_WAIT_POLICY": "PASSIVE",
         **threads,
-        **memory.ENVIRONMENT,
-        "PYTHONWARNINGS": "ignore:The pynvml package is deprecated:FutureWarning",
+        **libraries.ENVIRONMENT,
         **{name: value for name, value in environment.items() if name not in _OVERRIDES},
     }

@@ -17,6 +17,7 @@ from typing import Any, Self, cast
 from torchserve_adapter.errors import TorchServeDied
 from torchserve_adapter.launch import Launch
 from torchserve_adapter.limits import MAX_LOG_LINE
+from torchserve_compat.server.errors import MORE_MEMORY
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
@@ -145,7 +146,7 @@ class TorchServe:
         await asyncio.wait([self._log], timeout=1)
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         if code == -signal.SIGKILL:
-            how += " (if that was for memory, raise the container's memory limit)"
+            how += f" (if that was for memory, {MORE_MEMORY})"
         raise TorchServeDied(f"TorchServe {how}. {self.last_problems()}")
 
     def last_problems(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from data_plane.health import Event
+from data_plane.health import State
 from data_plane.model import Models
 from data_plane.model_server.life import Listeners
 from data_plane.model_server.serving import serve
@@ -49,7 +49,7 @@ async def supervise(
     """
     models = Models((model.name for model in wanted.configured), wanted.alias)
     for name, why in wanted.missing.items():
-        models.record(name, Event.FAIL, why)
+        models.record(name, State.FAILED, why)
     metrics = ServerMetrics()
     async with TorchServe(launch) as torchserve, TorchServeClient(wanted.properties) as client:
         served = ServedVersions(models, client, wanted.requirements, metrics=metrics.batches, deaths=torchserve.deaths)

@@ -21,7 +21,7 @@ from torchserve_adapter.errors import (
     message_of,
 )
 from torchserve_compat import frames
-from torchserve_compat.server.errors import WorkerBroken
+from torchserve_compat.server.errors import MORE_MEMORY, WorkerBroken
 from torchserve_compat.server.stateful import take_sequence
 from torchserve_compat.server.transport import OnPiece
 from torchserve_compat.wire import Kind, Unframer
@@ -176,7 +176,7 @@ class VersionTransport:
         """Return the error for TorchServe's response, which reports a worker that was killed for a timeout as died."""
         if message != _WORKER_DIED:
             return UpstreamError(COMPONENT, status, f"{COMPONENT}: {message}")
-        hint = "; if that was for memory, raise the container's memory limit" if status == _KILLED else ""
+        hint = f"; if that was for memory, {MORE_MEMORY}" if status == _KILLED else ""
         return self._lost_worker(elapsed_s, hint)
 
     def _lost_worker(self, elapsed_s: float, hint: str = "") -> ServingError:

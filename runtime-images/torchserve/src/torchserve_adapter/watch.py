@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from data_plane.health import Event, State
+from data_plane.health import State
 from data_plane.model import Models
 from data_plane.model_server.errors import ModelFailed
 from torchserve_adapter.client import TorchServeClient, TorchServeVersion
@@ -184,7 +184,7 @@ class ModelWatch:
         self._served.update(name, versions)
         watched = self._watched[name]
         watched.was_ready, watched.lost_at = True, None
-        if self._models.record(name, Event.READY):
+        if self._models.record(name, State.READY):
             log.info("model %s is ready", name)
             self._reports.clear(name)
 
@@ -202,7 +202,7 @@ class ModelWatch:
         self._reports.clear(name)
 
     def _lose(self, model: RequestedModel, versions: Sequence[TorchServeVersion]) -> None:
-        if self._models.record(model.name, Event.WORKERS_LOST, "lost its worker; TorchServe is restarting it"):
+        if self._models.record(model.name, State.RECOVERING, "lost its worker; TorchServe is restarting it"):
             log.warning("model %s lost its worker; TorchServe is restarting it", model.name)
         self._served.scale(model.name, versions)
         self._check_recovery(model, versions)
@@ -210,7 +210,7 @@ class ModelWatch:
     def _give_up(self, model: RequestedModel, error: ModelFailed) -> None:
         log.error("model %s is given up: %s", model.name, error)
         reason = f"is given up until it is registered anew. {str(error).rstrip('.')}"
-        self._models.record(model.name, Event.FAIL, reason)
+        self._models.record(model.name, State.FAILED, reason)
         self._served.refuse_waiting(model.name)
 
     async def _pause(self) -> None:

@@ -249,3 +249,19 @@ async def test_only_predictions_are_told_of_with_the_time_that_they_took(ends: E
 
     ((service, seconds),) = told
     assert (service, 0.1 <= seconds < 5) == ("first-predictor", True)
+
+
+async def test_the_page_of_a_server_is_told_where_the_dashboard_is(ends: Ends) -> None:
+    async def echo(request: web.Request) -> web.Response:
+        return web.json_response(request.headers.getall("x-isvc-dashboard", []))
+
+    ends.handler = echo
+    route, own = IngressRoute(HOST, "/", "first-predictor", Endpoints((ends.behind,))), "http://127.0.0.1:1/"
+    told = {}
+    async with ingress([route], 0, dashboard=lambda: own) as port:
+        for path in ("/", "/docs", "/v1/models"):
+            headers = {"x-isvc-dashboard": "http://127.0.0.1:2/"}
+            async with ends.session.get(f"http://{LOOPBACK}:{port}{path}", headers=headers) as answer:
+                told[path] = await answer.json()
+
+    assert told == {"/": [own], "/docs": [own], "/v1/models": ["http://127.0.0.1:2/"]}

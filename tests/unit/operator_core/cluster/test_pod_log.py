@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from isvc.limits import LOG_LINE_CHARACTERS
-from isvc.source.pod_log import LogOptions, followed_lines, log_lines
-from isvc.view.source import ContainerKey
+from isvc.source.pod_log import followed_lines, log_lines
+from isvc.view.source import ContainerKey, LogOptions
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.manifests import ServiceKey

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.api.parsing import parse_inference_service, parse_serving_runtime
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig
@@ -35,7 +34,7 @@ METADATA = a_child()["metadata"]
 
 
 def cache_with(*objects: dict[str, Any]) -> Cache:
-    cache = Cache(LABEL_SERVICE)
+    cache = Cache()
     for item in objects:
         cache.put({**item, "metadata": {"uid": "u", "resourceVersion": "1", **item["metadata"]}})
     return cache

@@ -190,7 +190,7 @@ def test_a_turn_comes(limit: RateLimit, seconds: Seconds) -> None:
     waits(limit, A, B, C)
     seconds.passed = 2.5
 
-    assert waits(limit, B, C, D) == [0, 1.5, 3.5]
+    assert waits(limit, B, C, D) == [0, 2, 4], "from when the one before has begun"
 
 
 def test_one_that_begins_late_does_not_make_others_wait_less(limit: RateLimit, seconds: Seconds) -> None:
@@ -212,7 +212,7 @@ def test_another_rate_holds_for_those_that_wait(limit: RateLimit, seconds: Secon
     assert waits(limit, A, B, C, per_minute=1) == [0, 60, 120]
     seconds.passed = 10
 
-    assert waits(limit, C, B, per_minute=30) == [2, 0]
+    assert waits(limit, B, C, per_minute=30) == [0, 2]
 
 
 def test_one_that_leaves_the_line_holds_nobody_up(limit: RateLimit, seconds: Seconds) -> None:

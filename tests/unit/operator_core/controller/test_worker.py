@@ -12,12 +12,11 @@ import pytest
 
 from isvc_operator.controller.worker import Reconciled, Worker
 from isvc_operator.errors import InvalidSpec, Unexpected
-from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.errors import KubeError, NotOurs, NotPermitted, RequestRefused
 from isvc_operator.limits import LONGEST_BACKOFF_SECONDS, RETRIES_PER_SECOND
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.telemetry.logs import LogFormatter
-from isvc_operator.telemetry.metrics import Result
-from isvc_operator.telemetry.snapshot import QueueState
+from isvc_operator.telemetry.snapshot import QueueState, Result
 from tests.support.fakes import Seconds
 
 A, B, C = (ServiceKey("models", name) for name in "abc")
@@ -399,7 +398,7 @@ async def test_a_service_is_retrying_until_it_succeeds(timers: Timers) -> None:
     async with running(work) as worker:
         worker.add(A)
         await settled()
-        assert worker.state() == QueueState(retrying=1)
+        assert worker.state() == QueueState(retrying={Result.REFUSED: 1})
         del work.errors[A]
         timers.ring()
         await settled()
@@ -411,11 +410,24 @@ async def test_a_service_is_retrying_until_it_succeeds(timers: Timers) -> None:
     ("error", "result"),
     [
         (None, Result.SUCCESS),
-        (InvalidSpec("no model"), Result.ERROR),
+        (InvalidSpec("no model"), Result.REFUSED),
+        (RequestRefused(403, "exceeded quota"), Result.REFUSED),
+        (NotOurs(409, "it has no owner"), Result.REFUSED),
+        (NotPermitted(403, 'User "isvc-operator" cannot create deployments'), Result.ERROR),
+        (KubeError(500, "etcd"), Result.ERROR),
         (Unexpected("a bug, which the status names"), Result.UNEXPECTED),
         (RuntimeError("a bug"), Result.UNEXPECTED),
     ],
-    ids=["success", "known", "in the status", "unexpected"],
+    ids=[
+        "success",
+        "a spec",
+        "a quota",
+        "an object of others",
+        "a permission",
+        "the API server",
+        "in the status",
+        "unexpected",
+    ],
 )
 async def test_each_reconcile_is_reported_with_its_result_and_duration(
     error: Exception | None, result: Result, timers: Timers

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -21,20 +21,29 @@ def written(folder: Path, domain: str) -> OperatorConfig:
     return OperatorConfig(ingress=IngressConfig(ingress_domain=domain))
 
 
+@dataclass(frozen=True)
+class Noticed:
+    """The configurations that are used, with what has no effect, and why others are refused, each time."""
+
+    used: list[tuple[OperatorConfig, list[str]]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    async def use(self, config: OperatorConfig, ignored: list[str]) -> None:
+        self.used.append((config, ignored))
+
+    async def refuse(self, problem: str) -> None:
+        self.refused.append(problem)
+
+
 @asynccontextmanager
-async def following(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[OperatorConfig]]:
-    """The configurations that are noticed; the folder is read in every iteration of the event loop."""
+async def following(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Noticed]:
+    """What is noticed; the folder is read in every iteration of the event loop."""
     monkeypatch.setattr(configuration, "POLL", 0)
-    used: list[OperatorConfig] = []
-
-    async def use(config: OperatorConfig, ignored: list[str]) -> None:
-        used.append(config)
-        assert ignored == (["unknown"] if (folder / "unknown").exists() else [])
-
-    task = asyncio.create_task(follow_config(folder, use))
+    noticed = Noticed()
+    task = asyncio.create_task(follow_config(folder, noticed.use, noticed.refuse))
     await turns()
     try:
-        yield used
+        yield noticed
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -68,44 +77,42 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         read_data(tmp_path / "none")
 
 
-async def test_a_change_is_used_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(tmp_path, "first.test")
+async def test_the_present_one_and_each_change_is_used_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = written(tmp_path, "first.test")
     (tmp_path / "unknown").write_text("{}")
-    async with following(tmp_path, monkeypatch) as used:
-        assert used == []
+    async with following(tmp_path, monkeypatch) as noticed:
         second = written(tmp_path, "second.test")
         await turns()
 
-    assert used == [second]
+    assert noticed == Noticed(used=[(first, ["unknown"]), (second, ["unknown"])])
 
 
-async def test_a_change_that_cannot_be_used_is_logged_and_the_next_one_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_one_that_cannot_be_used_is_refused_until_it_is_corrected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with following(tmp_path, monkeypatch) as used:
-        (tmp_path / "ingress").write_text("{")
-        await turns()
-        assert used == []
-        assert [record.levelno for record in caplog.records] == [logging.ERROR]
-        assert "the previous configuration stays in use" in caplog.text
+    (tmp_path / "ingress").write_text("{")
+    async with following(tmp_path, monkeypatch) as noticed:
+        assert noticed.used == []
         mended = written(tmp_path, "mended.test")
         await turns()
 
-    assert used == [mended]
+    assert noticed.used == [(mended, [])]
+    assert set(noticed.refused) == {
+        "inferenceservice-config: ingress: Invalid JSON: EOF while parsing an object at line 1 column 1"
+    }
 
 
 async def test_a_folder_that_is_missing_for_a_moment_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, away = tmp_path / "config", tmp_path / "away"
     folder.mkdir()
-    async with following(folder, monkeypatch) as used:
+    first = written(folder, "first.test")
+    async with following(folder, monkeypatch) as noticed:
         folder.rename(away)
         await turns()
-        assert used == []
-        mended = written(away, "mended.test")
         away.rename(folder)
         await turns()
 
-    assert used == [mended]
-    assert "does not exist" in caplog.text
+    assert noticed.used == [(first, [])] * 2
+    assert set(noticed.refused) == {f"configuration folder {folder} does not exist; mount the ConfigMap there"}

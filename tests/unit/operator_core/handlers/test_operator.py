@@ -7,7 +7,7 @@ import getpass
 import json
 import signal
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from kopf._cogs.aiokits import aiotasks
 from isvc_operator.api.kinds import KINDS
 from isvc_operator.errors import ConfigError
 from isvc_operator.handlers import operator
-from isvc_operator.handlers.running import OperatorOptions, Surroundings
+from isvc_operator.handlers.running import OperatorOptions
 from isvc_operator.handlers.watches import Affected
 from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.kube.informer.kopf_settings import selector_of
@@ -31,7 +31,7 @@ from isvc_operator.kube.informer.watching import Watching
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.limits import WATCH_SILENT_SECONDS
 from isvc_operator.telemetry.snapshot import Snapshot
-from isvc_operator.telemetry.tracing import NoTracer
+from isvc_operator.telemetry.tracing import NoTracer, Tracer
 
 
 def test_kopf_watches_each_kind_that_is_to_be_watched_and_nothing_that_it_would_write_for() -> None:
@@ -105,7 +105,7 @@ async def test_what_has_ended_the_operator_is_raised_at_its_end() -> None:
 async def test_an_operator_that_cannot_start_ends_before_anything_is_watched() -> None:
     before = asyncio.all_tasks()
     with pytest.raises(ConfigError, match=r"^kubeconfig /nonexistent cannot be used"):
-        await operator.run(OperatorOptions("/nonexistent"), operator.utc_now, NoTracer())
+        await operator.run(OperatorOptions("/nonexistent"), NoTracer())
 
     assert asyncio.all_tasks() == before
 
@@ -138,10 +138,10 @@ class Running:
     stop: Any = None
     error: Any = None
 
-    def __call__(self, _: OperatorOptions, surroundings: Surroundings) -> Running:
-        session = WatchSession(Watching(self.api, lambda: 0.0, lambda: 0.0), Affected(Cache(""), list, list))
+    def __call__(self, _: OperatorOptions, stop: Callable[[], None], __: Tracer) -> Running:
+        session = WatchSession(Watching(self.api, lambda: 0.0, lambda: 0.0), Affected(Cache(), list, list))
         self.replica = SimpleNamespace(session=session, scope=Scope())
-        self.stop = surroundings.stop
+        self.stop = stop
         return self
 
     async def start(self) -> None:
@@ -171,7 +171,7 @@ async def test_when_it_is_stopped_kopf_waits_for_nothing_that_is_left(monkeypatc
 
     monkeypatch.setattr(aiotasks, "wait", recorded)
     monkeypatch.setattr(getpass, "getuser", nobody)
-    task = asyncio.create_task(operator.run(OperatorOptions(None), operator.utc_now, NoTracer()))
+    task = asyncio.create_task(operator.run(OperatorOptions(None), NoTracer()))
     await running.api.watched.wait()
     if by == "a signal":
         assert threading.current_thread() is threading.main_thread()  # else kopf leaves signals alone

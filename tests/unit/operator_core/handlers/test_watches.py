@@ -21,7 +21,7 @@ class Watched:
     """What takes the changes, and the keys that it has queued."""
 
     def __init__(self) -> None:
-        self.cache = Cache(LABEL_SERVICE)
+        self.cache = Cache()
         self.queued: list[ServiceKey] = []
         self.affected = Affected(self.cache, self.queued.append, self.queued.extend)
 
@@ -270,7 +270,7 @@ def test_what_was_not_there_for_a_while_is_watched_again(watched: Watched, left:
 
 
 def test_no_service_has_no_key() -> None:
-    assert service_keys(Cache(LABEL_SERVICE)) == []
+    assert service_keys(Cache()) == []
 
 
 def test_a_deleted_service_affects_the_one_that_requests_its_hosts(watched: Watched) -> None:

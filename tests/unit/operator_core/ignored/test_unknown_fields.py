@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.ignored.walker import unknown_names
+from isvc.run.documents import unknown_names
 
 
 @pytest.mark.parametrize(

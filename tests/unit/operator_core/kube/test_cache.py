@@ -35,7 +35,7 @@ def an_object(
 
 @pytest.fixture
 def cache() -> Cache:
-    return Cache(LABEL_SERVICE)
+    return Cache()
 
 
 def test_an_object_is_found_by_its_key_kind_and_service(cache: Cache) -> None:
@@ -212,7 +212,7 @@ def test_nothing_is_expected_of_an_object_after_the_response_to_the_write(cache:
 
 
 def test_only_the_last_readings_are_kept() -> None:
-    cache, read = Cache(LABEL_SERVICE), list[str]()
+    cache, read = Cache(), list[str]()
     bodies = [a_service_body(f"s{number}") for number in range(READ + 1)]
     stored = []
     for body in bodies:
@@ -225,7 +225,7 @@ def test_only_the_last_readings_are_kept() -> None:
 
 
 def test_what_has_no_services_label_is_found_by_its_namespace() -> None:
-    cache = Cache(LABEL_SERVICE)
+    cache = Cache()
     budget: dict[str, Any] = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "mine", "namespace": "models", "resourceVersion": "1"},
@@ -339,3 +339,26 @@ def test_the_reading_of_a_large_object_is_not_kept(cache: Cache) -> None:
 
     readings = [cache.read(known, lambda _: object()) for _ in range(2)]
     assert readings[0] is not readings[1]
+
+
+DIGEST: dict[str, Any] = {"f:metadata": {"f:annotations": {"f:isvc-operator.io/rendered": {}}}}
+APPLIED = {"manager": "isvc-operator", "operation": "Apply", "fieldsV1": {"f:spec": {}}}
+UNDONE = {"manager": "kubectl-rollout", "operation": "Update", "fieldsV1": DIGEST}
+
+
+@pytest.mark.parametrize(
+    ("managed", "kept"),
+    [
+        pytest.param([APPLIED, UNDONE], True, id="an earlier digest was put back"),
+        pytest.param([{**APPLIED, "fieldsV1": DIGEST}, {**UNDONE, "fieldsV1": {"f:spec": {}}}], False, id="an edit"),
+        pytest.param([{**APPLIED, "fieldsV1": DIGEST}, UNDONE], False, id="both have written the same"),
+        pytest.param([{**UNDONE, "manager": "velero"}], False, id="a backup was restored"),
+    ],
+)
+def test_the_managers_of_a_child_are_kept_where_they_tell_of_an_undone_change(
+    managed: list[dict[str, Any]], kept: bool
+) -> None:
+    child = an_object(kind="Deployment")
+    metadata = {**child["metadata"], "annotations": {"isvc-operator.io/rendered": "1"}, "managedFields": managed}
+
+    assert ("managedFields" in trimmed({**child, "metadata": metadata})["metadata"]) is kept

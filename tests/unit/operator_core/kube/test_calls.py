@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isvc_operator.kube.calls import api_path, verb_of
+from isvc_operator.kube.calls import verb_of
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,6 @@ from isvc_operator.kube.calls import api_path, verb_of
         ("GET", "/api/v1/namespaces/a", {}, "get"),
         ("GET", "/apis/apps/v1/deployments", {}, "list"),
         ("GET", "/apis/apps/v1/namespaces/a/deployments/b", {}, "get"),
-        ("GET", "/k8s/clusters/c-1/apis/apps/v1/deployments", {}, "list"),
         ("GET", "/apis/apps/v1", {}, "get"),
         ("GET", "/apis", {}, "get"),
         ("GET", "/version", {}, "get"),
@@ -31,7 +30,3 @@ from isvc_operator.kube.calls import api_path, verb_of
 )
 def test_a_request_has_the_verb_of_the_audit_log(method: str, path: str, query: dict[str, str], verb: str) -> None:
     assert verb_of(method, path, query) == verb
-
-
-def test_the_path_of_a_proxy_before_the_api_server_is_left_out() -> None:
-    assert api_path("/k8s/clusters/c-1/api/v1/pods") == "/api/v1/pods"

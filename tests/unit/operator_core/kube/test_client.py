@@ -17,12 +17,16 @@ import yaml
 from aiohttp import web
 from cryptography import x509
 
+from isvc import api_server
+from isvc.api_server import PersonsApi, connect_others
 from isvc.run.container import LOOPBACK
-from isvc.source.pod_log import LogOptions, follow_log
+from isvc.source.pod_log import follow_log
 from isvc.source.reach import through_service
+from isvc.view.source import ContainerKey, LogOptions
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube import requests
-from isvc_operator.kube.client import WATCHES_AGENT, KubernetesApi, connect, connect_others
+from isvc_operator.kube.calls import ApiCalls
+from isvc_operator.kube.client import WATCHES_AGENT, connect
 from isvc_operator.kube.credentials import credentials_of
 from isvc_operator.kube.errors import (
     AlreadyExists,
@@ -30,12 +34,14 @@ from isvc_operator.kube.errors import (
     KubeError,
     NamespaceEnding,
     NotOurs,
+    NotPermitted,
     ObjectNotFound,
     RequestRefused,
     ResponseTooLarge,
     ServerBusy,
     error_for,
 )
+from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_service_body
 from tests.support.object_stores.tls import Certificate, issue
 from tests.support.stub_session import KUBECONFIG, REQUEST, StubSession, api_of
@@ -225,6 +231,33 @@ def test_the_message_of_an_error(body: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "message", "kind", "by"),
+    [
+        (401, "Unauthorized", KubeError, "authentication"),
+        (403, 'deployments.apps is forbidden: User "system:serviceaccount:a:b" cannot create resource "deployments" '
+              'in API group "apps" in the namespace "bank"', NotPermitted, "authorization"),
+        (403, "services \"a\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource "
+              "you can't set finalizers on: , <nil>", NotPermitted, "authorization"),
+        (403, 'services "a" is forbidden: exceeded quota: small, requested: services=1', RequestRefused, "admission"),
+        (403, 'admission webhook "x" denied the request: x is forbidden: User "a"', RequestRefused, "admission"),
+        (422, "spec.replicas: Invalid value", RequestRefused, ""),
+        (500, "etcdserver: request timed out", KubeError, ""),
+    ],
+)  # fmt: skip
+async def test_a_refusal_tells_which_step_has_refused_what(
+    status: int, message: str, kind: type[KubeError], by: str
+) -> None:
+    told = list[tuple[str, str, str]]()
+    session = StubSession(status, json.dumps({"kind": "Status", "message": message}).encode())
+
+    with pytest.raises(KubeError) as caught:
+        await api_of(session, calls=ApiCalls(refused=lambda *of: told.append(of))).send(REQUEST)
+
+    assert type(caught.value) is kind
+    assert told == ([("patch", "inferenceservices", by)] if by else [])
+
+
+@pytest.mark.parametrize(
     ("status", "details", "kind", "transient"),
     [
         (403, {"causes": [{"reason": "NamespaceTerminating"}]}, NamespaceEnding, False),
@@ -285,7 +318,7 @@ async def test_requests_pause_for_a_server_that_is_busy_not_for_a_request_that_f
     assert (type(caught.value), caught.value.retry_after, api.pause.left) == (kind, seconds, paused)
 
 
-@pytest.mark.parametrize("call", [KubernetesApi.send, KubernetesApi.proxy])
+@pytest.mark.parametrize("call", [PersonsApi.send, PersonsApi.proxy])
 async def test_nothing_is_sent_during_a_pause(call: Callable[..., Awaitable[object]]) -> None:
     session = StubSession()
     api = api_of(session)
@@ -422,7 +455,8 @@ async def test_the_response_of_a_log_may_begin_with_its_first_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 0.1)
-    request = follow_log("models", "bert", "server", LogOptions(lines=1, follow=True))
+    bert = ContainerKey(service=ServiceKey("models", "bert"), pod="bert", container="server")
+    request = follow_log(bert, LogOptions(lines=1, follow=True))
 
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         await asyncio.sleep(0.3)  # longer than any other request may take
@@ -456,7 +490,7 @@ async def test_no_redirect_is_followed(tmp_path: Path) -> None:
         paths.append(request.path)
         return web.Response(status=307, headers={"Location": "/elsewhere"})
 
-    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig) as api:
+    async with serving(tmp_path, answer) as kubeconfig, api_server.connect(kubeconfig) as api:
         with pytest.raises(KubeError, match="HTTP 307"):
             await api.send(requests.get("Service", "models", "bert"))
         assert (await api.proxy(PROXIED)).status == 307

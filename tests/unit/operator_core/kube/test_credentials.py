@@ -15,6 +15,7 @@ import pytest
 import yaml
 from kubernetes.aio.config import incluster_config
 
+from isvc.api_server import of_token
 from isvc_operator.errors import ConfigError
 from isvc_operator.kube.client import KubernetesApi
 from isvc_operator.kube.credentials import Credentials, credentials_of
@@ -330,15 +331,15 @@ async def test_of_another_persons_token_nothing_of_ours_is_sent(kubeconfig: Path
         "proxy": "http://proxy:8080",
     }
 
-    assert await what_is_sent(ours.of_token("ann")) == sends(authorization="Bearer ann", **same)
-    assert await what_is_sent(ours.of_token("")) == sends(**same)
+    assert await what_is_sent(of_token(ours, "ann")) == sends(authorization="Bearer ann", **same)
+    assert await what_is_sent(of_token(ours, "")) == sends(**same)
     assert await what_is_sent(ours) == sends(
         authorization="Bearer secret", namespace="team", cert_file=str(made.chain), key_file=str(made.key), **same
     )
 
 
 async def test_another_persons_token_is_that_persons_to_renew(service_account: Path) -> None:
-    theirs = (await credentials_of(None)).of_token("ann")
+    theirs = of_token(await credentials_of(None), "ann")
     (service_account / "token").write_text("second")
 
     assert not await theirs.replaced("Bearer ann")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from aiohttp import TraceRequestChunkSentParams
+from yarl import URL
 
 from isvc_operator.kube.errors import Conflict, KubeError, ObjectNotFound
 from isvc_operator.kube.leader import (
@@ -238,3 +241,21 @@ async def test_the_lease_of_another_one_is_not_released(clock: Seconds) -> None:
     await election.release()
 
     assert api.holder() == "other"
+
+
+@pytest.mark.parametrize("before", ["", "/k8s/clusters/c-1"], ids=["directly", "through a proxy"])
+@pytest.mark.parametrize(
+    ("path", "stopped"),
+    [
+        ("/api/v1/namespaces/a/services/b", True),
+        ("/apis/apps/v1/namespaces/a/deployments/b", True),
+        ("/apis/coordination.k8s.io/v1/namespaces/ns/leases/isvc-operator", False),
+        ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", False),
+    ],
+)
+async def test_a_closed_fence_stops_every_write_but_those_of_the_lease(before: str, path: str, stopped: bool) -> None:
+    (about_to_send,) = Fence(lambda: 0.0).trace().on_request_chunk_sent
+    sent: Any = TraceRequestChunkSentParams("PATCH", URL(f"https://api{before}{path}"), b"")
+
+    with pytest.raises(LeaseLost) if stopped else nullcontext():
+        await about_to_send(sent, sent, sent)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.ignored_settings import IgnoredSettings
 from isvc_operator.kube.informer.cache import Cache
@@ -36,6 +35,20 @@ async def test_they_are_logged_and_an_event_of_the_configmap(caplog: pytest.LogC
         "SettingsIgnored",
         "Ignored: agent; logger",
     )
+
+
+async def test_a_configmap_that_cannot_be_used_gets_an_event_that_kubectl_describe_shows() -> None:
+    api = FakeKubeApi()
+    stored = api.put({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "inferenceservice-config", "namespace": "isvc-system"},
+    })  # fmt: skip
+
+    await reports(api).of_refused_config("ingress: Invalid JSON")
+
+    (event,) = api.events
+    assert event["involvedObject"]["uid"] == stored["metadata"]["uid"]
+    assert (event["type"], event["reason"], event["message"]) == ("Warning", "InvalidConfig", "ingress: Invalid JSON")
 
 
 async def test_without_any_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -73,7 +86,7 @@ def a_container(version: str, **spec: Any) -> Manifest:
 
 
 async def test_a_storage_container_gets_an_event_for_each_version_with_unknown_fields() -> None:
-    api, cache = FakeKubeApi(), Cache(LABEL_SERVICE)
+    api, cache = FakeKubeApi(), Cache()
     reported = reports(api)
     for container in (a_container("1", workloadTyp="x"), a_container("1", workloadTyp="x"), a_container("2")):
         cache.put(container)
@@ -89,7 +102,7 @@ async def test_a_storage_container_gets_an_event_for_each_version_with_unknown_f
 
 
 async def test_a_storage_container_that_is_not_valid_gets_an_event() -> None:
-    api, cache = FakeKubeApi(), Cache(LABEL_SERVICE)
+    api, cache = FakeKubeApi(), Cache()
     cache.put(a_container("1", supportedUriFormats=5))
 
     await reports(api).of_storage_containers(cache)

@@ -41,6 +41,7 @@ class Script:
     asked: list[tuple[str, ...]] = field(default_factory=list)
     selected: list[tuple[str | None, str | None]] = field(default_factory=list)  # by label and by field
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: int = 0  # of the watches
 
     async def send(self, request: ApiRequest) -> str:
         if request.path == CRDS:
@@ -60,7 +61,10 @@ class Script:
         answer = self.watches.pop(0) if self.watches else None
         if isinstance(answer, Exception):
             raise answer
-        yield self._parts(answer)
+        try:
+            yield self._parts(answer)
+        finally:
+            self.ended += 1
 
     async def _parts(self, answer: Sequence[bytes] | None) -> AsyncIterator[bytes]:
         if answer is None:
@@ -156,6 +160,18 @@ async def test_what_exists_is_listed_page_by_page_and_watched_from_there() -> No
 
     assert taken.found == [(["a", "b"], 12), ("ADDED", "c", "Pod", "v1")]
     assert api.asked == [("list", "500", ""), ("list", "500", "next"), ("watch", "12"), ("watch", "13")]
+
+
+async def test_a_watch_that_kopf_leaves_open_ends_when_it_closes_its_session() -> None:
+    api = Script([], [[event("ADDED")]])
+    session = WatchSession(Watching(api, asyncio.get_running_loop().time, lambda: 1.0), Taken())
+    response = await session.request("get", "https://kubernetes/api/v1/pods?watch=true&resourceVersion=10")
+    assert await anext(response.iter_chunked(1)) == event("ADDED")
+    assert api.ended == 0
+
+    await session.close()
+
+    assert api.ended == 1
 
 
 @pytest.mark.parametrize(

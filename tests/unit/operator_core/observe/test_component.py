@@ -9,11 +9,12 @@ import pytest
 
 from isvc_operator.errors import Problem
 from isvc_operator.limits import MESSAGE_BYTES, PROGRESS_BYTES
-from isvc_operator.observe.component import Rollout, explain, rollout_of
+from isvc_operator.observe.component import Rollout, explain, observe_component, rollout_of
 from isvc_operator.observe.pods import PodFailure, Stage
 from isvc_operator.observe.status import derive_status
-from tests.support.builders import NOW, STARTING, a_deployment, a_service, an_observation, seen
+from tests.support.builders import NOW, STARTING, a_child, a_deployment, a_resolved, a_service, an_observation, seen
 
+BY_KEDA = {"serving.kserve.io/autoscalerClass": "keda"}
 POD = "torchserve-transformer-1-a"
 NOT_READY = Stage("StartingServer", f"pod {POD}: the transformer is not ready yet")
 WAITING = seen("transformer", rollout=STARTING, stage=NOT_READY)
@@ -71,6 +72,17 @@ def test_a_component_stays_ready_while_its_pods_are_replaced_and_enough_of_them_
 
     assert found["PredictorReady"][0] == found["Ready"][0] == status
     assert (found["PredictorReady"][2] or "").endswith(f"({rollout.message})")
+
+
+@pytest.mark.parametrize(("paused", "complete"), [("True", True), ("False", False)])
+def test_a_component_waits_for_the_minimum_of_its_autoscaler_unless_that_is_paused(paused: str, complete: bool) -> None:
+    service = a_service(annotations=BY_KEDA, predictor={"minReplicas": 2, "maxReplicas": 4})
+    (predictor,) = a_resolved(service).components
+    autoscaler = a_child("ScaledObject", status={"conditions": [{"type": "Paused", "status": paused}]})
+
+    found = observe_component("predictor", predictor, [a_deployment(), autoscaler], stopped=False)
+
+    assert found.rollout.complete is complete
 
 
 def test_a_component_that_is_not_there_has_none() -> None:

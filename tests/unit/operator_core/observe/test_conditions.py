@@ -6,8 +6,9 @@ import pytest
 
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.limits import MESSAGE_BYTES
-from isvc_operator.observe.conditions import condition, merge, ready
-from tests.support.builders import EARLIER, NOW
+from isvc_operator.observe.conditions import condition, merge, ready, service_conditions
+from isvc_operator.telemetry.snapshot import ServiceCondition
+from tests.support.builders import EARLIER, NOW, a_service_body
 
 
 def test_empty_reasons_and_messages_are_left_out() -> None:
@@ -118,3 +119,29 @@ def test_a_message_is_bounded_and_nothing_in_it_acts() -> None:
     assert message is not None
     assert message.startswith("a\\x1b[2J\\u202eb\nää")
     assert len(message.encode()) in (MESSAGE_BYTES, MESSAGE_BYTES - 1)
+
+
+# --- for metrics -----------------------------------------------------------------------------------------
+
+
+def test_a_service_that_is_well_has_one_condition_for_metrics_and_others_what_they_tell() -> None:
+    well = {"type": "Ready", "status": "True"}
+    stored = [
+        {"type": "FieldsIgnored", "status": "True", "reason": "FieldsIgnored"},
+        {"type": "IngressReady", "status": "True"},
+        {"type": "PredictorReady", "status": "False", "reason": "ImagePullFailed"},
+        {"type": "Ready", "status": "False", "reason": "ImagePullFailed"},
+        {"type": "Stalled", "status": "True", "reason": "ImagePullFailed"},
+        {"type": "Stopped", "status": "False"},
+        {"type": "SomebodyElses", "status": "True"},
+    ]
+
+    assert [*service_conditions(a_service_body())] == []
+    assert [*service_conditions({**a_service_body(), "status": {"conditions": [well]}})] == [
+        ServiceCondition("models", "torchserve", "Ready", "True", "")
+    ]
+    assert [*service_conditions({**a_service_body(), "status": {"conditions": stored}})] == [
+        ServiceCondition("models", "torchserve", "FieldsIgnored", "True", "FieldsIgnored"),
+        ServiceCondition("models", "torchserve", "Ready", "False", "ImagePullFailed"),
+        ServiceCondition("models", "torchserve", "Stalled", "True", "ImagePullFailed"),
+    ]

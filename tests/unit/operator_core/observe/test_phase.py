@@ -20,7 +20,7 @@ def conditions(**statuses: str) -> dict[str, Any]:
     [
         (None, Phase.PENDING),
         ({}, Phase.PENDING),
-        (conditions(Ready="Unknown", Stopped="False"), Phase.PROGRESSING),
+        (conditions(Ready="Unknown", Stopped="False"), Phase.STARTING),
         (conditions(Ready="True", Stopped="False"), Phase.READY),
         (conditions(Ready="False", Stopped="False"), Phase.FAILED),
         (conditions(Ready="False", Stopped="True"), Phase.STOPPED),

@@ -18,7 +18,7 @@ from tests.support.builders import (
     running,
     waiting,
 )
-from tests.support.failing_pods import FAILING_PODS, POD
+from tests.support.failing_pods import FAILING_PODS, POD, unschedulable
 
 # --- which pods count --------------------------------------------------------------------------------
 
@@ -86,6 +86,37 @@ def test_every_reason_to_wait_that_does_not_pass_by_itself_is_a_failure(waits_fo
 
     assert failure is not None
     assert (failure.reason, failure.cause) == (reason, waits_for)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ('persistentvolumeclaim "leeway" not found', "ClaimNotFound"),
+        ("pod has unbound immediate PersistentVolumeClaims", "ClaimNotBound"),
+        ("1 node(s) didn't find available persistent volumes to bind", "ClaimNotBound"),
+        ('persistentvolumeclaim "leeway" bound to non-existent persistentvolume "pv-1"', "ClaimNotBound"),
+        ("1 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", "ClaimNotBound"),
+        (
+            "1 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+            "ClaimInUse",
+        ),
+        (
+            "1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
+            "another pod",
+            "ClaimInUse",
+        ),
+        ("1 node(s) had volume node affinity conflict", "ClaimElsewhere"),
+        ("1 node(s) didn't match PersistentVolume's node affinity", "ClaimElsewhere"),
+        ("1 node(s) had no available volume zone", "ClaimElsewhere"),
+        ("1 node(s) didn't match Pod's node affinity/selector", "Unschedulable"),
+        ("1 node(s) exceed max volume count", "Unschedulable"),
+    ],
+)
+def test_what_schedulers_of_each_version_say_of_a_claim_has_the_claims_reason(message: str, reason: str) -> None:
+    failure = first_failure([a_pod(node=None, conditions=[unschedulable(f"0/1 nodes are available: {message}.")])])
+
+    assert failure is not None
+    assert failure.reason == reason
 
 
 HEALTHY: dict[str, dict[str, Any]] = {

@@ -93,6 +93,24 @@ ROLLOUTS: dict[str, tuple[dict[str, Any] | None, Rollout]] = {
         a_deployment(available=0, progressing="ProgressDeadlineExceeded"),
         Rollout(complete=False, serving=0, message="1 of 1 pods updated, 0 available", stuck=True),
     ),
+    "paused before its newest template": (
+        a_deployment(updated=0, total=1, available=1, progressing="DeploymentPaused", paused=True),
+        Rollout(
+            complete=False, serving=1, message="0 of 1 pods updated, 1 available", sufficient=True,
+            paused=(
+                "Deployment torchserve-predictor is paused (spec.paused), so that its pods keep their template; "
+                "kubectl rollout resume deployment torchserve-predictor --namespace=models"
+            ),
+        ),
+    ),
+    "paused after its newest template": (
+        a_deployment(progressing="DeploymentPaused", paused=True),
+        Rollout(complete=True, serving=1, message="1 of 1 pods updated, 1 available", sufficient=True),
+    ),
+    "paused, and its pods lost": (
+        a_deployment(available=0, progressing="DeploymentPaused", paused=True),
+        Rollout(complete=False, serving=0, message="1 of 1 pods updated, 0 available"),
+    ),
     "stuck before there was a newer spec": (
         a_deployment(generation=2, observed_generation=1, available=0, progressing="ProgressDeadlineExceeded"),
         Rollout(complete=False, serving=0, message="1 of 1 pods updated, 0 available"),

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from isvc_operator.config import OperatorConfig
-from isvc_operator.errors import Problem
+from isvc_operator.errors import InvalidCertificate, Problem, Unexpected
+from isvc_operator.kube.errors import KubeError, NotOurs, RequestRefused
 from isvc_operator.observe.component import Rollout, explain
-from isvc_operator.observe.pods import PodFailure, Stage
+from isvc_operator.observe.pods import PodFailure, Stage, first_failure
 from isvc_operator.observe.routes import RouteProblem
 from isvc_operator.observe.status import derive_status
 from isvc_operator.resolve.component import StorageContext
@@ -45,7 +46,7 @@ CRASH = PodFailure(
     attempt="containerd://one",
 )
 CRASH_WORDS = f"pod {POD}, container kserve-container ended with exit code 1: ValueError: no such layer"
-NO_NODE = PodFailure("Unschedulable", POD, "3 Insufficient cpu.", "add a node")
+NO_NODE = PodFailure("Unschedulable", POD, "3 Insufficient cpu.", "add a node", heals=True)
 
 # What stands in every status of a service that could be resolved.
 ADDRESSES = {
@@ -59,6 +60,10 @@ ADDRESSES = {
 
 def status_of(**seen: Any) -> dict[str, Any]:
     return derive_status(an_observation(**seen), NOW).as_dict()
+
+
+def by_type(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {item["type"]: item for item in status["conditions"]}
 
 
 def condition(type_: str, status: str, reason: str | None = None, message: str | None = None) -> dict[str, str]:
@@ -197,6 +202,60 @@ def test_a_pod_that_does_not_come_to_load_the_model_does_not_fail_the_model() ->
 
 
 @pytest.mark.parametrize(
+    ("problem", "stalls"),
+    [
+        (Problem.of(RequestRefused(403, "denied by policy no-latest")), True),
+        (Problem.of(NotOurs(409, "another manager has set it")), True),
+        (Problem.of(InvalidCertificate("secret x does not exist")), True),
+        (Problem.of(Unexpected("the operator has failed (KeyError); see its log")), True),
+        (Problem.of(KubeError(500, "failed to call webhook")), False),
+        (Problem.of(KubeError(0, "no response from the API server")), False),
+    ],
+    ids=lambda value: value.message if isinstance(value, Problem) else "",
+)
+def test_a_problem_stalls_unless_it_may_pass_by_itself(problem: Problem, stalls: bool) -> None:
+    status = status_of(problem=problem, rollout=STARTING, pods=[])
+
+    assert ("Stalled" in by_type(status)) is stalls
+    assert status["modelStatus"]["transitionStatus"] == ("BlockedByFailedLoad" if stalls else "InProgress")
+
+
+@pytest.mark.parametrize(
+    ("reason", "stalls"),
+    [
+        ("IngressNotCreated", False),
+        ("RouteNotCreated", False),
+        ("ParentStatusNotAvailable", False),
+        ("GatewayApiNotInstalled", True),
+        ("NotAllowedByListeners", True),
+    ],
+)
+def test_a_route_stalls_what_only_a_change_lets_pass(reason: str, stalls: bool) -> None:
+    status = by_type(status_of(route_problem=RouteProblem(reason, "what to do")))
+
+    assert (status.get("Stalled", {}).get("message") == "the condition IngressReady says more") is stalls
+
+
+@pytest.mark.parametrize("reason", ["Evicted", "UnexpectedAdmissionError", "NodeShutdown", "Preempting", None])
+def test_a_pod_that_has_ended_is_replaced_and_so_stalls_nothing(reason: str | None) -> None:
+    pod = a_pod(phase="Failed", **({"reason": reason} if reason else {}))
+    status = status_of(rollout=STARTING, pods=[pod], failure=first_failure([pod]))
+
+    assert by_type(status)["PredictorReady"]["reason"] == (reason or "PodFailed")
+    assert "Stalled" not in by_type(status)
+    assert status["modelStatus"]["transitionStatus"] == "InProgress"
+
+
+def test_a_spec_that_cannot_be_served_stalls_whatever_its_pods_do() -> None:
+    pod = a_pod(phase="Failed", reason="Evicted")
+    problem = Problem("NoSupportingRuntime", "what to do")
+
+    status = status_of(resolved=None, problem=problem, rollout=STARTING, pods=[pod], failure=first_failure([pod]))
+
+    assert by_type(status)["Stalled"]["reason"] == "NoSupportingRuntime"
+
+
+@pytest.mark.parametrize(
     ("rollout", "pods", "words"),
     [
         (replace(STARTING, refusal="exceeded quota"), [], ("PodsRefused", "exceeded quota")),
@@ -209,8 +268,13 @@ def test_a_pod_that_does_not_come_to_load_the_model_does_not_fail_the_model() ->
                 "and nothing has changed within the Deployment's progressDeadlineSeconds",
             ),
         ),
+        (
+            replace(STARTING, serving=1, paused="it is paused"),
+            [],
+            ("DeploymentPaused", "it is paused\nRequests are still served (1 pods available)."),
+        ),
     ],
-    ids=["cannot create pods", "has made no progress within its deadline"],
+    ids=["cannot create pods", "has made no progress within its deadline", "is paused"],
 )
 def test_a_deployment_fails_that(rollout: Rollout, pods: list[dict[str, Any]], words: tuple[str, str]) -> None:
     predictor = status_of(rollout=rollout, pods=pods)["conditions"][1]
@@ -231,10 +295,6 @@ def test_a_route_keeps_the_service_from_being_ready_that_is(problem: RouteProble
 
     assert conditions[0] == condition("IngressReady", status, problem.reason, problem.message)
     assert conditions[3] == condition("Ready", status, problem.reason, problem.message)
-
-
-def by_type(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {item["type"]: item for item in status["conditions"]}
 
 
 def test_a_service_whose_traffic_is_held_back_is_still_progressing() -> None:
@@ -304,7 +364,7 @@ def test_a_service_that_cannot_be_served_as_written_says_why(reason: str) -> Non
 
 
 def test_a_failed_write_is_not_reported_as_an_invalid_spec() -> None:
-    problem = Problem("ReconcileFailed", "Deployment torchserve-predictor: no response from the API server")
+    problem = Problem("ReconcileFailed", "Deployment torchserve-predictor: no response from the API server", True)
 
     status = status_of(problem=problem, rollout=STARTING, pods=[])
 

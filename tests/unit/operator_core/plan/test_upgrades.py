@@ -12,6 +12,7 @@ from isvc_operator.api.names import (
     ANNOTATION_INPUTS,
     ANNOTATION_OWN_INPUTS,
     ANNOTATION_RENDERED,
+    ANNOTATION_SHARED_INPUTS,
     ANNOTATION_TEMPLATE,
     ANNOTATION_VERSION,
     ANNOTATION_WAITING,
@@ -20,19 +21,21 @@ from isvc_operator.manifests import Manifest, annotations_of
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import plan_changes, template_digest
 from isvc_operator.plan.kept_pods import RenderOrigin, Upgrade, plan_upgrade, without_records
+from isvc_operator.resolve.upgrades import InputDigests
 from tests.support.builders import SERVICE_UID, a_deployment_status, a_runtime, a_service, the_children
 
 UP = a_deployment_status()
 NEVER_UP = a_deployment_status(available=0, progressing="ReplicaSetUpdated")
-OLD = RenderOrigin(
-    {"predictor": "inputs", "transformer": "inputs"}, {"predictor": "own", "transformer": "own"}, "0.1.0"
+INPUTS = InputDigests(
+    {"predictor": "inputs", "transformer": "inputs"}, {"predictor": "own", "transformer": "own"}, "shared"
 )
+OLD = RenderOrigin(INPUTS, "0.1.0")
 NEW = replace(OLD, version="0.2.0")
 NEWER = replace(OLD, version="0.3.0")
 OTHER = {"predictor": "others", "transformer": "others"}
 # This version, after a change of the service, and after one of something that it shares with others.
-EDITED = replace(NEW, inputs=OTHER, own_inputs=OTHER)
-SHARED = replace(NEW, inputs=OTHER)
+EDITED = replace(NEW, inputs=replace(INPUTS, every=OTHER, own=OTHER))
+SHARED = replace(NEW, inputs=replace(INPUTS, every=OTHER))
 AUTO = replace(NEW, automatic=True)
 WAITS = {"predictor": WaitingTemplate("0.1.0", "0.2.0", ("spec.containers[kserve-container].args",))}
 
@@ -102,6 +105,7 @@ def test_the_template_of_another_version_waits_and_the_pods_stay() -> None:
         **annotations_of(rendered()[0]),
         ANNOTATION_INPUTS: "inputs",
         ANNOTATION_OWN_INPUTS: "own",
+        ANNOTATION_SHARED_INPUTS: "shared",
         ANNOTATION_TEMPLATE: template_digest(rendered()[0]),
         ANNOTATION_VERSION: "0.1.0",
         ANNOTATION_WAITING: f"0.2.0/{template_digest(rendered('--new')[0])}",
@@ -254,7 +258,7 @@ SERVING = reconciled(rendered(), [], NEW)
         (THERE, AUTO, "0.1.0"),
         (THERE, SHARED, "0.1.0"),
         (reconciled(rendered("--other"), THERE, NEW), SHARED, "0.1.0"),
-        (reconciled(rendered("--new"), THERE, NEW), replace(AUTO, inputs=OTHER, own_inputs=OTHER), "0.1.0"),
+        (reconciled(rendered("--new"), THERE, NEW), replace(AUTO, inputs=EDITED.inputs), "0.1.0"),
     ],
     ids=[
         "a runtime",
@@ -319,7 +323,8 @@ def test_the_components_of_a_service_have_one_turn() -> None:
     now[3] = {**now[3], "status": NEVER_UP}
 
     queued = plan_upgrade(with_transformer("--new", "--new"), now, SHARED, in_turn=True)
-    edited = replace(SHARED, own_inputs={"predictor": "own", "transformer": "other"})
+    own = {"predictor": "own", "transformer": "other"}
+    edited = replace(SHARED, inputs=replace(SHARED.inputs, own=own))
 
     assert queued.waiting == QUEUED
     assert queued.children[3]["spec"]["template"] == rendered("--new")[0]["spec"]["template"], "it serves nobody"

@@ -100,7 +100,8 @@ async def test_time_alone_changes_nothing_wherever_the_clock_is_set(time: str, s
 async def test_a_change_of_the_spec_applies_the_child_it_concerns(serving: Cluster) -> None:
     serving.edit_service(model={"args": ["--debug"]})
 
-    assert await serving.reconcile() == [*first_update("deployments/torchserve-predictor"), STATUS, "POST events"]
+    calls = [*first_update("deployments/torchserve-predictor"), "POST events", STATUS, "POST events"]
+    assert await serving.reconcile() == calls
 
     assert serving.child("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"] == ["--debug"]
     assert serving.service["status"]["observedGeneration"] == 2

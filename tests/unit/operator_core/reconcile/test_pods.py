@@ -191,7 +191,7 @@ async def test_a_claim_in_use_by_another_node_is_reported_once_the_pod_is_late(c
     cluster.roll_out(a_pod(), available=0, progressing="ReplicaSetUpdated")
     event = {
         "reason": "FailedAttachVolume",
-        "message": "Multi-Attach error for volume pvc-1",
+        "message": 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) other',
         "metadata": {"creationTimestamp": NOW},
         "involvedObject": {"uid": f"uid-of-{POD}"},
     }
@@ -206,5 +206,5 @@ async def test_a_claim_in_use_by_another_node_is_reported_once_the_pod_is_late(c
 
     assert cluster.condition("Ready")["reason"] == "ClaimInUse"
     assert cluster.condition("Ready")["message"].startswith(
-        f"pod {POD}: Multi-Attach error for volume pvc-1; the claim"
+        f'pod {POD}: Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) other; the claim'
     )

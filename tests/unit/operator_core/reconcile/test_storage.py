@@ -42,7 +42,7 @@ async def test_a_changed_secret_is_seen_at_the_next_resync(in_s3: Cluster) -> No
     assert in_s3.again == 300.0
     in_s3.seconds.passed = in_s3.again
 
-    assert await in_s3.reconcile() == [*READS, *first_update("deployments/torchserve-predictor")]
+    assert await in_s3.reconcile() == [*READS, *first_update("deployments/torchserve-predictor"), "POST events"]
 
     assert initializer_env(in_s3)["AWS_DEFAULT_REGION"] == "us-east-1"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from isvc_operator.config import IngressConfig, parse_config
 from isvc_operator.resolve.hosts import HostClaims, claimed_hosts
 from tests.support.builders import a_service_body
+from tests.support.yaml_files import documents
 
 GOLDEN = Path(__file__).parents[3] / "golden/cases"
 HOST = "bank-pay-team.example.com"
@@ -188,10 +188,10 @@ def test_a_predictor_that_only_its_transformer_reaches_keeps_its_hosts_from_othe
 
 
 def claimed_and_routed(case: str) -> tuple[set[str], set[str]]:
-    documents = list(yaml.safe_load_all((GOLDEN / case / "input.yaml").read_text()))
-    children = list(yaml.safe_load_all((GOLDEN / case / "children.yaml").read_text()))
-    (body,) = [item for item in documents if item["kind"] == "InferenceService"]
-    config = parse_config({k: v for item in documents if item["kind"] == "ConfigMap" for k, v in item["data"].items()})
+    objects = documents(GOLDEN / case / "input.yaml")
+    children = documents(GOLDEN / case / "children.yaml")
+    (body,) = [item for item in objects if item["kind"] == "InferenceService"]
+    config = parse_config({k: v for item in objects if item["kind"] == "ConfigMap" for k, v in item["data"].items()})
     rules = [rule for child in children if child["kind"] == "Ingress" for rule in child["spec"]["rules"]]
     return {*claimed_hosts(body, config.ingress)}, {
         *(rule["host"] + prefix_of(rule) for rule in rules),

@@ -37,13 +37,11 @@ def test_a_service_is_stopped_by_its_annotation(annotations: dict[str, str], sto
 
 URIS = [{"uri": "s3://b/1"}]
 PROTOCOL = {"name": "PROTOCOL", "value": "v3"}
-WORDS = {"name": "STORAGE_URI", "value": "s3://b/words"}
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"model": None}, "spec.predictor names nothing to serve; set spec.predictor.model.modelFormat.name"),
         (
             {
                 "model": None,
@@ -51,14 +49,9 @@ WORDS = {"name": "STORAGE_URI", "value": "s3://b/words"}
             },
             "variable PROTOCOL of spec.predictor is 'v3'; write one of v1, v2",
         ),
-        (
-            {"predictor": {"containers": [{"name": "transformer-container", "image": "t", "env": [WORDS]}]}},
-            "variable STORAGE_URI is set for transformer-container",
-        ),
         ({"predictor": {"storageUris": URIS}}, "storageUri and storageUris are both given"),
-        ({"model": {"storageUri": "s3://b/m", "storage": {"path": "a"}}}, "storageUri and storage.path are both given"),
     ],
-    ids=["nothing", "protocol", "transformer", "two places", "a path beside a URI"],
+    ids=["protocol", "two places"],
 )
 def test_what_the_rules_of_the_crd_refuse_is_refused_where_they_are_not_installed(
     fields: dict[str, Any], message: str

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import yaml
 
 from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.parsing import parse_serving_runtime
@@ -15,6 +14,7 @@ from isvc_operator.errors import InvalidSpec
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from tests.support.builders import NAMESPACE, a_format, a_model, a_runtime
 from tests.support.kserve_runtimes import kserve_runtimes
+from tests.support.yaml_files import document
 
 ROOT = Path(__file__).parents[4]
 
@@ -144,7 +144,7 @@ def test_of_several_runtimes_it_chooses(best: ServingRuntime, other: ServingRunt
 def shipped(*folders: str, created: str = NEW) -> dict[str, ServingRuntime]:
     """The runtimes of these folders of `manifests`, by name."""
     files = [path for folder in folders for path in (ROOT / "manifests" / folder).glob("*-*.yaml")]
-    bodies = [yaml.safe_load(path.read_text()) for path in files]
+    bodies = [document(path) for path in files]
     return {
         body["metadata"]["name"]: parse_serving_runtime(
             {**body, "metadata": {**body["metadata"], "creationTimestamp": created}}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.config import OperatorConfig, UpgradePolicy, parse_config
 from isvc_operator.resolve.component import StorageContext
 from isvc_operator.resolve.service import Resolved
@@ -46,7 +47,7 @@ def test_the_policy_reaches_no_pod() -> None:
     with_policy, plain = (a_resolved(a_service(annotations=given)) for given in ({POLICY: "Auto"}, {}))
 
     assert with_policy.predictor == plain.predictor
-    assert with_policy.inputs == plain.inputs
+    assert with_policy.inputs.every == plain.inputs.every
 
 
 BEFORE = a_resolved()
@@ -69,8 +70,8 @@ BEFORE = a_resolved()
     ],
 )
 def test_what_reaches_the_pods_is_in_the_digest(after: Resolved) -> None:
-    assert after.inputs.keys() == {"predictor"}
-    assert after.inputs != BEFORE.inputs
+    assert after.inputs.every.keys() == {"predictor"}
+    assert after.inputs.every != BEFORE.inputs.every
 
 
 @pytest.mark.parametrize(
@@ -88,19 +89,43 @@ def test_what_reaches_the_pods_is_in_the_digest(after: Resolved) -> None:
     ],
 )
 def test_what_does_not_reach_them_is_not(after: Resolved) -> None:
-    assert after.inputs == BEFORE.inputs
+    assert after.inputs.every == BEFORE.inputs.every
+
+
+OF_MODELS = {
+    "storageInitializer": {"image": "registry.example/initializer:2", "memoryLimit": "2Gi"},
+    "credentials": {"storageSecretNameAnnotation": "example.com/secret"},
+}
+IMAGE = {"storageInitializer": {"image": "registry.example/initializer:2"}}
+
+
+@pytest.mark.parametrize(
+    ("service", "settings"),
+    [
+        (a_service(model=None, predictor=OWN), OF_MODELS),
+        (a_service(model={"storageUri": "oci://registry.example/model:1"}), IMAGE),
+        (a_service(annotations={"storage.isvc-operator.io/pvc-mode": "direct"}), IMAGE),
+    ],
+    ids=["own containers", "an image", "a claim that is mounted"],
+)
+def test_settings_for_downloads_do_not_reach_pods_that_download_nothing(
+    service: InferenceService, settings: dict[str, Any]
+) -> None:
+    before, after = a_resolved(service), a_resolved(service, config=a_config(**settings))
+
+    assert (after.inputs.every, after.inputs.shared) == (before.inputs.every, before.inputs.shared)
 
 
 def test_the_secret_that_pods_serve_tls_with_is_in_the_digest() -> None:
     runtime = a_runtime(metadata_annotations={"isvc-operator.io/settings": "TLS_DIR"})
     by_tls = a_resolved(runtime=runtime, config=a_config(service={"tlsSecretName": "certificates"}))
 
-    assert by_tls.inputs != a_resolved(runtime=runtime).inputs
+    assert by_tls.inputs.every != a_resolved(runtime=runtime).inputs.every
 
 
 def test_a_secret_counts_by_its_keys_and_annotations_and_not_by_its_values() -> None:
     one, other_value, other_key, other_annotation = (
-        a_resolved(context=context).inputs
+        a_resolved(context=context).inputs.every
         for context in (a_secret(key="1"), a_secret(key="2"), a_secret(other="1"), a_secret("b", key="1"))
     )
 
@@ -120,17 +145,17 @@ def test_a_secret_counts_by_its_keys_and_annotations_and_not_by_its_values() -> 
     ],
 )
 def test_the_services_own_part_of_that_has_a_digest_of_its_own(after: Resolved, is_own: bool) -> None:
-    assert after.inputs != BEFORE.inputs
-    assert (after.own_inputs != BEFORE.own_inputs) is is_own
+    assert after.inputs.every != BEFORE.inputs.every
+    assert (after.inputs.own != BEFORE.inputs.own) is is_own
 
 
 def test_a_transformer_is_rendered_for_its_predictor_and_not_the_other_way_round() -> None:
     def of(**fields: Any) -> Any:
-        return a_resolved(a_service(**fields)).inputs
+        return a_resolved(a_service(**fields)).inputs.every
 
     before = of(spec={"transformer": OWN})
     other_predictor = of(model={"args": ["--debug"]}, spec={"transformer": OWN})
     other_transformer = of(spec={"transformer": {**OWN, "minReplicas": 2}})
 
-    assert before["predictor"] == BEFORE.inputs["predictor"] == other_transformer["predictor"]
+    assert before["predictor"] == BEFORE.inputs.every["predictor"] == other_transformer["predictor"]
     assert before["transformer"] not in (other_predictor["transformer"], other_transformer["transformer"])

@@ -44,6 +44,16 @@ def test_the_operator_is_ready_when_every_watched_kind_was_listed() -> None:
     assert not_ready(replace(found, watches=(PODS, replace(services, listed=True)))) == []
 
 
+def test_the_operator_is_ready_once_it_has_a_configuration() -> None:
+    well = Snapshot(discovered=True, watches=(PODS,))
+
+    assert not_ready(replace(well, configured=False)) == ["the configuration has not been read yet"]
+    assert not_ready(replace(well, configured=False, refused_config="ingress: Invalid JSON")) == [
+        "ingress: Invalid JSON"
+    ]
+    assert not_ready(replace(well, refused_config="ingress: Invalid JSON")) == []
+
+
 def test_an_operator_without_a_namespace_to_watch_is_alive_and_ready() -> None:
     nothing = Snapshot(running=1000.0, discovered=True)
 

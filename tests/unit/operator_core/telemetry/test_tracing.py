@@ -7,18 +7,19 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from aiohttp import ClientError, ClientSession, web
+from aiohttp import ClientError
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from isvc.run.container import LOOPBACK
 from isvc_operator.errors import ConfigError, InvalidSpec
-from isvc_operator.kube.calls import observing
+from isvc_operator.kube.calls import ApiCalls
+from isvc_operator.kube.errors import KubeError, ObjectNotFound
+from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.telemetry.tracing import OpenTelemetryTracer, Tracer, otlp_tracer
 from tests.support.fakes import Seconds
-from tests.support.ports import free_port
+from tests.support.stub_session import StubSession, api_of
 
 
 @pytest.fixture
@@ -35,22 +36,15 @@ def tracer(exporter: InMemorySpanExporter) -> Iterator[Tracer]:
 
 
 async def test_each_request_is_a_span_of_its_step(exporter: InMemorySpanExporter, tracer: Tracer) -> None:
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=404)
-
     counted: list[tuple[str, str, float]] = []
-    runner = web.ServerRunner(web.Server(answer, access_log=None))
-    await runner.setup()
-    await web.TCPSite(runner, LOOPBACK, 0).start()
-    server = f"http://{LOOPBACK}:{runner.addresses[0][1]}"
-    observed_by = observing(lambda *of: counted.append(of), Seconds(), tracer)
-    async with ClientSession(trace_configs=observed_by) as session:
-        with tracer.span("apply"):
-            async with session.patch(f"{server}/api/v1/namespaces/a/services/b"):
-                pass
-            with pytest.raises(ClientError):
-                await session.get(f"http://{LOOPBACK}:{free_port()}/api/v1/pods")
-    await runner.cleanup()
+    calls = ApiCalls(lambda *of: counted.append(of), tracer=tracer, clock=Seconds())
+    missing, lost = api_of(StubSession(404), calls=calls), api_of(StubSession(error=ClientError()), calls=calls)
+
+    with tracer.span("apply"):
+        with pytest.raises(ObjectNotFound):
+            await missing.send(ApiRequest("PATCH", "/api/v1/namespaces/a/services/b"))
+        with pytest.raises(KubeError):
+            await lost.send(ApiRequest("GET", "/api/v1/pods"))
 
     refused, unreached, step = exporter.get_finished_spans()
     assert [span.name for span in (refused, unreached, step)] == [

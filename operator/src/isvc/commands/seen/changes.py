@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from isvc.commands.output import OutputFormat, write_line, write_record
 from isvc.commands.seen.lines import change
-from isvc.commands.seen.reading import now
+from isvc.commands.seen.reading import now, seen_now
 from isvc.view.json_shape import as_json
-from isvc.view.service import view_of
 from isvc.view.source import ServiceSource
 from isvc_operator.manifests import ServiceKey
 
@@ -24,12 +23,11 @@ class ChangePrinter:
     def write(self, keys: Sequence[ServiceKey]) -> None:
         """Print what has changed of these services."""
         for key in keys:
-            related = self._source.related(key)
-            if related is None:
+            service = seen_now(self._source, key)
+            if service is None:
                 if self._last.pop(key, None) is not None:
                     self._gone(key)
                 continue
-            service = view_of(related)
             line = change(service, now())
             shown = [str(cell) for cell in line[1:]] if self._output is OutputFormat.TEXT else as_json(service)
             if self._last.get(key) == shown:

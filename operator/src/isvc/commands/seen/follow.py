@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
 from isvc.commands.seen.reading import seen
-from isvc.view.source import ContainerKey, ServiceSource
+from isvc.view.source import ContainerKey, LogOptions, ServiceSource
 from isvc.view.values import ContainerState, ServiceView
 from isvc_operator.errors import OperatorError
 from isvc_operator.kube.errors import KubeError
@@ -78,10 +79,11 @@ async def follow(source: ServiceSource, key: ServiceKey, wanted: Wanted, write: 
     """Write the lines of all containers as they come, also of pods and instances that start later; until cancelled."""
 
     async def read(instance: _Instance, lines: int) -> None:
-        place, since = _key(key, instance), wanted.since_seconds
+        options = LogOptions(lines=lines, follow=True, since_seconds=wanted.since_seconds)
         try:
-            async for at, text in source.log(place, lines=lines, follow=True, since_seconds=since):
-                write(instance.line(at, text))
+            async with aclosing(source.log(_key(key, instance), options)) as log:
+                async for at, text in log:
+                    write(instance.line(at, text))
         except KubeError as error:  # the pod is gone, or its node does not respond
             write(instance.line(None, f"isvc: the log ends here: {error}"))
 
@@ -105,16 +107,11 @@ async def _lines_of(
 ) -> list[LogLine] | KubeError:
     """Return the lines; one without a time has that of the line before it."""
     found: list[LogLine] = []
-    log = source.log(
-        _key(key, instance),
-        lines=wanted.lines,
-        follow=False,
-        previous=wanted.previous,
-        since_seconds=wanted.since_seconds,
-    )
+    options = LogOptions(lines=wanted.lines, previous=wanted.previous, since_seconds=wanted.since_seconds)
     try:
-        async for at, text in log:
-            found.append(instance.line(at or (found[-1].at if found else None), text))
+        async with aclosing(source.log(_key(key, instance), options)) as log:
+            async for at, text in log:
+                found.append(instance.line(at or (found[-1].at if found else None), text))
     except KubeError as error:
         return error
     return found

@@ -2,6 +2,7 @@
 "use strict";
 
 const KEPT = 360;
+const SHOWN = 600; // seconds that the charts are long, at least
 const figures = [...document.querySelectorAll("[data-chart]")];
 const points = [];
 const LINES = {
@@ -34,9 +35,9 @@ function make(figure) {
     height: place.clientHeight,
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, sync: { key: "charts" } },
-    scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
+    scales: { x: { range: (_, low, high) => [Math.min(low ?? Infinity, (high ?? Date.now() / 1000) - SHOWN), high ?? Date.now() / 1000] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
     axes: [{ ...axis, size: 26, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, ...(name === "memory" && { incrs: POWERS }), values: (_, ticks) => ticks.map(WRITTEN[name]) }],
-    series: [{}, ...LINES[name].map(([label, token]) => ({ label, stroke: color(token), width: 1.75, points: { show: false }, spanGaps: false }))],
+    series: [{}, ...LINES[name].map(([label, token]) => ({ label, stroke: color(token), width: 1.75, points: { size: 4 }, spanGaps: false }))],
   };
   return { name, figure, plot: new uPlot(options, data(name), place) };
 }
@@ -55,7 +56,7 @@ function draw() {
   }
   const memory = document.querySelector("[data-chart=memory]"); // not all servers report it
   memory.hidden = points.length > 0 && points.every((point) => point.memory === null);
-  if (last) document.getElementById("charts-state").textContent = "Read from the pods every 5 seconds while somebody looks.";
+  document.getElementById("charts-none").hidden = points.some((point) => point.rate > 0);
 }
 
 document.addEventListener("points", (event) => {

@@ -1,4 +1,5 @@
-// A container's log: followed by a stream, searched here. It keeps so many lines, and shows the newest that match.
+// The log of a container or of all: followed by a stream, searched here. It keeps so many lines, and shows the newest
+// that match.
 "use strict";
 
 const view = document.querySelector("[data-log]");
@@ -12,6 +13,7 @@ let stream = null;
 let frame = 0;
 let received = 0;
 let chosen = ""; // the id of the container's option
+let all = ""; // the containers whose logs are one
 let drawnTo = 0; // where the view was scrolled to by the page itself
 let ended = ""; // why no more lines come
 const RANK = { debug: 0, info: 1, warning: 2, error: 3 };
@@ -21,7 +23,7 @@ function matches([, level, text]) {
   return RANK[level] >= (RANK[at("level").value] ?? 0) && (!needle || text.toLowerCase().includes(needle));
 }
 
-function row([time, level, text]) {
+function row([time, level, text, from]) {
   const element = document.createElement("div");
   element.className = level;
   if (time) {
@@ -30,6 +32,12 @@ function row([time, level, text]) {
     stamp.textContent = time.slice(11, 23).replace("Z", "");
     stamp.title = time;
     element.append(stamp);
+  }
+  if (from) {
+    const source = document.createElement("span");
+    source.className = "from";
+    source.textContent = from;
+    element.append(source);
   }
   const needle = at("find").value.toLowerCase();
   const found = needle ? text.toLowerCase().indexOf(needle) : -1;
@@ -50,6 +58,9 @@ function say(text) {
 function count() {
   const shown = lines.childElementCount;
   const held = received > KEPT ? ` The newest ${KEPT.toLocaleString("en")} of them are kept.` : "";
+  const errors = begins().length;
+  at("errors").hidden = !errors;
+  at("errors").textContent = `${errors} error${errors > 1 ? "s" : ""} ↓`;
   say(`${received.toLocaleString("en")} lines, ${shown.toLocaleString("en")} shown.${held} ${ended}`.trim());
 }
 
@@ -57,14 +68,35 @@ function count() {
 function draw() {
   frame = 0;
   const added = pending.filter(matches).slice(-SHOWN);
+  const before = kept.length;
   received += pending.length;
   kept.push(...pending);
+  const isLate = pending.some(([time], index) => time < (kept[before + index - 1]?.[0] ?? "")); // of another container
+  if (isLate) kept.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
   if (kept.length > KEPT) kept = kept.slice(-KEPT);
   pending = [];
+  if (isLate) return drawAll();
   lines.append(...added.map(row));
   trim();
   toEnd();
   count();
+}
+
+// The first line of each error that is shown: a traceback is one.
+function begins() {
+  return [...lines.querySelectorAll(".error")].filter((one) => !one.previousElementSibling?.classList.contains("error"));
+}
+
+function jump(forward) {
+  const top = lines.getBoundingClientRect().top + 40;
+  const where = (one) => one.getBoundingClientRect().top - top;
+  const found = begins();
+  const next = forward ? found.find((one) => where(one) > 1) ?? found[0] : found.findLast((one) => where(one) < -1) ?? found.at(-1);
+  if (!next) return;
+  at("follow").checked = false;
+  lines.scrollTop += where(next);
+  for (const one of lines.querySelectorAll(".found")) one.classList.remove("found");
+  next.classList.add("found");
 }
 
 function toEnd() {
@@ -94,7 +126,8 @@ function open() {
   chosen = option?.id ?? "";
   if (!option) return say("No container has been started.");
   const { pod, container, previous } = option.dataset;
-  const query = new URLSearchParams({ pod, container, ...(previous && { previous }) });
+  all = containers();
+  const query = new URLSearchParams(pod ? { pod, container, ...(previous && { previous }) } : {});
   history.replaceState(null, "", `${location.pathname}?${query}`);
   if (document.hidden) return; // it is opened when it is seen
   say("Reading…");
@@ -124,6 +157,8 @@ function open() {
   });
 }
 
+const containers = () => [...at("container").options].map((option) => option.id).join(" ");
+
 // The container that the address names, else the first server.
 function choose() {
   const query = new URLSearchParams(location.search);
@@ -142,6 +177,10 @@ at("container").addEventListener("change", open);
 at("find").addEventListener("input", drawAll);
 at("level").addEventListener("change", drawAll);
 at("follow").addEventListener("change", drawAll);
+at("errors").addEventListener("click", () => jump(true));
+document.addEventListener("keydown", (event) => {
+  if (event.key.toLowerCase() === "e" && !event.target.closest("input, textarea, select") && !event.ctrlKey && !event.metaKey) jump(event.key === "e");
+});
 at("wrap").addEventListener("change", () => lines.classList.toggle("wrap", at("wrap").checked));
 // By wheel, touch, keys or the scroll bar: who goes up reads there, and who comes to the end follows again.
 lines.addEventListener("scroll", () => {
@@ -154,8 +193,10 @@ view.querySelector("form").addEventListener("submit", (event) => event.preventDe
 // The list of containers has changed: what is read stays chosen.
 document.addEventListener("htmx:after:swap", () => {
   const option = chosen && at("container").namedItem(chosen);
-  if (option) option.selected = true;
-  else if (chosen) at("container").selectedIndex = -1; // its pod is gone; what was read of it stays
+  if (option) {
+    option.selected = true;
+    if (!option.dataset.pod && all !== containers()) open(); // there are others now
+  } else if (chosen) at("container").selectedIndex = -1; // its pod is gone; what was read of it stays
   else if (at("container").options.length) { choose(); open(); }
 });
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from pydantic_core import to_json
 
 from isvc_operator.api.inference_service import KIND
-from isvc_operator.api.names import FIELD_MANAGER
+from isvc_operator.api.names import ANNOTATION_RENDERED, FIELD_MANAGER, LABEL_SERVICE
 from isvc_operator.api.parsing import OMITTED, excess_of_object
 from isvc_operator.config import IngressConfig
 from isvc_operator.limits import LARGE_BYTES, NAMESPACE_BYTES
@@ -40,16 +40,17 @@ class ObjectKey(NamedTuple):
 
 
 def key_of(manifest: Manifest) -> ObjectKey:
-    """Return the object's key."""
     metadata = manifest["metadata"]
     return ObjectKey(manifest["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
 class Cache:
-    """Objects by key, by kind and by service; ``hosts`` is the index of the hosts that services request."""
+    """Objects by key, by kind and by service; ``hosts`` is the index of the hosts that services request.
 
-    def __init__(self, service_label: str) -> None:
-        self._service_label = service_label
+    ``large`` are the objects that count among the large ones of their namespace, with their bytes.
+    """
+
+    def __init__(self) -> None:
         self.hosts = HostClaims(IngressConfig())
         self._objects: dict[ObjectKey, Manifest] = {}
         self._by_kind: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
@@ -58,7 +59,7 @@ class Cache:
         self._tombstones: OrderedDict[str, int] = OrderedDict()  # the resource version by uid
         self._expected: dict[ObjectKey, Manifest] = {}
         self._read: OrderedDict[ObjectKey, tuple[Manifest, Any]] = OrderedDict()
-        self._large: defaultdict[str, dict[ObjectKey, int]] = defaultdict(dict)  # bytes, by namespace
+        self.large: dict[ObjectKey, int] = {}
         self._refused: dict[ObjectKey, int] = {}  # bytes of objects for which their namespace had no room
 
     def put(self, manifest: Manifest) -> None:
@@ -71,7 +72,9 @@ class Cache:
         if known is not None and version_of(manifest) < version_of(known):
             return
         self._drop(key)
-        self._objects[key] = self._with_room(key, trimmed(manifest))
+        kept = trimmed(manifest)
+        size = len(to_json(kept))
+        self._objects[key] = kept if size <= LARGE_BYTES else self._large_object(key, kept, size)
         self._by_kind[key.kind][key] = None
         if service := self.service_of(manifest):
             self._by_service[service][key] = None
@@ -124,7 +127,6 @@ class Cache:
         return expected is not None and expected == _without_spec(manifest)
 
     def get(self, key: ObjectKey) -> Manifest | None:
-        """Return the object, if it is known."""
         return self._objects.get(key)
 
     def read(self, manifest: Manifest, how: Callable[[Manifest], T]) -> T:
@@ -134,7 +136,7 @@ class Cache:
         itself.
         """
         key = key_of(manifest)
-        if self.is_large(key):
+        if key in self.large:
             return how(manifest)
         known = self._read.pop(key, None)
         if known is None or known[0] is not manifest:
@@ -144,10 +146,6 @@ class Cache:
             self._read.popitem(last=False)
         found: T = known[1]
         return found
-
-    def is_large(self, key: ObjectKey) -> bool:
-        """Whether the object counts among the large ones of its namespace."""
-        return key in self._large.get(key.namespace, ())
 
     def refused(self, service: ServiceKey) -> list[ObjectKey]:
         """Return of what there is an outline alone for lack of room: the service, and objects with its label."""
@@ -159,11 +157,9 @@ class Cache:
         return self._large_bytes(key.namespace) + self._refused[key] <= NAMESPACE_BYTES
 
     def kinds(self) -> list[str]:
-        """Return the kinds that have an object."""
         return [kind for kind, keys in self._by_kind.items() if keys]
 
     def of_kind(self, kind: str) -> Iterator[Manifest]:
-        """Yield every object of a kind."""
         return (self._objects[key] for key in self._by_kind.get(kind, ()))
 
     def unlabelled(self, kind: str, namespace: str) -> Iterator[Manifest]:
@@ -175,14 +171,12 @@ class Cache:
         return (self._objects[key] for key in sorted(self._by_service.get(service, ())))
 
     def service_of(self, manifest: Manifest) -> ServiceKey | None:
-        """Return the service in the object's label."""
-        name = labels_of(manifest).get(self._service_label)
+        name = labels_of(manifest).get(LABEL_SERVICE)
         return ServiceKey(manifest["metadata"].get("namespace", ""), name) if name else None
 
-    def _with_room(self, key: ObjectKey, manifest: Manifest) -> Manifest:
-        """Return the object, or its outline if it is large and the large ones of its namespace leave no room for it."""
-        size = len(to_json(manifest))
-        if size <= LARGE_BYTES or not key.namespace:
+    def _large_object(self, key: ObjectKey, manifest: Manifest, size: int) -> Manifest:
+        """Return the object, or its outline if the large ones of its namespace leave no room for it."""
+        if not key.namespace:
             return manifest
         if self._large_bytes(key.namespace) + size > NAMESPACE_BYTES:
             self._refused[key] = size
@@ -191,17 +185,16 @@ class Cache:
                 f"it has {size} bytes, and with the other objects of services in namespace {key.namespace} that have "
                 f"more than {LARGE_BYTES} there are more than {NAMESPACE_BYTES}; make them smaller, or delete some",
             )
-        self._large[key.namespace][key] = size
+        self.large[key] = size
         return manifest
 
     def _large_bytes(self, namespace: str) -> int:
-        return sum(self._large.get(namespace, {}).values())
+        return sum(size for key, size in self.large.items() if key.namespace == namespace)
 
     def _drop(self, key: ObjectKey) -> None:
         known = self._objects.pop(key, None)
         self._refused.pop(key, None)
-        if self.is_large(key):
-            del self._large[key.namespace][key]
+        self.large.pop(key, None)
         self._read.pop(key, None)
         self._by_kind[key.kind].pop(key, None)
         self._unlabelled[key.kind, key.namespace].pop(key, None)
@@ -233,10 +226,13 @@ def trimmed(manifest: Manifest) -> Manifest:
     """Return the object without what is not read here: managedFields, which are half of its size, and a pod's spec.
 
     Of the fields that are ours by an update it keeps that there are some; of an object that is too large, an outline.
+    managedFields stay where they tell that an earlier revision was put back, which is until it is undone.
     """
     metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
     if updated_by(FIELD_MANAGER, manifest):
         metadata["managedFields"] = _UPDATED_BY_US
+    elif ANNOTATION_RENDERED in annotations_of(manifest) and is_put_back(manifest):
+        metadata["managedFields"] = manifest["metadata"]["managedFields"]
     if _NOT_KEPT in annotations_of(manifest):
         metadata["annotations"] = {key: text for key, text in annotations_of(manifest).items() if key != _NOT_KEPT}
     kept = {**manifest, "metadata": metadata}
@@ -244,6 +240,21 @@ def trimmed(manifest: Manifest) -> Manifest:
         kept["spec"] = {name: value for name, value in manifest["spec"].items() if name in _OF_POD}
     too_much = excess_of_object(kept) if len(to_json(kept)) > LARGE_BYTES else None
     return outline(kept, f"{too_much}; make it smaller") if too_much else kept
+
+
+def is_put_back(manifest: Manifest) -> bool:
+    """Whether another client has written our digest: ``kubectl rollout undo`` puts back an earlier one.
+
+    Of what is restored from a backup no field is ours.
+    """
+    digest, entries = f"f:{ANNOTATION_RENDERED}", manifest["metadata"].get("managedFields") or ()
+    writers = {
+        entry.get("manager")
+        for entry in entries
+        if digest in entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:annotations", {})
+    }
+    is_ours = any(entry.get("manager") == FIELD_MANAGER for entry in entries)
+    return is_ours and bool(writers) and FIELD_MANAGER not in writers
 
 
 def outline(manifest: Manifest, why: str) -> Manifest:

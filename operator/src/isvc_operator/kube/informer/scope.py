@@ -63,12 +63,7 @@ class Scope:
         ]
 
     def matches(self, namespace: str) -> bool:
-        """Whether a namespace is to be watched."""
         return any(match_namespace(NamespaceName(namespace), pattern) for pattern in self.namespaces)
-
-
-def _is_pattern(name: str) -> bool:
-    return any(sign in name for sign in _PATTERN_SIGNS)
 
 
 async def scope_of(api: KubeApi, namespaces: tuple[str, ...], wait: Wait = asyncio.sleep) -> Scope:
@@ -91,7 +86,7 @@ async def scope_of(api: KubeApi, namespaces: tuple[str, ...], wait: Wait = async
 async def _scope_of(api: KubeApi, namespaces: tuple[str, ...]) -> Scope:
     kinds = [kind for kind in _WATCHED if kind.namespaced or await may_watch(api, kind)]
     notices_crds = all([await may_watch(api, kind) for kind in _DISCOVERY])
-    if not notices_crds and (patterns := list(filter(_is_pattern, namespaces))):
+    if not notices_crds and (patterns := [name for name in namespaces if any(sign in name for sign in _PATTERN_SIGNS)]):
         raise ConfigError(
             f"namespace {patterns[0]!r} is a pattern, and the operator may not list namespaces to find what matches; "
             "write the names of namespaces, or allow it to list and watch namespaces and customresourcedefinitions"

@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
+from weakref import WeakSet
 
 import aiohttp
 import kopf
@@ -63,6 +64,7 @@ class WatchSession:
         self._handler = handler
         self._watches: dict[str, Watch] = {}  # by path
         self._namespaces: set[str] = set()
+        self._open = WeakSet[AsyncGenerator[bytes, None]]()  # watches that have not ended
         self._untold: list[bytes] = []  # events of namespaces that a list has shown: kopf passes over what it lists
         self.namespaces_known = asyncio.Event()
         self.headers = {"User-Agent": ""}  # the client's own is sent
@@ -70,14 +72,14 @@ class WatchSession:
 
     @property
     def login(self) -> kopf.AiohttpSession:
-        """What a login handler of kopf returns."""
         return kopf.AiohttpSession(server=_SERVER, aiohttp_session=cast(aiohttp.ClientSession, self))
 
     async def close(self) -> None:
-        """Do nothing: the client closes itself."""
+        """End the watches that kopf has left open when it ended. The client closes itself."""
+        for events in [*self._open]:
+            await events.aclose()
 
     def watch_of(self, collection: Collection) -> Watch:
-        """Return what is known of the watch of a collection."""
         if (path := collection.path) not in self._watches:
             self._watches[path] = Watch(collection, self._watching.clock)
         return self._watches[path]
@@ -103,7 +105,9 @@ class WatchSession:
             "GET", parts.path, tuple(query.items()), accept=_accepted(collection.kind, is_list=is_list)
         )
         if not is_list:
-            return KopfResponse(None, self._events(watch, request))
+            events = self._events(watch, request)
+            self._open.add(events)
+            return KopfResponse(None, events)
         try:
             return KopfResponse(await self._list(watch, request))
         except Exception as error:
@@ -282,12 +286,10 @@ class KopfResponse:
         self._lines = _nothing() if lines is None else lines
 
     async def json(self) -> Manifest | None:
-        """Return the body."""
         return self._body
 
     @property
     def content(self) -> Self:
-        """What has the parts of the response."""
         return self
 
     def iter_chunked(self, _: int) -> AsyncGenerator[bytes, None]:

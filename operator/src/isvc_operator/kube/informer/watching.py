@@ -50,11 +50,9 @@ class WatchHandler(Protocol):
 
     def listed(self, collection: Collection, objects: Sequence[Manifest], version: int) -> None:
         """Take all objects of the collection as they were at a resource version."""
-        ...
 
     def changed(self, change: str, body: Manifest) -> None:
         """Take an object that was ``ADDED``, ``MODIFIED`` or ``DELETED``."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -120,12 +118,10 @@ class Watch:
         self.newest = max(self.newest, version)
 
     def heard(self) -> None:
-        """Note that something came from the API server."""
         self.spoke = self.clock()
         self.failures = 0
 
     def opens(self) -> None:
-        """Note that the API server has accepted a watch."""
         self.opened += not self.is_quiet
         self.is_quiet = False
         self.spoke = self.clock()

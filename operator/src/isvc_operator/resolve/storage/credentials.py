@@ -16,7 +16,13 @@ from itertools import islice
 from typing import Any
 
 from isvc_operator.api.components import StorageSpec
-from isvc_operator.api.names import ANNOTATION_IAM_ROLE, ANNOTATION_S3_PREFIX, CA_BUNDLE_CONFIG_MAP, CACHE_MOUNT
+from isvc_operator.api.names import (
+    ANNOTATION_IAM_ROLE,
+    ANNOTATION_S3_PREFIX,
+    CA_BUNDLE_CONFIG_MAP,
+    CACHE_MOUNT,
+    VOLUME_CACHE,
+)
 from isvc_operator.config import CacheConfig, CredentialsConfig, OperatorConfig, S3Config, StorageInitializerConfig
 from isvc_operator.errors import InvalidCredentials
 from isvc_operator.ignored.walker import suggestion, unknown_annotation
@@ -358,6 +364,6 @@ def _cache(config: CacheConfig | None) -> PodPreset:
     )
     return PodPreset(
         env=(variable("STORAGE_CACHE", CACHE_MOUNT), variable("STORAGE_CACHE_SIZE", str(config.max_bytes))),
-        volumes=({"name": "storage-cache", **place},),
-        mounts=({"name": "storage-cache", "mountPath": CACHE_MOUNT},),
+        volumes=({"name": VOLUME_CACHE, **place},),
+        mounts=({"name": VOLUME_CACHE, "mountPath": CACHE_MOUNT},),
     )

@@ -134,7 +134,6 @@ class PodPreset:
 
 
 def variable(name: str, value: str) -> NamedItem:
-    """Return an environment variable with a value."""
     return {"name": name, "value": value}
 
 
@@ -209,6 +208,7 @@ class StoragePlan:
     claims that the server reads directly, and ``images`` are models that the pod uses as they are. A copy has to pass
     the check ``layout``, which depends on the server. ``preset`` is for the storage-initializer; ``container`` and
     ``resources`` are merged over its own. ``chosen`` is the ClusterStorageContainer that ``container`` comes from.
+    ``packages`` is the folder of the node's cache in which the server keeps what archives require, if there is one.
     ``writable``: the server may write to the folder of its model. ``ignored``
     names annotations and fields of the ClusterStorageContainer that have no effect.
     """
@@ -222,5 +222,6 @@ class StoragePlan:
     container: Mapping[str, Any] = field(default_factory=dict)
     chosen: ClusterStorageContainer | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
+    packages: str = ""
     writable: bool = False
     ignored: tuple[str, ...] = ()

@@ -22,9 +22,7 @@ from isvc_operator.api.names import (
     ANNOTATION_SHA256,
     ANNOTATION_STORAGE_RESOURCES,
     CONFIG_MAP,
-    CONTAINER_TRANSFORMER,
     MODELS_MOUNT,
-    PREDICTOR,
 )
 from isvc_operator.api.parsing import path_of
 from isvc_operator.api.storage_container import INIT_CONTAINER, ClusterStorageContainer
@@ -53,6 +51,7 @@ from storage_initializer.schemes import NETWORK_SETTINGS, SCHEMES, SETTINGS, for
 # The folder layout that a server expects, by its type; other servers have none. ``auto`` checks a folder that looks
 # like TorchServe's, and nothing else, such as a bare model.onnx.
 _LAYOUTS = {"torchserve": "torchserve", "mar": "auto"}
+_ARCHIVES = "pytorch"  # the format of archives, which may require packages
 # They are for the storage-initializer.
 FOR_DOWNLOADS = (
     ANNOTATION_SHA256,
@@ -67,12 +66,6 @@ _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 def model_storage(component: Component, context: Context) -> Component:
     """Return the component with the plan of its storage, which is None if an image may contain its model."""
-    for container in component.pod["containers"]:
-        if container.get("name") == CONTAINER_TRANSFORMER and component.kind == PREDICTOR and stored_uri(container):
-            raise InvalidSpec(
-                f"variable STORAGE_URI is set for {CONTAINER_TRANSFORMER}, which shares the predictor's pod and its "
-                "models; remove it, or set storageUri of the predictor"
-            )
     server = dict(component.server)
     if context.served is None and stored_uri(server):
         # The server reads the path of the downloaded model where the URI was.
@@ -80,26 +73,8 @@ def model_storage(component: Component, context: Context) -> Component:
         server["env"] = [{**item, **ours} if item["name"] == STORAGE_URI else item for item in server["env"]]
     plan = _plan(component.annotations, context)
     if plan and plan.copied:
-        _check_mounts(component, plan)
         plan = replace(plan, ignored=(*plan.ignored, *_unread(plan, component, context)))
     return replace(component, server=server, storage=plan)
-
-
-def _check_mounts(component: Component, plan: StoragePlan) -> None:
-    """Raise InvalidSpec for a container of the user that mounts a volume which only the download has.
-
-    With KServe, the API server refuses such a mount, because the Deployment does not have the volume. Pods of all
-    tenants share the node's cache.
-    """
-    own = {volume.get("name") for volume in component.pod.get("volumes", ())}
-    internal = {volume["name"] for volume in plan.preset.volumes} - own
-    for container in (component.server, *component.pod["containers"], *component.pod.get("initContainers", ())):
-        for mount in container.get("volumeMounts", ()):
-            if mount.get("name") in internal:
-                raise InvalidSpec(
-                    f"container {container.get('name')} mounts {mount['name']}, a volume of the storage-initializer "
-                    "alone; declare a volume of your own, with another name"
-                )
 
 
 def _unread(plan: StoragePlan, component: Component, context: Context) -> Iterator[str]:
@@ -156,7 +131,10 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
     copied = tuple(source for source in sources if source not in mounted and not (images and source.is_image))
     container = choose_container(copied, request.container, context.storage.containers) if copied else None
     writable = annotations.get(ANNOTATION_READONLY, "true").lower() == "false"
-    ignored = [*_unknown_fields(container)] if container else []
+    ignored = []
+    if container:
+        where = f"{container.kind} {container.metadata.name}"
+        ignored += [f"{where}: {field}" for field in unknown_fields(container)]
     if not copied:
         why = "nothing is downloaded: the server reads the model where it is"
         ignored += [f"annotation {name} ({why})" for name in FOR_DOWNLOADS if name in annotations]
@@ -178,6 +156,7 @@ def _plan(annotations: Mapping[str, str], context: Context) -> StoragePlan | Non
         preset=_preset(request, copied, annotations, context),
         container=_fields_of(container) if container else {},
         chosen=container,
+        packages=_packages(request, copied, context) if context.config.storage_initializer.cache else "",
         writable=writable,
         ignored=tuple(ignored),
     )
@@ -191,10 +170,6 @@ def _fields_of(container: ClusterStorageContainer) -> dict[str, Any]:
         fields.get("resources") or {}, f"{container.kind} {container.metadata.name}: spec.container.resources"
     )
     return fields
-
-
-def _unknown_fields(container: ClusterStorageContainer) -> Iterator[str]:
-    return (f"{container.kind} {container.metadata.name}: {field}" for field in unknown_fields(container))
 
 
 def _sources(request: StorageRequest, config: OperatorConfig, objects: Objects) -> tuple[StorageSource, ...]:
@@ -224,6 +199,19 @@ def _preset(
     if not any(source.remote for source in copied):
         return annotated
     return annotated + download_preset(request, context.config, context.storage.objects)
+
+
+def _packages(request: StorageRequest, copied: Sequence[StorageSource], context: Context) -> str:
+    """Return a folder of the service account: what its pods write there is run by other pods of it.
+
+    Empty for pods without a download, and for servers without archives.
+    """
+    served = context.served
+    if served is None or not any(source.remote for source in copied):
+        return ""
+    if server_type_of(served.chosen.runtime) not in _LAYOUTS or served.model.model_format.name != _ARCHIVES:
+        return ""
+    return f"packages/{context.service.metadata.namespace}/{request.account.name}"
 
 
 def _resources(annotations: Mapping[str, str]) -> Mapping[str, Any]:
@@ -274,7 +262,8 @@ def choose_container(
     sources: Sequence[StorageSource], named: str | None, containers: Iterable[ClusterStorageContainer]
 ) -> ClusterStorageContainer | None:
     """Return the container for all the sources; None stands for the storage-initializer as it is configured."""
-    usable = sorted(filter(_is_usable, containers), key=lambda item: item.metadata.name)
+    by_name = sorted(containers, key=lambda item: item.metadata.name)
+    usable = [it for it in by_name if not it.disabled and it.spec.workload_type in (None, "", INIT_CONTAINER)]
     chosen = _named(named, usable) if named else _fitting(sources, usable)
     for source in sources:
         _check(source, chosen, usable)
@@ -337,10 +326,6 @@ def _check(
             f"install a ClusterStorageContainer for it ({formats}), or copy the model to a bucket or a claim"
         )
     source.check()
-
-
-def _is_usable(item: ClusterStorageContainer) -> bool:
-    return not item.disabled and item.spec.workload_type in (None, "", INIT_CONTAINER)
 
 
 def _supports(item: ClusterStorageContainer, uri: str) -> bool:

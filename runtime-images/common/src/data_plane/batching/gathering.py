@@ -31,7 +31,6 @@ class Gathering:
         self.until = 0.0  # the next batch waits no longer than until then
 
     def merges(self, key: Hashable) -> bool:
-        """Return whether requests with this key share a batch."""
         return self.merging and key not in self._alone
 
     def limit(self, instances: int, capacity: int) -> int:

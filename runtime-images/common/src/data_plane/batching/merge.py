@@ -24,13 +24,11 @@ def rows_of(arrays: Arrays) -> int:
 
 
 def can_merge(arrays: Arrays) -> bool:
-    """Return whether every array has the same number of rows."""
     rows = {array.shape[0] if array.ndim else None for array in arrays.values()}
     return len(rows) == 1 and None not in rows
 
 
 def merge(requests: Sequence[Arrays]) -> Arrays:
-    """Return the rows of all requests, in order."""
     if len(requests) == 1:
         return requests[0]
     return {name: np.concatenate([request[name] for request in requests]) for name in requests[0]}

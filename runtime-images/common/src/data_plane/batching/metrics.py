@@ -16,8 +16,6 @@ _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.
 
 
 class Queue(Protocol):
-    """A queue, as far as its metrics read it."""
-
     @property
     def age_s(self) -> float:
         """How long the oldest waiting request has waited; 0 while none waits."""
@@ -40,8 +38,6 @@ class _Ages(Collector):
 
 
 class BatchMetricsRegistry:
-    """The series of all models of a server."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
             return Histogram(name, text, ["model_name"], buckets=buckets, registry=registry)
@@ -64,7 +60,6 @@ class BatchMetricsRegistry:
         registry.register(self.ages)
 
     def of_model(self, name: str) -> BatchMetrics:
-        """Return the series of one model."""
         return BatchMetrics(self, name)
 
 
@@ -88,13 +83,11 @@ class BatchMetrics:
         self._queues.add(queue)
 
     def observe_batch(self, size: int, requests: int, model_s: float, transport_s: float) -> None:
-        """Record a batch that ran."""
         self._size.observe(size)
         self._requests.observe(requests)
         self._model.observe(model_s)
         self._transport.observe(transport_s)
 
     def observe_request(self, queue_s: float, wait_s: float) -> None:
-        """Record a request of a batch that ran."""
         self._queue.observe(queue_s)
         self._wait.observe(wait_s)

@@ -69,8 +69,6 @@ class _QueuedRequest(Generic[P, R]):
 
 @dataclass(slots=True)
 class _Lane(Generic[P, R]):
-    """Waiting requests that may share a batch."""
-
     key: Hashable
     entries: deque[_QueuedRequest[P, R]] = field(default_factory=deque)
 
@@ -128,7 +126,6 @@ class BatchQueue(Generic[P, R]):
 
     @property
     def waiting(self) -> int:
-        """Requests in the queue."""
         return self._waiting
 
     @property
@@ -145,7 +142,6 @@ class BatchQueue(Generic[P, R]):
 
     @property
     def merging(self) -> bool:
-        """Whether requests can share a batch."""
         return self._gathering.merging
 
     def stop_merging(self) -> None:
@@ -256,7 +252,6 @@ class BatchQueue(Generic[P, R]):
             await self._run_batch(*batch)
 
     def _start(self) -> None:
-        """Start all batches that may run now."""
         while batch := self._next():
             self._spawn(self._run_batch(*batch))
 
@@ -314,7 +309,6 @@ class BatchQueue(Generic[P, R]):
         return taken
 
     def _is_pointless(self, entry: _QueuedRequest[P, R]) -> bool:
-        """Return whether the caller no longer waits."""
         if entry.result.done():
             return True
         if entry.call.is_gone():

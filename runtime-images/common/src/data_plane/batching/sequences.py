@@ -102,7 +102,6 @@ class Sequences:
             del self._lost[next(iter(self._lost))]
 
     def recover(self, worker: int) -> None:
-        """Record that the worker has a new process."""
         self._down.discard(worker)
 
     def _begin(self, sequence_id: str, now: float) -> Sequence:

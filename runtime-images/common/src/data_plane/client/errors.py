@@ -1,10 +1,4 @@
-"""Errors of a call to a predictor; every message names the predictor and its address.
-
-PredictorError          the predictor's own status and message
-PredictorUnreachable    503, nothing was sent
-PredictorBroken         502, the connection broke or the response was invalid
-PredictorTimeout        504
-"""
+"""Errors of a call to a predictor; every message names the predictor and its address."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from data_plane.errors import NotReady, UpstreamBroken, UpstreamError, UpstreamTimeout
+from data_plane.errors import NotReady, ServingError, UpstreamBroken, UpstreamError, UpstreamTimeout
 
 PREDICTOR = "predictor"
 _OURS = frozenset({"error", "component", "request_id"})
@@ -30,28 +24,26 @@ class PredictorError(UpstreamError):
         super().__init__(_component(document), status, _message(document, body))
 
 
-class PredictorUnreachable(NotReady):
-    """No connection could be opened: nothing was sent, and the same request may succeed later."""
+class _Explained(ServingError):
+    """`reason` is the part of the message that says why."""
 
     component = PREDICTOR
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
-        self.reason = reason  # the part of the message that says why
+        self.reason = reason
 
 
-class PredictorBroken(UpstreamBroken):
-    """The connection broke in the middle, or the response is not one of a predictor."""
+class PredictorUnreachable(_Explained, NotReady):
+    """No connection could be opened: nothing was sent, and the same request may succeed later: 503."""
 
-    component = PREDICTOR
 
-    def __init__(self, message: str, reason: str = "") -> None:
-        super().__init__(message)
-        self.reason = reason  # the part of the message that says why
+class PredictorBroken(_Explained, UpstreamBroken):
+    """The connection broke in the middle, or the response is not one of a predictor: 502."""
 
 
 class PredictorTimeout(UpstreamTimeout):
-    """The whole response did not arrive in time."""
+    """The whole response did not arrive in time: 504."""
 
     component = PREDICTOR
 
@@ -65,7 +57,6 @@ def _document(body: bytes) -> Mapping[str, object]:
 
 
 def _component(document: Mapping[str, object]) -> str:
-    """Return the predictor and, if its error names one, the component of it that failed."""
     part = document.get("component")
     return f"{PREDICTOR}/{part}" if isinstance(part, str) else PREDICTOR
 

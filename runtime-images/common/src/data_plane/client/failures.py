@@ -14,7 +14,6 @@ from data_plane.client.errors import PredictorBroken, PredictorUnreachable
 
 
 def unreachable(address: Address, error: Exception) -> PredictorUnreachable:
-    """Return the error for a connection that could not be opened."""
     reason = _why_unreachable(error)
     return PredictorUnreachable(
         f"The predictor at {address} cannot be reached: {reason}; "

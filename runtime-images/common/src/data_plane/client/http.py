@@ -100,7 +100,6 @@ class HttpClient:
             sessions.in_use -= 1
 
     async def close(self) -> None:
-        """Close the connections of the running event loop."""
         if sessions := self._sessions.pop(asyncio.get_running_loop(), None):
             await sessions.close()
 

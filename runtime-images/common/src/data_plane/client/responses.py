@@ -23,7 +23,6 @@ class UpstreamResponse:
     pieces: Pieces | None = None
 
     def header(self, name: bytes) -> bytes | None:
-        """Return the value of a header; `name` is in lower case."""
         return header(self.headers, name)
 
 

@@ -15,8 +15,6 @@ _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # head
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of the connections to each server."""
-
     connections: int = limits.MAX_PREDICTOR_CONNECTIONS
     connect_s: float = 5.0
     # Shorter than the keep-alive of any server (uvicorn: 5 s), so that requests seldom meet a closing connection.
@@ -35,7 +33,6 @@ class RequestProgress:
     is_kept: bool = False  # whether that has served a request before
 
     def sent(self, *, is_kept: bool) -> None:
-        """Note that the request has a connection."""
         self.sent_at, self.is_kept, self.is_queued = asyncio.get_running_loop().time(), is_kept, False
 
 
@@ -61,7 +58,6 @@ class Sessions:
         return True
 
     async def close(self) -> None:
-        """Close all connections."""
         await self.kept.close()
         await self.new.close()
 

@@ -23,7 +23,7 @@ def raise_limit() -> int:
     return wanted
 
 
-def connections_within(files: int, wanted: int) -> int:
-    """Return how many of `wanted` connections fit; each may need a second one to an upstream server."""
+def connections_within(files: int, wanted: int, each: int = 2) -> int:
+    """Return how many of `wanted` connections fit; each needs `each` files: one may be for an upstream server."""
     reserve = min(FILE_RESERVE, files // 2)
-    return max(1, min(wanted, (files - reserve) // 2))
+    return max(1, min(wanted, (files - reserve) // each))

@@ -1,4 +1,4 @@
-"""A model server from start to end: open its ports, watch what must not fail, drain, and report why it ended."""
+"""A model server from start to end: open its ports, watch what must not fail, and drain."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import asyncio
 import logging
 import signal
 import socket
-import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data_plane.limits import (
@@ -22,7 +20,6 @@ from data_plane.limits import (
     MAX_GRPC_CONNECTIONS,
     MIN_LOG_FLUSH,
 )
-from data_plane.log_lines import one_line
 from data_plane.messages import Headers
 from data_plane.model import Models
 from data_plane.model_server import container, memory
@@ -34,13 +31,15 @@ from data_plane.server.budget import ByteBudget
 from data_plane.server.certificate import Certificate, Tls
 from data_plane.server.loop_watch import watched_loop
 from data_plane.server.metrics import ServerMetrics
-from data_plane.server.run import HttpServer, listen
+from data_plane.server.run import EVERY_ADDRESS, HttpServer, listen
 from data_plane.tasks import cancel
 
 if TYPE_CHECKING:
     from data_plane.server.grpc.server import GrpcServer
 
 log = logging.getLogger(__name__)
+
+_GRPC_FILES = 3  # of a connection: the client's, and both ends of the one between the relay and gRPC
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,8 @@ def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
     try:
         return listen(host, port)
     except OSError as error:
-        raise _port_taken(port, flag, error.strerror) from error
+        reason = f"Port {port} cannot be opened: {error.strerror}"
+        raise StartError(f"{reason}; stop what uses it or choose another with {flag} or --host.") from error
 
 
 async def serve_app(
@@ -122,7 +122,7 @@ async def _serve_while(
     metrics: ServerMetrics,
     if_held: str,
 ) -> None:
-    connections = connections_within(raise_limit(), listeners.max_connections)
+    files = raise_limit()
     certificate = _certificate(listeners.tls)
     server = HttpServer(
         app,
@@ -130,12 +130,12 @@ async def _serve_while(
         grace_period_s=listeners.grace_period_s,
         keep_alive_s=listeners.keep_alive_s,
         certificate=certificate,
-        max_connections=connections,
+        max_connections=connections_within(files, listeners.max_connections),
         drain_idle_s=DRAIN_IDLE,
     )
     of_grpc = certificate if listeners.tls and listeners.tls.grpc else None
     grpc_server = await _start_grpc(
-        listeners, connections, models, metrics=metrics, payloads=app.payloads, certificate=of_grpc
+        listeners, files, models, metrics=metrics, payloads=app.payloads, certificate=of_grpc
     )
     if app.payloads:
         app.payloads.start()
@@ -162,26 +162,6 @@ async def _serve_while(
         await cancel(stopped, trimming, *serving_grpc)
 
 
-def exit_code_of(run: Callable[[], None], termination_log: Path) -> int:
-    """Run a server; return its exit code. The reason for its end goes to stderr and the termination log."""
-    try:
-        run()
-    except StartError as error:
-        reason, code = str(error), error.exit_code
-    except Exception as error:
-        log.exception("unexpected error")
-        reason, code = f"{type(error).__name__}: {error}", StartError.exit_code
-    else:
-        return 0
-    line = one_line(" ".join(reason.split()))
-    sys.stderr.write(f"{line}\n")
-    try:
-        termination_log.write_text(line)
-    except OSError as error:
-        log.debug("no termination log: %s", error)
-    return code
-
-
 def _certificate(tls: Tls | None) -> Certificate | None:
     try:
         return Certificate(tls) if tls else None
@@ -193,7 +173,7 @@ def _certificate(tls: Tls | None) -> Certificate | None:
 
 async def _start_grpc(
     listeners: Listeners,
-    connections: int,
+    files: int,
     models: Models,
     *,
     metrics: ServerMetrics,
@@ -207,26 +187,18 @@ async def _start_grpc(
     server = GrpcServer(
         models,
         metrics,
-        host=listeners.host,
-        port=listeners.grpc_port,
+        listener=open_port(listeners.host or EVERY_ADDRESS, listeners.grpc_port, "--grpc-port"),
         request_timeout_s=listeners.request_timeout_s,
         max_message_size=listeners.max_request_size,
         budget=listeners.budget,
-        max_connections=min(connections, MAX_GRPC_CONNECTIONS),
+        max_connections=connections_within(
+            files, min(listeners.max_connections, MAX_GRPC_CONNECTIONS), each=_GRPC_FILES
+        ),
         payloads=payloads,
         certificate=certificate,
     )
-    try:
-        await server.start()
-    except RuntimeError as error:  # gRPC's own says less
-        raise _port_taken(listeners.grpc_port, "--grpc-port", "it is in use") from error
+    await server.start()
     return server
-
-
-def _port_taken(port: int, flag: str, reason: str | None) -> StartError:
-    return StartError(
-        f"Port {port} cannot be opened: {reason}; stop what uses it or choose another with {flag} or --host."
-    )
 
 
 async def _stop_signal() -> None:

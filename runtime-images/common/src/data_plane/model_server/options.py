@@ -10,12 +10,11 @@ from pathlib import Path
 
 from data_plane.batching.limits import DEFAULT_MAX_BATCH_SIZE
 from data_plane.limits import MAX_CONNECTIONS, MAX_REQUEST_SIZE
+from data_plane.log_lines import LEVELS
 from data_plane.ports import GRPC_PORT, HTTP_PORT
 
 
 class FlagParser:
-    """An argument parser with defaults from environment variables."""
-
     def __init__(self, prog: str, description: str, epilog: str, environment: Mapping[str, str]) -> None:
         self.parser = argparse.ArgumentParser(prog=prog, description=description, epilog=epilog)
         self._environment = environment
@@ -80,6 +79,10 @@ def add_common_flags(flags: FlagParser, work_dir: str) -> None:
     flag("--grace-period", int, 30, "seconds that requests under way have to finish after SIGTERM")
     own = Path(tempfile.gettempdir()) / f"{work_dir}-{os.geteuid()}"  # users of one machine share the temporary folder
     flag("--work-dir", absolute, own, "folder for the server's files, which nobody else may write to")
+    flag(
+        "--log-level", level, "INFO", "least level of what is logged, such as WARNING; tracebacks are whole with DEBUG",
+        variable="SERVER_LOG_LEVEL",
+    )  # fmt: skip
     flag("--termination-log", Path, Path("/dev/termination-log"), "file for the one-line reason of a failure")
 
 
@@ -89,10 +92,15 @@ def absolute(folder: str) -> Path:
 
 
 def positive(text: str) -> int:
-    """Parse a whole number above zero."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
     return number
+
+
+def level(text: str) -> str:
+    if (name := text.upper()) not in LEVELS:
+        raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(LEVELS)}")
+    return name
 
 
 def request_size(text: str) -> int:
@@ -103,14 +111,12 @@ def request_size(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """Parse a time above zero, in seconds."""
     if not (number := float(text)) > 0:
         raise argparse.ArgumentTypeError(f"{text} is not a time above 0")
     return number
 
 
 def port(text: str) -> int:
-    """Parse a TCP port."""
     if not 0 <= (number := int(text)) < 65536:
         raise argparse.ArgumentTypeError(f"{text} is not a port")
     return number

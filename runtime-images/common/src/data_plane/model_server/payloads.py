@@ -19,12 +19,6 @@ def payload_logger(environment: Mapping[str, str], metrics: ServerMetrics, proce
         if (settings := settings_of(environment)) is None:
             return None
         most = min(MAX_LOGGED_BYTES, int(container.memory() * LOGGED_SHARE)) // processes
-        return PayloadLogger(
-            settings,
-            socket.gethostname(),
-            registry=metrics.registry,
-            max_bytes=most,
-            is_busy=lambda: metrics.in_flight.requests > 0,
-        )
+        return PayloadLogger(settings, socket.gethostname(), registry=metrics.registry, max_bytes=most)
     except BadSettings as error:
         raise ConfigurationError(str(error)) from error

@@ -11,9 +11,8 @@ from data_plane.model_server.payloads import payload_logger
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.protocol.cloudevents import DEFAULT_STYLE, EventStyle
 from data_plane.server.app import App
-from data_plane.server.cors import CorsApp
-from data_plane.server.endpoints.calls import Calls
 from data_plane.server.endpoints.description import DescriptionEndpoints
+from data_plane.server.endpoints.docs import DocsEndpoints
 from data_plane.server.endpoints.health import HealthEndpoints
 from data_plane.server.endpoints.repository import RepositoryEndpoints
 from data_plane.server.endpoints.torchserve import TorchServeEndpoints
@@ -53,24 +52,18 @@ def build_app(
     payloads: PayloadLogger | None = None,
 ) -> App:
     """Return the application that serves the models by every protocol."""
-    calls = Calls(listeners.request_timeout_s)
+    timeout_s = listeners.request_timeout_s
     health = HealthEndpoints(models, metrics, more_metrics) if more_metrics else HealthEndpoints(models, metrics)
+    v2 = V2Endpoints(models, timeout_s, style)
     surfaces = (
         health,
-        V1Endpoints(models, calls, style),
-        V2Endpoints(models, calls, style),
+        V1Endpoints(models, timeout_s, style),
+        v2,
         RepositoryEndpoints(models),
-        TorchServeEndpoints(models, calls),
+        TorchServeEndpoints(models, timeout_s),
     )
     routes = [route for surface in surfaces for route in surface.routes()]
-    routes += DescriptionEndpoints(models, routes).routes()
-    if listeners.cors:
-        return CorsApp(
-            Router(routes),
-            metrics,
-            listeners.max_request_size,
-            cors=listeners.cors,
-            budget=listeners.budget,
-            payloads=payloads,
-        )
-    return App(Router(routes), metrics, listeners.max_request_size, listeners.budget, payloads=payloads)
+    docs = DocsEndpoints(models, routes, metadata=v2.metadata, alive=health.alive)
+    routes += (*DescriptionEndpoints(models, routes).routes(), *docs.routes())
+    size, budget = listeners.max_request_size, listeners.budget
+    return App(Router(routes), metrics, size, budget, payloads=payloads, cors=listeners.cors)

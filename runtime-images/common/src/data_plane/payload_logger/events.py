@@ -21,8 +21,6 @@ _TYPES = "org.kubeflow.serving.inference"
 
 
 class PayloadKind(Enum):
-    """What a payload is."""
-
     REQUEST = "request"
     RESPONSE = "response"
 
@@ -57,11 +55,9 @@ class EventWriter:
             self._common.append(("ce-annotations", _json(settings.annotations)))
 
     def selected(self, headers: Headers) -> Headers:
-        """Return the headers of a request that are sent with its events."""
         return tuple(pair for pair in headers if pair[0] in self._names) if self._names else ()
 
     def headers(self, payload: Payload) -> list[tuple[str, str]]:
-        """Return the headers of the payload's event."""
         at = datetime.fromtimestamp(payload.time, timezone.utc).isoformat()
         content_type = [("content-type", payload.content_type.decode("latin-1"))] if payload.content_type else []
         return [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 
 import msgspec
 
@@ -15,10 +16,7 @@ _OK = 200  # KServe's agent logs no other responses
 
 
 class LoggedExchange(msgspec.Struct, frozen=True):
-    """Logs the payloads of one request. `now` returns the time in seconds since 1970."""
-
     queue: PayloadQueue
-    now: Callable[[], float]
     id: str
     headers: Headers  # those that are sent with the payloads
     logs_response: bool
@@ -30,7 +28,6 @@ class LoggedExchange(msgspec.Struct, frozen=True):
         payload.end(content_type)
 
     def respond(self, content_type: bytes, pieces: Sequence[bytes], status: int = _OK) -> None:
-        """Log a successful response."""
         if self.logs_response and status == _OK:
             self.log(PayloadKind.RESPONSE, content_type, pieces)
 
@@ -66,9 +63,7 @@ class OpenPayload:
             self._queue.release(self._size)
         else:
             self._queue.put(
-                Payload(
-                    self._kind, exchange.id, content_type, self._pieces, exchange.headers, exchange.now(), self._size
-                )
+                Payload(self._kind, exchange.id, content_type, self._pieces, exchange.headers, time.time(), self._size)
             )
 
     def _hold(self, size: int) -> None:

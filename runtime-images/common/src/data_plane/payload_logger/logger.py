@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import ssl
-import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from data_plane.limits import LOG_SENDERS, MAX_SINK_RESPONSE
 from data_plane.log_lines import one_line
-from data_plane.messages import Headers, header, never
+from data_plane.messages import Headers, header
 from data_plane.payload_logger.events import EventWriter, PayloadKind
 from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.queue import PayloadQueue
@@ -32,10 +31,7 @@ _HASHES = 2**32
 class PayloadLogger:
     """Logs the payloads of one server process, which hold at most `max_bytes`; `source` is the pod's name.
 
-    Its metrics are in the registry. While `is_busy` returns True, requests are in progress, and payloads are sent a
-    little later.
-
-    Raises BadSettings for certificates that cannot be read.
+    Its metrics are in the registry. Raises BadSettings for certificates that cannot be read.
     """
 
     def __init__(
@@ -45,14 +41,10 @@ class PayloadLogger:
         *,
         registry: CollectorRegistry,
         max_bytes: int,
-        is_busy: Callable[[], bool] = never,
-        now: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
         self._writer = EventWriter(settings, source)
         self._queue = PayloadQueue(registry, settings.shown_url, max_bytes)
-        self._is_busy = is_busy
-        self._now = now
         self._logs_requests = settings.mode is not Mode.RESPONSE
         self._logs_responses = settings.mode is not Mode.REQUEST
         self._logged_hashes = int(settings.fraction * _HASHES)
@@ -68,7 +60,7 @@ class PayloadLogger:
         url, tls = self._settings.url, self._tls
         limits = Limits(connections=LOG_SENDERS, response_bytes=MAX_SINK_RESPONSE)
         http = HttpClient(tls=lambda: tls, limits=limits) if tls else HttpClient(limits=limits)
-        self._sender = Sender(self._queue, http, url=url, writer=self._writer, is_busy=self._is_busy)
+        self._sender = Sender(self._queue, http, url=url, writer=self._writer)
         log.info("payloads (%s) are sent to %s", self._settings.mode.value, one_line(self._settings.shown_url))
 
     async def close(self, timeout_s: float) -> None:
@@ -85,9 +77,7 @@ class PayloadLogger:
         event_id = own_id.decode("latin-1") if own_id else request_id
         if self._logged_hashes < _HASHES and zlib.crc32(event_id.encode()) >= self._logged_hashes:
             return None
-        exchange = LoggedExchange(
-            self._queue, self._now, event_id, self._writer.selected(headers), self._logs_responses
-        )
+        exchange = LoggedExchange(self._queue, event_id, self._writer.selected(headers), self._logs_responses)
         if self._logs_requests:
             exchange.log(PayloadKind.REQUEST, content_type, pieces)
         return exchange

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter as Numbers
-from enum import Enum
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -17,23 +17,8 @@ from data_plane.payload_logger.events import Payload, PayloadKind
 log = logging.getLogger(__name__)
 
 
-class Drop(Enum):
-    """Why a payload was not sent."""
-
-    QUEUE_FULL = "queue_full"
-    TOO_LARGE = "too_large"
-    STOPPED = "stopped"  # the server ended first
-
-
-class SinkFailure(Enum):
-    """Why the sink did not take a payload."""
-
-    UNREACHABLE = "unreachable"
-    TIMEOUT = "timeout"
-    BROKEN = "broken"
-    STATUS_3XX = "status_3xx"
-    STATUS_4XX = "status_4xx"
-    STATUS_5XX = "status_5xx"
+# Why a payload was not sent; stopped: the server ended first.
+Drop = Literal["queue_full", "too_large", "stopped"]
 
 
 class PayloadQueue:
@@ -70,9 +55,9 @@ class PayloadQueue:
     def hold(self, size: int, held: int) -> Drop | None:
         """Count `size` more bytes of a payload that holds `held`; return why they cannot be held, if so."""
         if held + size > min(MAX_LOGGED_PAYLOAD, self._max_bytes):
-            return Drop.TOO_LARGE
+            return "too_large"
         if self._bytes + size > self._max_bytes:
-            return Drop.QUEUE_FULL
+            return "queue_full"
         self._bytes += size
         return None
 
@@ -84,30 +69,26 @@ class PayloadQueue:
         """Add a payload whose bytes are held, or drop it. One that is taken is counted until it is `done`."""
         if self._number >= MAX_LOGGED_EVENTS:
             self.release(payload.size)
-            self.dropped(payload.kind, Drop.QUEUE_FULL)
+            self.dropped(payload.kind, "queue_full")
             return
         self._number += 1
         self.waiting.put_nowait(payload)
 
     def done(self, payload: Payload) -> None:
-        """Forget a payload that was taken."""
         self._number -= 1
         self.release(payload.size)
         self.waiting.task_done()
 
     def delivered(self, kind: PayloadKind) -> None:
-        """Count a payload that the sink has taken."""
         self._delivered.labels(kind.value).inc()
 
     def dropped(self, kind: PayloadKind, why: Drop) -> None:
-        """Count a payload that is not sent."""
-        self._dropped.labels(kind.value, why.value).inc()
-        self._lost[why.value] += 1
+        self._dropped.labels(kind.value, why).inc()
+        self._lost[why] += 1
 
-    def failed(self, kind: PayloadKind, why: SinkFailure, problem: str) -> None:
-        """Count a payload that the sink did not take."""
-        self._failed.labels(kind.value, why.value).inc()
-        self._lost[why.value] += 1
+    def failed(self, kind: PayloadKind, why: str, problem: str) -> None:
+        self._failed.labels(kind.value, why).inc()
+        self._lost[why] += 1
         self._problem = f"; its last problem: {problem}"
 
     def log_losses(self, *, at_end: bool = False) -> None:

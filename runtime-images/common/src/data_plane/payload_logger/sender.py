@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from data_plane.client.address import split
@@ -12,21 +11,15 @@ from data_plane.client.errors import PredictorBroken, PredictorTimeout, Predicto
 from data_plane.client.http import HttpClient
 from data_plane.limits import LOG_ATTEMPTS, LOG_SENDERS, LOG_TIMEOUT
 from data_plane.payload_logger.events import EventWriter, Payload
-from data_plane.payload_logger.queue import Drop, PayloadQueue, SinkFailure
+from data_plane.payload_logger.queue import PayloadQueue
 from data_plane.tasks import cancel
 
 _FIRST_PAUSE_S = 0.25
 _TOO_MANY: Final = 429
-# While requests are in progress, a payload is sent this much later, and at the latest after so many times: else the
-# senders would compete with the requests for the processor.
-_DELAY_S: Final = 0.002
-_MOST_DELAYS: Final = 10
 
 
 class _Problem(NamedTuple):
-    """Why an attempt has failed."""
-
-    failure: SinkFailure
+    failure: str
     text: str
     may_pass: bool = True
 
@@ -34,14 +27,11 @@ class _Problem(NamedTuple):
 class Sender:
     """Takes payloads from the queue and posts them, until it is closed. Used by one event loop."""
 
-    def __init__(
-        self, queue: PayloadQueue, http: HttpClient, *, url: str, writer: EventWriter, is_busy: Callable[[], bool]
-    ) -> None:
+    def __init__(self, queue: PayloadQueue, http: HttpClient, *, url: str, writer: EventWriter) -> None:
         self._queue = queue
         self._http = http
         self._server, self._path = split(url)
         self._writer = writer
-        self._is_busy = is_busy
         self._closing = asyncio.Event()
         self._tasks = [asyncio.ensure_future(self._run()) for _ in range(LOG_SENDERS)]
 
@@ -54,7 +44,7 @@ class Sender:
         await cancel(*self._tasks)
         while not waiting.empty():
             payload = waiting.get_nowait()
-            self._queue.dropped(payload.kind, Drop.STOPPED)
+            self._queue.dropped(payload.kind, "stopped")
             self._queue.done(payload)
         await self._http.close()
 
@@ -62,20 +52,13 @@ class Sender:
         while True:
             payload = await self._queue.waiting.get()
             try:
-                await self._let_requests_pass()
                 await self._deliver(payload)
             except asyncio.CancelledError:
-                self._queue.dropped(payload.kind, Drop.STOPPED)
+                self._queue.dropped(payload.kind, "stopped")
                 raise
             finally:
                 self._queue.done(payload)
             self._queue.log_losses()
-
-    async def _let_requests_pass(self) -> None:
-        for _ in range(_MOST_DELAYS):
-            if not self._is_busy() or self._queue.waiting.qsize() >= LOG_SENDERS or self._closing.is_set():
-                return
-            await asyncio.sleep(_DELAY_S)
 
     async def _deliver(self, payload: Payload) -> None:
         headers, body = self._writer.headers(payload), b"".join(payload.pieces)
@@ -96,12 +79,12 @@ class Sender:
         try:
             status = (await self._http.send("POST", self._server, self._path, headers, body, LOG_TIMEOUT)).status
         except PredictorUnreachable as error:
-            return _Problem(SinkFailure.UNREACHABLE, error.reason)
+            return _Problem("unreachable", error.reason)
         except PredictorTimeout:
-            return _Problem(SinkFailure.TIMEOUT, f"it sent no response within {LOG_TIMEOUT} s", may_pass=False)
+            return _Problem("timeout", f"it sent no response within {LOG_TIMEOUT} s", may_pass=False)
         except PredictorBroken as error:
-            return _Problem(SinkFailure.BROKEN, error.reason)
+            return _Problem("broken", error.reason)
         if status < 300:
             return None
-        failure = SinkFailure(f"status_{min(status // 100, 5)}xx")
+        failure = f"status_{min(status // 100, 5)}xx"
         return _Problem(failure, f"it responded with {status}", may_pass=status >= 500 or status == _TOO_MANY)

@@ -19,8 +19,6 @@ class BadSettings(ValueError):
 
 
 class Mode(Enum):
-    """Which payloads are sent."""
-
     ALL = "all"
     REQUEST = "request"
     RESPONSE = "response"

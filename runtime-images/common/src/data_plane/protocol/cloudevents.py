@@ -39,8 +39,6 @@ Attribute = str | int  # or bool, a subclass of int
 
 @dataclass(frozen=True, slots=True)
 class CloudEvent:
-    """The event of a request."""
-
     attributes: Mapping[str, Attribute]  # including extensions
     payload: bytes
     structured: bool
@@ -147,12 +145,10 @@ def wrap(
 
 
 def attribute_headers(attributes: Mapping[str, Attribute]) -> Headers:
-    """Return the headers of a binary event."""
     return tuple((f"ce-{name}".encode(), encoded(value).encode()) for name, value in attributes.items())
 
 
 def encoded(value: Attribute) -> str:
-    """Return an attribute as the value of a header."""
     return quote(str(value), safe=_PRINTABLE)
 
 

@@ -12,22 +12,9 @@ from typing import Any
 import orjson
 
 from data_plane.errors import InvalidRequest
-from data_plane.limits import MAX_JSON_CONTAINERS, ON_LOOP_BYTES
+from data_plane.limits import MAX_JSON_CONTAINERS
 
 _WINDOW = 256 * 1024  # bytes in which strings are looked for at a time
-_STRING_WEIGHT = 16  # cost of a byte of a small value, relative to a byte of a long string
-
-
-def weight(text: bytes) -> int:
-    """Return the cost of reading a text, in bytes of small values; a byte of a long string costs less.
-
-    Of a text that is too large for the event loop in any case, the cost is the least possible.
-    """
-    if len(text) <= ON_LOOP_BYTES:
-        return len(text)
-    if len(text) > ON_LOOP_BYTES * _STRING_WEIGHT:  # too large for the event loop without a search for commas
-        return len(text) // _STRING_WEIGHT + 1
-    return max(len(text), text.count(b",") * _STRING_WEIGHT**2) // _STRING_WEIGHT
 
 
 def loads(text: bytes) -> Any:

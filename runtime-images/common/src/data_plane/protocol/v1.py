@@ -6,6 +6,8 @@ The Content-Type is ignored: `curl -T file` sends none.
 
 from __future__ import annotations
 
+from types import NoneType
+
 import msgspec
 import orjson
 
@@ -13,6 +15,9 @@ from data_plane.errors import InvalidRequest
 from data_plane.protocol import json_text
 
 _FORM = '{"instances": [...]}'
+_TYPES = {
+    NoneType: "null", bool: "boolean", int: "number", float: "number", str: "string", list: "list", dict: "object",
+}  # fmt: skip
 
 
 class PredictRequest(msgspec.Struct, frozen=True):
@@ -56,24 +61,8 @@ def _explain(body: bytes, error: Exception) -> InvalidRequest:
             f"{json_text.advice_on(body)}"
         )
     if not isinstance(document, dict):
-        return InvalidRequest(f"The request body is a JSON {_json_type(document)}, not an object; send {_FORM}.")
+        return InvalidRequest(f"The request body is a JSON {_TYPES[type(document)]}, not an object; send {_FORM}.")
     for key in ("instances", "inputs"):
         if key in document and not isinstance(document[key], list):
-            return InvalidRequest(f'"{key}" is a JSON {_json_type(document[key])}, not a list; send {_FORM}.')
+            return InvalidRequest(f'"{key}" is a JSON {_TYPES[type(document[key])]}, not a list; send {_FORM}.')
     return InvalidRequest(f"The request body cannot be read: {error}.")
-
-
-def _json_type(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "list"
-        case _:
-            return "object"

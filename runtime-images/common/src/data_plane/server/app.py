@@ -68,7 +68,6 @@ class _Incoming:
         self.is_over = False
 
     async def message(self) -> Message:
-        """Return the next message."""
         message = await self._receive()
         self.is_over = not message.get("more_body", False)
         return message
@@ -90,7 +89,8 @@ class App:
     """An ASGI application that sends a response to every request.
 
     A request's body has at most `max_request_size` bytes; `budget` is what all of them may hold together. Requests to
-    models and their responses are logged by `payloads`.
+    models and their responses are logged by `payloads`. With `cors`, every response has these headers, unless a handler
+    has set them, and OPTIONS gets them alone: by them a browser lets pages of other origins read the responses.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class App:
         budget: ByteBudget | None = None,
         *,
         payloads: PayloadLogger | None = None,
+        cors: Headers = (),
     ) -> None:
         self._router = router
         self._metrics = metrics
@@ -108,11 +109,22 @@ class App:
         self._max_request_size = max_request_size
         self.budget = budget or ByteBudget()
         self.payloads = payloads
+        self._cors = cors
         # One random number for all: one for each request costs more than finding its route.
         own = uuid.uuid4().hex[:16]
         self._ids = (f"{own}{number:016x}".encode() for number in itertools.count())
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if self._cors:
+            send = self._allowing(send)
+        if self._cors and scope["method"] == "OPTIONS":
+            headers = ((b"content-length", b"0"), *_ending_unread(tuple(scope["headers"])))
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await self._respond(scope, receive, send)
+
+    async def _respond(self, scope: Message, receive: Receive, send: Send) -> None:
         held = Held(self.budget)
         counts = scope["method"] == "POST"
         self._in_flight.requests += counts
@@ -155,7 +167,7 @@ class App:
             what = one_line(f"{scope['method']} {scope['path']}")
             response = _error_response(error, what, _text(request_id))
             if not incoming.is_over and _CLOSE[0] not in response.headers:
-                response = structs.replace(response, headers=(*response.headers, *ending_unread(headers)))
+                response = structs.replace(response, headers=(*response.headers, *_ending_unread(headers)))
         if timing := server_timing(headers, timings):
             timed = (SERVER_TIMING.encode(), timing.encode())
             response = structs.replace(response, headers=(*response.headers, timed))
@@ -211,7 +223,6 @@ class App:
         await self.budget.make_room(_content_length(headers))
 
     async def _gather(self, message: Message, incoming: _Incoming, held: Held) -> bytes:
-        """Read the body that starts with `message`."""
         body = bytearray()
         while message["type"] != "http.disconnect":
             chunk = message.get("body", b"")
@@ -235,10 +246,22 @@ class App:
         if _CLOSE[0] not in response.headers:
             response = structs.replace(response, headers=(*response.headers, *_CLOSE))
         self._metrics.observe(_UNROUTED, _UNROUTED, response.status, 0)
-        return response, _whole_headers(response, request_id)
+        return response, self._with_cors(_whole_headers(response, request_id))
+
+    def _allowing(self, send: Send) -> Send:
+        async def allow(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = self._with_cors(message["headers"])
+            await send(message)
+
+        return allow
+
+    def _with_cors(self, headers: Headers) -> Headers:
+        there = {name for name, _ in headers}
+        return (*headers, *(pair for pair in self._cors if pair[0] not in there))
 
 
-def ending_unread(headers: Headers) -> Headers:
+def _ending_unread(headers: Headers) -> Headers:
     """Return the headers of a response that is sent before the request's body is read.
 
     A client that sent `Expect` may send the body or not, so what it sends next is ambiguous.

@@ -47,8 +47,6 @@ class ByteBudget:
 
 
 class Held:
-    """The bytes of the budget that one request holds."""
-
     __slots__ = ("_budget", "size")
 
     def __init__(self, budget: ByteBudget) -> None:
@@ -70,11 +68,9 @@ class Held:
         self.add(size)
 
     def give_back(self, size: int) -> None:
-        """Free `size` bytes of the request."""
         self._budget.held -= size
         self.size -= size
 
     def release(self) -> None:
-        """Free all bytes of the request."""
         self._budget.held -= self.size
         self.size = 0

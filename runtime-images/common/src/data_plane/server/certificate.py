@@ -11,7 +11,9 @@ from data_plane.file_state import file_state
 
 log = logging.getLogger(__name__)
 
-_PROTOCOL = "http/1.1"  # of the server of HTTP, for clients that ask in the handshake
+# For clients that ask for a protocol in the handshake.
+_HTTP = "http/1.1"
+_GRPC = "h2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +33,18 @@ class Tls:
         return f"the certificate {self.certificate} and the key {self.key or 'in the same file'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Pem:
-    """A certificate, with those between it and its authority, and its key."""
-
-    chain: bytes
-    key: bytes
-
-
 class Certificate:
-    """A certificate that is in use. `context` gives new connections the current one.
+    """A certificate that is in use. `context`, and `grpc_context`, give new connections the current one.
 
     Making one raises OSError for files that cannot be used.
     """
 
     def __init__(self, tls: Tls) -> None:
         self.tls = tls
-        self.context = _context()
+        self.context = _context(_HTTP)
+        self.grpc_context = _context(_GRPC)
         self._state = self._stat()
-        self.pem = self._load()
+        self._load()
 
     def refresh(self) -> None:
         """Load the files again if they have changed; while they cannot be used, the certificate before is kept."""
@@ -57,24 +52,23 @@ class Certificate:
             return
         self._state = state
         try:
-            self.pem = self._load()
+            self._load()
         except OSError as error:
             log.warning("%s have changed and cannot be used: %s; the one before is kept", self.tls, error)
         else:
             log.info("new connections get %s as they are now", self.tls)
 
-    def _load(self) -> Pem:
+    def _load(self) -> None:
         certificate, key = self.tls.certificate, self.tls.key or self.tls.certificate
         # A certificate that does not fit to its key would leave the context without one.
-        for context in (_context(), self.context):
+        for context in (_context(_HTTP), self.context, self.grpc_context):
             context.load_cert_chain(certificate, key, password="")
-        return Pem(Path(certificate).read_bytes(), Path(key).read_bytes())
 
     def _stat(self) -> tuple[object, ...]:
         return tuple(map(file_state, filter(None, (self.tls.certificate, self.tls.key))))
 
 
-def _context() -> ssl.SSLContext:
+def _context(protocol: str) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.set_alpn_protocols([_PROTOCOL])
+    context.set_alpn_protocols([protocol])
     return context

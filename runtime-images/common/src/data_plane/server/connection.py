@@ -113,6 +113,12 @@ class ServerConnection(HttpToolsProtocol):
         self._first = self._segment
         self._since, self._in_head, self._pending, self._body_size = self.loop.time(), True, 0, 0
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A segment may have thousands, and each takes time and memory."""
+        if len(self.headers) >= MAX_FIELDS:
+            raise HeadTooLarge(f"The request has more than {MAX_FIELDS} header fields.")
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         if not self._replays_head:
             self._check_head()
@@ -125,8 +131,6 @@ class ServerConnection(HttpToolsProtocol):
         self._in_head, self._pending = False, 0
 
     def _check_head(self) -> None:
-        if len(self.headers) > MAX_FIELDS:
-            raise _too_many_fields()
         if self._first + self._pending > MAX_HEAD and self._head_size() > MAX_HEAD:
             raise _too_large()
         if self._is_surplus and self.parser.get_method() not in (b"GET", b"HEAD"):
@@ -151,8 +155,6 @@ class ServerConnection(HttpToolsProtocol):
 
     def _bound_unfinished(self) -> None:
         """The parser keeps a header until it is whole, be it of the head or behind the body."""
-        if len(self.headers or ()) > MAX_FIELDS:
-            raise _too_many_fields()
         if self._pending > MAX_HEAD:
             raise _too_large()
         if self._in_head:
@@ -215,7 +217,6 @@ class ServerConnection(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def end(self) -> None:
-        """Close the connection, which is idle."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()  # closing would wait until the client has read
         else:
@@ -251,14 +252,13 @@ class ServerConnection(HttpToolsProtocol):
         """Read no more, and send the error: after the responses to earlier requests, and instead of one's own."""
         self._is_refused, self._since, cycle = True, None, self.cycle
         self._head.release()
-        if self.headers:
-            del self.headers[MAX_FIELDS:]  # a segment has thousands, which the connection would keep while it lingers
         if not self._is_busy():
             self._send_refusal(error)
         elif self._in_head:  # of the request after that
             cycle.keep_alive = False
         else:
             cycle.disconnected = True  # the app waits for a body that cannot be read
+            cycle.waiting_for_100_continue = False
             cycle.message_event.set()
             if cycle.response_started:
                 self._linger()
@@ -285,10 +285,6 @@ class ServerConnection(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(LINGER, self.transport.close)
-
-
-def _too_many_fields() -> HeadTooLarge:
-    return HeadTooLarge(f"The request has more than {MAX_FIELDS} header fields.")
 
 
 def _too_large() -> HeadTooLarge:

@@ -13,19 +13,23 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 
 from data_plane.limits import LOOP_HELD_S
+from data_plane.log_lines import OURS
 
 log = logging.getLogger(__name__)
+
+_LOOPS = frozenset({"asyncio", "selectors", "uvloop"})
+_LIBRARIES = OURS | sys.stdlib_module_names | _LOOPS
 
 _BEATS = 4  # heartbeats of the loop within the threshold
 
 
 @contextlib.contextmanager
 def watched_loop(threshold_s: float = LOOP_HELD_S, *, advice: str = "") -> Iterator[None]:
-    """Log, once each, what blocks the running loop for `threshold_s`, with its stack and `advice`."""
+    """Log, once each, what blocks the running loop for `threshold_s`, with `advice`; at DEBUG with its stack."""
     watch = _Watch(asyncio.get_running_loop(), threshold_s, advice)
     watch.beat()
     watch.start()
@@ -56,24 +60,40 @@ class _Watch(threading.Thread):
         while not self.ended.wait(self._threshold_s / _BEATS):
             last = self._last
             if reported not in (None, last):
-                log.warning("the event loop goes on; it was held for more than %g s", self._threshold_s)
+                log.debug("the event loop goes on; it was held for more than %g s", self._threshold_s)
                 reported = None
             if reported is None and time.monotonic() - last > self._threshold_s:
                 reported = last
-                log.warning(
-                    "the event loop is held for %.1f s, and no other request gets on%s. It is at:\n%s%s",
-                    time.monotonic() - last, f"; {self._advice}" if self._advice else "", *self._places(),
-                )  # fmt: skip
+                frames = dict(sys._current_frames())
+                if held := frames.pop(self._watched, None):  # None if the thread has just ended
+                    self._report(time.monotonic() - last, held, frames)
 
-    def _places(self) -> tuple[str, str]:
-        """Return the stack of the loop's thread, and the line of each other thread: one may hold the interpreter."""
-        frames = dict(sys._current_frames())
-        frames.pop(threading.get_ident(), None)
-        held = frames.pop(self._watched, None)
-        stack = "".join(traceback.format_stack(held)) if held else "(the thread has ended)\n"
-        names = {thread.ident: thread.name for thread in threading.enumerate()}
-        others = [f"{names.get(ident, ident)} at {_line(frame)}" for ident, frame in frames.items()]
-        return stack, f"Other threads: {'; '.join(others)}." if others else ""
+    def _report(self, seconds: float, held: FrameType, others: Mapping[int, FrameType]) -> None:
+        """Log where the loop's thread is, and at DEBUG each other thread: one may hold the interpreter.
+
+        A loop that is in no callback waits for that, or for a processor: what holds it is not known.
+        """
+        level = logging.DEBUG if _package(held) in _LOOPS else logging.WARNING
+        advice = f"; {self._advice}" if self._advice else ""
+        log.log(level, "no request gets on for %.1f s: the event loop is held at %s%s", seconds, _place(held), advice)
+        names = {thread.ident: thread.name for thread in threading.enumerate() if thread is not self}
+        lines = "; ".join(f"{names[ident]} at {_line(frame)}" for ident, frame in others.items() if ident in names)
+        log.debug("the event loop is at:\n%sOther threads: %s", "".join(traceback.format_stack(held)), lines or "none")
+
+
+def _place(frame: FrameType) -> str:
+    """Return the innermost line of the user's code and its libraries, or else of ours."""
+    frames = [frame for frame, _ in traceback.walk_stack(frame)]
+    return _line(next(filter(_is_of_a_user, frames), frames[0]))
+
+
+def _is_of_a_user(frame: FrameType) -> bool:
+    # A module's own line is where the program was started.
+    return _package(frame) not in _LIBRARIES and frame.f_code.co_name != "<module>"
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _line(frame: FrameType) -> str:

@@ -86,7 +86,6 @@ class ServerMetrics:
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answered request."""
         self._requests.labels(method, route, status).inc()
         self._seconds.labels(route).observe(seconds)
 

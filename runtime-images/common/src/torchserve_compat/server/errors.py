@@ -7,7 +7,10 @@ from collections.abc import Mapping
 
 from data_plane.errors import UpstreamBroken
 
-_REPACK = "Correct the handler or the archive and upload it again."
+# What is beside the server on this machine is in its image on a cluster, and its memory has a limit there.
+BESIDE = "beside the server (on a cluster: in its image)"
+MORE_MEMORY = "give it more, on a cluster by resources.limits.memory"
+_REPACK = "Correct the handler or the files of the model, and serve it again."
 # Causes that no change of the handler's code mends, by what the exception says.
 _CURES = (
     (
@@ -34,7 +37,7 @@ _CURES = (
     ),
     (
         re.compile(r"^(?P<library>\S+\.so\S*): cannot open shared object file"),
-        "Add the library {library} to the image, or use a package that does not need it.",
+        f"Install the library {{library}} {BESIDE}, or use a package that does not need it.",
     ),
     (
         re.compile(r"CUDA out of memory"),
@@ -42,14 +45,14 @@ _CURES = (
     ),
     (
         re.compile(r"can't allocate memory|^Unable to allocate "),
-        "Raise the container's memory limit, or start fewer workers (minWorkers).",
+        "Give the server more memory, on a cluster by resources.limits.memory, or start fewer workers (minWorkers).",
     ),
 )
 # The cause in torch.load's long message.
 _WEIGHTS_ONLY = re.compile(r"Weights only load failed.*WeightsUnpickler error:\s*(.+?)(?:\. |\n|$)", re.DOTALL)
 _CURE_OF_OBJECTS = (
     "torch.load loads only tensors from a file that is not trusted. If you trust this file, set "
-    "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the container's env; else save a state_dict, or TorchScript."
+    "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 in the server's environment; else save a state_dict, or TorchScript."
 )
 # Where TorchServe's loader calls what stands after the colon of the handler.
 _CALL_OF_FUNCTION = re.compile(r"model_loader\.py:\d+ in <lambda>")
@@ -66,7 +69,8 @@ def cause_of(failure: Mapping[str, str | None]) -> str:
         message, fix = objects[1], _CURE_OF_OBJECTS
     else:
         fix = _fix(failure, message)
-    return f"{failure['type']}: {message} (at {failure['where']}). {fix}"
+    at = f" (at {failure['where']})" if failure["where"] else ""
+    return f"{failure['type']}: {message}{at}. {fix}"
 
 
 def describe_late_start(model: str, archive: str, timeout_s: float) -> str:
@@ -80,8 +84,8 @@ def describe_late_start(model: str, archive: str, timeout_s: float) -> str:
 def _fix(failure: Mapping[str, str | None], message: str) -> str:
     if missing := failure["missing_module"]:
         return (
-            f"Add the package with the module {missing} to the archive's requirements.txt with "
-            "install_py_dep_per_model=true, or to the image; a module of your own to the archive."
+            f"Add the package with the module {missing} to the model's requirements.txt with "
+            f"install_py_dep_per_model=true, or install it {BESIDE}; add a module of your own to the model's files."
         )
     if failure["type"] == "TypeError" and _CALL_OF_FUNCTION.fullmatch(failure["where"] or ""):
         return _CURE_OF_FUNCTION
@@ -92,6 +96,4 @@ def _fix(failure: Mapping[str, str | None], message: str) -> str:
 
 
 class WorkerBroken(UpstreamBroken):
-    """A worker died while it processed the request."""
-
     component = "worker"

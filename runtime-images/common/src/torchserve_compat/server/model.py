@@ -17,27 +17,22 @@ from data_plane.errors import (
     UnprocessableInput,
     Unsupported,
 )
-from data_plane.limits import ON_LOOP_BYTES
 from data_plane.messages import Headers, Response, StreamingResponse
 from data_plane.model import Call, Streaming
 from data_plane.off_loop import off_loop
-from data_plane.protocol import json_text
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from data_plane.protocol.v2.datatypes import COPIED
 from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from torchserve_compat import frames, tensors, values
 from torchserve_compat.server import parts
-from torchserve_compat.server.batch_streams import BatchStreams
 from torchserve_compat.server.rows import count_instances, forms_of_one_row, is_one_row
-from torchserve_compat.server.stream import Stream
+from torchserve_compat.server.stream import BatchStreams, Stream
 from torchserve_compat.server.transport import Transport
 
 log = logging.getLogger(__name__)
 
 _JSON = "application/json"
-# Times the cost of a byte of JSON that a byte of a form costs to parse.
-_FORM_WEIGHT = 4
 _REFUSALS = {error.status: error for error in (InvalidRequest, UnprocessableInput)}
 
 
@@ -86,19 +81,15 @@ class HandlerModel(Streaming):
         self._takes_instances = envelope in ("kserve", "json")
 
     async def drained(self) -> None:
-        """Return when no request is queued or in flight."""
         await self.queue.drained()
 
     async def metadata(self) -> ModelMetadata:
-        """Return metadata without inputs and outputs, which a handler does not declare."""
         return ModelMetadata(self.name, (self.version,), "pytorch_torchserve", (), ())
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
-        """Return the response to {"instances": …}."""
         return await self._submit_instances("v1", request, call)
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:
-        """Return explanations for {"instances": …}."""
         return await self._submit_instances("explain", request, call)
 
     async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
@@ -122,8 +113,7 @@ class HandlerModel(Streaming):
     async def raw(self, request: RawRequest, call: Call) -> Response | StreamingResponse:
         """Return the response to a body of any type, streamed if the handler sends pieces."""
         headers = (*call.headers, (b"url_path", request.path.encode())) if request.path else call.headers
-        weight = self._weight(request.body, request.content_type)
-        found, size = await off_loop(weight, self._split, request.body, request.content_type)
+        found, size = await off_loop(len(request.body), self._split, request.body, request.content_type)
         if request.name != "body":
             found = [frames.RequestPart(request.name, "", request.body)] if request.name else []
         if request.fields:
@@ -138,14 +128,6 @@ class HandlerModel(Streaming):
         if self._continuous:
             raise _not_streamable()
         return _response(_whole(await self.queue.submit(_body(request.body, call), request.size, form, call)))
-
-    def _weight(self, body: bytes, content_type: str) -> int:
-        """Return the cost of `_split`, in the unit of `json_text.weight`."""
-        if _FORM_WEIGHT * len(body) <= ON_LOOP_BYTES:
-            return 0
-        if parts.is_form(content_type):
-            return _FORM_WEIGHT * len(body)
-        return json_text.weight(body) if self._takes_instances and body.startswith(b"{") else 0
 
     def _split(self, body: bytes, content_type: str) -> tuple[list[frames.RequestPart], int]:
         """Return the parts of a body, and the number of its instances."""

@@ -24,11 +24,6 @@ _URLENCODED = "application/x-www-form-urlencoded"
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
-def is_form(content_type: str) -> bool:
-    """Return whether a body of this type is a form."""
-    return _kind(content_type).lower() in (_MULTIPART, _URLENCODED)
-
-
 def split(body: bytes, content_type: str) -> list[RequestPart]:
     """Return the parts of a body; raises InvalidRequest for a form that cannot be read or has too many parts."""
     mime_type = _kind(content_type)
@@ -92,8 +87,6 @@ def _without_preamble(body: bytes, delimiter: bytes) -> bytes:
 
 
 class _Collector:
-    """Collects the parts that the parser reports."""
-
     def __init__(self) -> None:
         self.parts: list[RequestPart] = []
         self.ended = False

@@ -13,8 +13,6 @@ from torchserve_compat import frames
 
 
 class _Instances(msgspec.Struct):
-    """The instances of a body, not decoded."""
-
     instances: list[msgspec.Raw]
 
 

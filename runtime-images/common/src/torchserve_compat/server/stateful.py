@@ -53,7 +53,6 @@ class StatefulModel(Streaming):
         *,
         timeout_s: float | None = None,
         marks: bool = False,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = workers[0].name
         self.version = workers[0].version
@@ -61,7 +60,6 @@ class StatefulModel(Streaming):
         self._headers = headers
         self._timeout_s = math.inf if timeout_s is None else timeout_s
         self._marks = marks
-        self._clock = clock
         self._sequences = Sequences(self.name, limits, len(workers))
         self._turns: dict[sequences.Sequence, asyncio.Lock] = {}
         self._drained = asyncio.Event()
@@ -71,36 +69,29 @@ class StatefulModel(Streaming):
         if processes:
             self._sequences.recover(worker)
         else:
-            self._sequences.lose(worker, self._clock())
+            self._sequences.lose(worker, time.monotonic())
 
     async def drained(self) -> None:
-        """Return when no request waits for its turn, is queued or in flight."""
         if self._turns:
             self._drained.clear()
             await self._drained.wait()
 
     async def metadata(self) -> ModelMetadata:
-        """Return metadata without inputs and outputs, which a handler does not declare."""
         return await self._workers[0].metadata()
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
-        """Return the response to {"instances": …}."""
         return await self._in_turn(call, lambda worker: worker.predict(request, call))
 
     async def explain(self, request: PredictRequest, call: Call) -> Response:
-        """Return explanations for {"instances": …}."""
         return await self._in_turn(call, lambda worker: worker.explain(request, call))
 
     async def infer(self, request: TensorRequest, call: Call) -> TensorResponse:
-        """Return the response to tensors."""
         return await self._in_turn(call, lambda worker: worker.infer(request, call))
 
     async def raw(self, request: RawRequest, call: Call) -> Response | StreamingResponse:
-        """Return the response to a body of any type."""
         return await self._in_turn(call, lambda worker: worker.raw(request, call))
 
     async def infer_stream(self, request: TensorRequest, call: Call) -> AsyncGenerator[TensorResponse, None]:
-        """Return the response to tensors, with one TensorResponse for each piece that the handler sends."""
         async with self._turn(call) as worker, contextlib.aclosing(worker.infer_stream(request, call)) as responses:
             async for response in responses:
                 yield response
@@ -114,7 +105,7 @@ class StatefulModel(Streaming):
         """Yield the worker of the request's sequence, once the earlier requests of the sequence are done."""
         starts, ends = (_is_true(call, name) for name in (self._headers.start, self._headers.end))
         sequence_id = self._identify(call)
-        sequence = self._sequences.enter(sequence_id, self._clock(), starts=starts)
+        sequence = self._sequences.enter(sequence_id, time.monotonic(), starts=starts)
         if self._marks:
             call.headers = (*call.headers, (_MARK, str(sequence.number).encode()))
         was_gone = call.is_gone
@@ -135,10 +126,10 @@ class StatefulModel(Streaming):
             raise
         except (UpstreamBroken, UpstreamTimeout):
             if not sequence.is_lost:  # the first request to notice
-                self._sequences.lose(sequence.worker, self._clock())
+                self._sequences.lose(sequence.worker, time.monotonic())
             raise
         finally:
-            self._sequences.leave(sequence, self._clock(), ends=ends)
+            self._sequences.leave(sequence, time.monotonic(), ends=ends)
             if not sequence.pending:
                 del self._turns[sequence]
             if not self._turns:

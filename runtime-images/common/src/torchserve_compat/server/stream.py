@@ -1,13 +1,16 @@
-"""A streamed response in the server: the pieces that the handler has sent and the client has not received yet."""
+"""Streamed responses in the server: the pieces that the handler has sent and the client has not received yet."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
-from data_plane.errors import ClientTooSlow
+from data_plane.batching.queue import Batch
+from data_plane.errors import ClientGone, ClientTooSlow
 from data_plane.limits import MAX_STREAM_BUFFER
+from torchserve_compat import frames
 from torchserve_compat.frames import HandlerResponse
 
 # The overhead of a buffered piece: many empty ones take memory, too.
@@ -47,7 +50,6 @@ class Stream:
         return True
 
     def end(self, last: bytes) -> None:
-        """Add the last piece."""
         if self.put(last):
             self._ended = True
 
@@ -59,7 +61,6 @@ class Stream:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the reader has received the whole response."""
         return self._ended and not self._waiting and not self._error
 
     # --- for the reader
@@ -94,3 +95,53 @@ class Stream:
     def _wake(self) -> None:
         if self._reader and not self._reader.done():
             self._reader.set_result(None)
+
+
+class BatchStreams:
+    """Passes the pieces of a batch's responses to their clients; a response starts with its first piece."""
+
+    __slots__ = ("_batch", "_is_closed", "_sending", "_streams")
+
+    def __init__(self, batch: Batch[frames.HandlerRequest]) -> None:
+        self._batch = batch
+        self._streams: dict[int, Stream] = {}  # by the request's index
+        self._sending: asyncio.Future[frames.HandlerResult] | None = None
+        self._is_closed = False
+
+    async def while_read(self, sending: Coroutine[Any, Any, frames.HandlerResult]) -> frames.HandlerResult:
+        """Return the result of a single request; raises ClientGone as soon as its client stops reading."""
+        self._sending = asyncio.ensure_future(sending)
+        try:
+            return await self._sending
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise ClientGone from None
+            self._sending.cancel()
+            raise
+
+    def _close(self) -> None:
+        if self._sending:
+            self._is_closed = True
+            self._sending.cancel()
+
+    def take(self, piece: frames.Piece) -> bool:
+        """Pass on a piece; return False if no more pieces are wanted for its request."""
+        indices = (index for index, request in enumerate(self._batch.payloads) if request.id == piece.request)
+        index = next(indices, None)
+        if index is None:  # a handler may write any id
+            return False
+        if stream := self._streams.get(index):
+            return stream.put(piece.response.body)
+        stream = Stream(piece.response, self._close)
+        if not self._batch.answer_early(index, stream):
+            return False
+        self._streams[index] = stream
+        return True
+
+    def end(self, responses: Sequence[HandlerResponse]) -> None:
+        for index, stream in self._streams.items():
+            stream.end(responses[index].body)
+
+    def fail(self, error: Exception) -> None:
+        for stream in self._streams.values():
+            stream.fail(error)

@@ -12,8 +12,6 @@ OnPiece = Callable[[frames.Piece], bool]
 
 
 class Transport(Protocol):
-    """Sends batches to the handler."""
-
     async def send(
         self, batch: frames.HandlerBatch, is_wanted: Callable[[], bool], on_piece: OnPiece
     ) -> frames.HandlerResult:

@@ -20,8 +20,6 @@ class Runtime(Enum):
 
 
 class Effect(Enum):
-    """The effect of a setting."""
-
     SAME = "as TorchServe"
     OTHERWISE = "different effect"
     NONE = "no effect"
@@ -60,13 +58,17 @@ class Setting:
     least: int | None = None
 
     def outcome(self, runtime: Runtime, value: Any) -> Outcome:
-        """Return what `runtime` does with this value."""
         text = str(value).strip().lower()
         outcomes = self.torchserve if runtime is Runtime.TORCHSERVE else self.mar
         return next((one for one in outcomes if one.values.include(text)), _SAME)
 
 
 _SAME = Outcome(Effect.SAME)
+USUAL = frozenset({
+    "inference_address", "management_address", "metrics_address", "grpc_inference_port", "grpc_management_port",
+    "enable_metrics_api", "metrics_format", "max_response_size", "number_of_netty_threads", "netty_client_threads",
+})  # fmt: skip
+"""Settings of config.properties that KServe's own example has: nobody chose them, and nothing is lost without them."""
 MAX_NUMBER = 2**31 - 1
 """The largest number of a setting in TorchServe, which is Java's int."""
 LEAST: Mapping[str, int] = {
@@ -115,7 +117,6 @@ def _both(name: str, *outcomes: Outcome, overruled_by: str = "") -> Setting:
 
 
 def _of_torchserve(name: str, instead: str, *, unless: str | None = None) -> Setting:
-    """Return a setting of a part of TorchServe that isvc-mar does not have."""
     return Setting(name, (_SAME,), (_without_effect(instead, unless=unless),))
 
 
@@ -194,11 +195,7 @@ PROPERTIES = _by_name(
         "limit_max_image_pixels", "decode_input_request",
         "cors_allowed_origin", "cors_allowed_methods", "cors_allowed_headers", "enable_envvars_config",
     ),
-    Setting(
-        "install_py_dep_per_model",
-        (_SAME,),
-        (_otherwise("what the image has satisfies a requirement, as with `useVenv`"),),
-    ),
+    _both("install_py_dep_per_model", _otherwise("what the image has satisfies a requirement, as with `useVenv`")),
     Setting(
         "metrics_config",
         (_otherwise("relative to the model directory"),),

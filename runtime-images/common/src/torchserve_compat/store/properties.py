@@ -10,6 +10,8 @@ import javaproperties
 
 from data_plane.model_server.errors import ConfigurationError
 
+_SHOWN = 120  # characters of a value
+
 
 @dataclass(frozen=True)
 class SettingChange:
@@ -33,7 +35,6 @@ class Draft:
     changes: list[SettingChange] = field(default_factory=list)
 
     def get(self, setting: str, default: str = "") -> str:
-        """Return the value without surrounding blanks."""
         return self.properties.get(setting, default).strip()
 
     def is_true(self, setting: str) -> bool:
@@ -48,7 +49,6 @@ class Draft:
             self.changes.append(SettingChange(setting, was, value, why))
 
     def set_default(self, setting: str, value: str, why: str) -> None:
-        """Change a setting that is missing or empty."""
         if not self.get(setting):
             self.set(setting, value, why)
 
@@ -65,10 +65,9 @@ def parse(content: bytes, source: str) -> dict[str, str]:
 
 
 def dump(properties: Mapping[str, str]) -> bytes:
-    """Return the settings as a properties file."""
     text: str = javaproperties.dumps(properties, timestamp=False)
     return text.encode("latin-1")
 
 
-def _shortened(value: str, limit: int = 120) -> str:
-    return value if len(value) <= limit else f"{value[:limit]}…"
+def _shortened(value: str) -> str:
+    return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"

@@ -68,8 +68,7 @@ def placeholders(draft: Draft, inputs: RuleInputs) -> None:
             return inputs.environment[match[1]]
         except KeyError:
             raise ConfigurationError(
-                f"config.properties uses {match[0]}, but the environment has no {match[1]}; "
-                "set it in the container's env."
+                f"config.properties uses {match[0]}, but the environment has no {match[1]}; set it there."
             ) from None
 
     for setting, value in list(draft.properties.items()):
@@ -97,7 +96,6 @@ def sizes(draft: Draft, inputs: RuleInputs) -> None:
 
 
 def has_model_api(properties: Mapping[str, str]) -> bool:
-    """Return whether clients may load and unload models."""
     return Draft(dict(properties)).is_true("enable_model_api")
 
 

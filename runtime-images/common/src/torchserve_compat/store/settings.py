@@ -86,7 +86,6 @@ def sequence_limits(archive: str, yaml: Mapping[str, Any], batch_size: int, work
 
 
 def sequence_headers(properties: Mapping[str, str]) -> SequenceHeaders:
-    """Return the headers in which clients identify sequences."""
 
     def header(what: str) -> bytes:
         setting = f"ts_header_key_sequence_{what}"
@@ -104,13 +103,11 @@ def envelope(properties: Mapping[str, str]) -> str:
 
 
 def cors_headers(properties: Mapping[str, str]) -> Headers:
-    """Return the CORS headers of every response, with the values of the settings; raises ConfigurationError."""
     values = ((what, _of_header(properties, f"cors_allowed_{what}")) for what in ("origin", "methods", "headers"))
     return tuple((f"access-control-allow-{what}".encode(), value) for what, value in values if value)
 
 
 def _of_header(properties: Mapping[str, str], setting: str) -> bytes:
-    """Return a setting that becomes part of a header."""
     value = properties.get(setting, "").strip()
     if not value.isprintable() or any(character > "\xff" for character in value):
         raise ConfigurationError(f"{setting} is {value!r}, which no header can hold; write printable Latin characters.")

@@ -133,5 +133,4 @@ def _default_of(versions: list[ModelVersion], *, listed: bool) -> ModelVersion:
 
 
 def numbers(version: str) -> list[int]:
-    """Return what a version is compared by."""
     return [int(number) for number in re.findall(r"\d+", version)]

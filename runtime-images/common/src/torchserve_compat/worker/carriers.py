@@ -27,7 +27,6 @@ class CarrierRequests:
         self._begun: set[int] = set()
 
     def send(self, place: int, piece: frames.Piece) -> None:
-        """Send a piece of the response to the request with this index."""
         self._begun.add(place)
         body = framed(frames.encode(piece), Kind.PIECE)
         ids = {place: self._context.request_ids[place]}
@@ -36,7 +35,6 @@ class CarrierRequests:
         self._context.cl_socket.sendall(message)
 
     def result(self, place: int, result: frames.HandlerResult) -> bytes:
-        """Return the last part of the response."""
         frame = frames.encode(result)
         return framed(frame) if place in self._begun else frame
 

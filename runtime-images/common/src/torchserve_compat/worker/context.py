@@ -40,7 +40,6 @@ class RequestHeaders(RequestProcessor):  # type: ignore[misc]  # the wheel has n
         return self._known.get(key, self._known.get(key.lower()))
 
     def get_request_properties(self) -> dict[str, Any]:
-        """Return all headers."""
         return self._known
 
 
@@ -63,20 +62,16 @@ class MergedRequestHeaders(RequestHeaders):
         return value
 
     def get_request_properties(self) -> Any:
-        """Raises NeedsOwnBatch: all headers are never the same."""
         raise NeedsOwnBatch("it reads all headers")
 
     def report_status(self, code: Any, reason_phrase: Any = None) -> None:  # noqa: ARG002
-        """Raises NeedsOwnBatch: the status is one request's."""
         raise NeedsOwnBatch("it sets the status of a response")
 
     def add_response_property(self, key: str, value: str) -> None:  # noqa: ARG002
-        """Raises NeedsOwnBatch: the header is one request's."""
         raise NeedsOwnBatch("it sets a header of a response")
 
 
 def describe_requests(batch: HandlerBatch, context: Any, *, merged: bool) -> None:
-    """Fill the handler's context for this batch."""
     requests = batch.requests
     context.request_ids = {index: request.id for index, request in enumerate(requests)}
     if merged and len(requests) > 1:

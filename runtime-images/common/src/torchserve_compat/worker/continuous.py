@@ -28,8 +28,6 @@ _MORE = ("ts_stream_next", "true")
 
 @dataclass
 class _Running:
-    """One request of the batch."""
-
     id: str  # under which the handler knows it
     form: Form
     request: HandlerRequest
@@ -65,11 +63,9 @@ class RunningBatch(Generic[K]):
         return None
 
     def leave(self, key: K) -> None:
-        """Remove a request whose client is gone."""
         self._running.pop(key, None)
 
     def keep(self, keys: Collection[K]) -> None:
-        """Remove all requests but these."""
         self._running = {key: one for key, one in self._running.items() if key in keys}
 
     def step(self, context: Any) -> list[tuple[K, Piece | HandlerResult]]:
@@ -145,7 +141,6 @@ def _row_of_tensors(request: HandlerRequest) -> dict[str, Any]:
 
 
 def _encoded(form: Form, result: Any) -> tuple[bytes, str]:
-    """Return (body, content type) of a piece."""
     if form == "v2":
         from torchserve_compat import tensors
 

@@ -72,7 +72,6 @@ class PlainEnvelope:
         return values.results_of(handle(self.unwrap(rows), context), len(rows))
 
     def unwrap(self, rows: list[dict[str, Any]]) -> list[Any]:
-        """Return the handler's input for the rows."""
         return list(rows)
 
 
@@ -185,7 +184,6 @@ class OpenInferenceEnvelope:
     def _encode(
         self, form: Form, request: HandlerRequest, inputs: list[dict[str, Any]], results: list[Any], context: Any
     ) -> tuple[bytes, str]:
-        """Return (body, content type) of the response to one request."""
         from torchserve_compat import tensors
 
         names = [one["name"] for one in inputs]
@@ -193,8 +191,8 @@ class OpenInferenceEnvelope:
             case "v2":
                 return tensors.encode_outputs(results, names), tensors.CONTENT_TYPE
             case "v1" | "explain":
-                key = "explanations" if form == "explain" else "predictions"
-                return values.encode_json({key: tensors.rows_of_result(results)}), _JSON
+                (rows,) = results  # all instances went as one input
+                return values.encode_json({"explanations" if form == "explain" else "predictions": rows}), _JSON
             case _:
                 return tensors.encode_document(results, names, request, context), _JSON
 

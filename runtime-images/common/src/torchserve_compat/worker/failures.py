@@ -6,6 +6,8 @@ Runs in the handler's process; needs the `torchserve` wheel for its exception.
 from __future__ import annotations
 
 import logging
+import time
+import traceback
 
 from ts.utils.util import PredictionException
 
@@ -18,6 +20,10 @@ log = logging.getLogger(__name__)
 
 _INTERNAL_SERVER_ERROR = 500
 _OUT_OF_MEMORY = 507
+_AGAIN_S = 60.0  # until an exception from the same place is logged again; the server logs each response
+_KEPT = 100  # places
+
+_logged: dict[tuple[type, str, int | None], float] = {}  # when an exception was logged, by its type and its place
 
 
 def failure_of(error: Exception) -> frames.HandlerFailure:
@@ -25,8 +31,21 @@ def failure_of(error: Exception) -> frames.HandlerFailure:
     if isinstance(error, HandlerOutputError):  # the frames of its traceback are ours
         log.warning("the handler failed: %s", text_of(error))
     elif not isinstance(error, PredictionException | NeedsOwnBatch):
-        log.warning("the handler failed", exc_info=error)
+        log.log(logging.WARNING if _is_news(error) else logging.DEBUG, "the handler failed", exc_info=error)
     return frames.HandlerFailure(_error_message(error), http_status(error), alone=isinstance(error, NeedsOwnBatch))
+
+
+def _is_news(error: Exception) -> bool:
+    """Whether no such exception was logged in the last minute."""
+    place = traceback.extract_tb(error.__traceback__, limit=-1)
+    cause = (type(error), place[0].filename, place[0].lineno) if place else (type(error), "", None)
+    now = time.monotonic()
+    if now - _logged.get(cause, -_AGAIN_S) < _AGAIN_S:
+        return False
+    if len(_logged) == _KEPT:
+        _logged.clear()
+    _logged[cause] = now
+    return True
 
 
 def http_status(error: Exception) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ts.model_loader import TsModelLoader
 
+from data_plane.garbage import no_collections
 from data_plane.messages import text_of
 from torchserve_compat.values import NOT_AWAITED
 from torchserve_compat.worker.calls import HandlerCalls
@@ -32,7 +33,6 @@ class LoadFailure:
     missing_module: str | None
 
     def document(self) -> dict[str, str | None]:
-        """Return the fields for JSON."""
         return asdict(self)
 
 
@@ -71,6 +71,14 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
         gc.collect()
         gc.freeze()
         return service
+
+    def _load_handler_file(self, handler: str) -> Any:
+        with no_collections():
+            return super()._load_handler_file(handler)
+
+    def _load_default_handler(self, handler: str) -> Any:
+        with no_collections():
+            return super()._load_default_handler(handler)
 
     def _load_default_envelope(self, envelope: str) -> Any:
         def wrap(entry_point: Any) -> HandlerCalls:

@@ -14,8 +14,8 @@ from data_plane.batching.limits import BatchLimits
 from data_plane.batching.sequences import SequenceLimits
 from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.configuration.settings import ServingOptions
-from mar_runtime.engines.formats import SUFFIXES
 from mar_runtime.pool.worker_pool import PoolPolicy
+from model_archive.formats import SUFFIXES
 from model_archive.manifest import Manifest
 from torchserve_compat.store.settings import (
     batch_limits,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchserve_compat.packages.installation import Installer
 from torchserve_compat.store.settings import BatchOptions
 
 
@@ -28,7 +29,8 @@ class RuntimeSettings:
     gpus: int  # that the models may use
     cuda: bool  # whether a GPU is visible, even if `gpus` is 0
     metrics: Path | None  # metric definitions for handlers, instead of TorchServe's own
-    withheld: tuple[str, ...]  # environment variables that workers and pip do not get
+    withheld: tuple[str, ...]  # environment variables that workers do not get
+    installer: Installer
     properties: Mapping[str, str]
     options: ServingOptions
 

@@ -23,7 +23,15 @@ from mar_runtime.engines.arguments import Argument, Leaf, arguments
 from mar_runtime.engines.config import ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature
-from mar_runtime.engines.torch_engine import SCALARS, Scalar, TorchEngine, choose_device, named_tensors, reason
+from mar_runtime.engines.torch_engine import (
+    SCALARS,
+    Scalar,
+    TorchEngine,
+    choose_device,
+    named_tensors,
+    reason,
+)
+from model_archive.traced import Example, examples
 
 TOLERANCE = 1e-5
 
@@ -59,13 +67,13 @@ def _deprecations_ignored() -> Iterator[None]:
 
 
 def _signature(path: Path, taken: Sequence[Argument], config: ModelConfig) -> Signature:
-    """What forward's tensors hold is known from model-config.yaml only. Raises CannotLoad."""
+    """What forward's tensors hold is known from model-config.yaml, or guessed from the example. Raises CannotLoad."""
     if wrong := ", ".join(f"{one.name}: {one.type}" for one in taken if not one.leaves and not one.is_optional):
         raise CannotLoad(path, f"forward takes what no tensor holds ({wrong}); package it with a handler (.mar)")
     leaves = [leaf for one in taken for leaf in one.leaves]
     optional = frozenset(leaf.name for one in taken if one.is_optional for leaf in one.leaves)
     if not config.inputs:
-        return Signature(tuple(map(_guess, leaves)), config.outputs, optional, is_guess=True)
+        return Signature(tuple(_guess(leaves, examples(path))), config.outputs, optional, is_guess=True)
     names, declared = [leaf.name for leaf in leaves], [metadata.name for metadata in config.inputs]
     needed = [leaf.name for leaf in leaves if not (leaf.scalar and leaf.name in optional)]
     if not set(needed) <= set(declared) <= set(names):
@@ -74,9 +82,17 @@ def _signature(path: Path, taken: Sequence[Argument], config: ModelConfig) -> Si
     return Signature(tuple(in_order), config.outputs, optional)
 
 
-def _guess(leaf: Leaf) -> TensorMetadata:
-    datatype, shape = (SCALARS[leaf.scalar], ()) if leaf.scalar else ("FP32", (-1,))
-    return TensorMetadata(leaf.name, datatype, shape)
+def _guess(leaves: Sequence[Leaf], given: Sequence[Example]) -> Iterator[TensorMetadata]:
+    """Yield what tensors of any number of rows have, like those of the example, if it has as many rows of each."""
+    rows = {example.shape[:1] for example in given}
+    fits = len(given) == len(leaves) and len(rows) == 1 and () not in rows
+    for index, leaf in enumerate(leaves):
+        if leaf.scalar:
+            yield TensorMetadata(leaf.name, SCALARS[leaf.scalar], ())
+        elif fits:
+            yield TensorMetadata(leaf.name, given[index].datatype, (-1, *given[index].shape[1:]))
+        else:
+            yield TensorMetadata(leaf.name, "FP32", (-1,))
 
 
 def _optimize(saved: torch.jit.ScriptModule) -> torch.jit.ScriptModule | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from data_plane.batching.queue import BatchQueue
 from data_plane.batching.sequences import SequenceLimits
+from data_plane.log_lines import log_level
 from data_plane.model_server.errors import ModelFailed
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime.configuration.devices import GpuTurns
@@ -20,10 +21,10 @@ from mar_runtime.configuration.settings import RuntimeSettings
 from mar_runtime.metrics.exposition import HandlerMetrics
 from mar_runtime.models.preparation import PreparedArchive
 from mar_runtime.models.tensor_model import TensorModel
+from mar_runtime.pool.forkserver import workers_context
 from mar_runtime.pool.process_pool import ProcessPool
 from mar_runtime.pool.thread_pool import ThreadPool
 from mar_runtime.pool.worker_pool import PoolPolicy, WorkerPool
-from mar_runtime.pool.worker_process import workers_context
 from mar_runtime.worker.spec import HandlerSpec
 from torchserve_compat.server.model import HandlerModel
 from torchserve_compat.server.stateful import StatefulModel
@@ -161,6 +162,7 @@ class ModelBuilder:
             continuous=plan.limits.continuous,
             metrics=str(settings.metrics) if settings.metrics else None,
             withheld=settings.withheld,
+            log_level=log_level(),
         )
 
     def _handler_model(self, prepared: PreparedArchive, pool: WorkerPool, workers: int) -> HandlerModel:

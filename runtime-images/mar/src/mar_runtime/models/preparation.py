@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,11 +13,11 @@ from urllib.parse import quote
 import yaml
 
 from data_plane.model_server.errors import ModelFailed
-from mar_runtime.archives import requirements
 from mar_runtime.archives.unpack import UnpackedArchive, unpack
 from mar_runtime.configuration.devices import choose
 from mar_runtime.configuration.plan import ArchivePlan, ArchiveRequest, archive_plan
 from mar_runtime.configuration.settings import RuntimeSettings
+from mar_runtime.engines.loading import needs_package
 from torchserve_compat.store import notices
 from torchserve_compat.store.known_settings import Runtime
 from torchserve_compat.store.settings import no_settings
@@ -50,8 +51,10 @@ async def prepare(request: ArchiveRequest, settings: RuntimeSettings, models: in
 
     `models`: how many models share the processors and GPUs.
     """
+    if find_spec("torch") is None:
+        raise ModelFailed(f"{request.version.archive}: {needs_package('an archive', 'torch')}.")
     folder = _folder(settings.work_dir, request)
-    unpacked = await asyncio.to_thread(unpack, request.path, folder / "archive")
+    unpacked = await asyncio.to_thread(unpack, request.path, folder / "archive", request.name)
     yaml_config = _read_yaml(unpacked, request.version.archive)
     for notice in notices.of_archive(Runtime.MAR, request.version.archive, yaml_config):
         log.warning("%s", notice)
@@ -68,7 +71,7 @@ async def prepare(request: ArchiveRequest, settings: RuntimeSettings, models: in
     packages = None
     if plan.requirements:
         file = unpacked.folder / plan.requirements
-        packages = await requirements.install(file, folder / "packages", model=request.name, withheld=settings.withheld)
+        packages = await settings.installer.install(file, folder, model=request.name)
     return PreparedArchive(request, unpacked.folder, plan, gpus, packages)
 
 

@@ -9,15 +9,17 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 
 from data_plane.errors import NotReady, ServingError, UnknownModel
-from data_plane.health import Event
+from data_plane.health import State
 from data_plane.model import Models
 from data_plane.model_server.errors import StartError
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime.configuration.plan import FileRequest, ModelRequest
 from mar_runtime.configuration.settings import RuntimeSettings
 from mar_runtime.metrics.exposition import HandlerMetrics
+from mar_runtime.metrics.start import StartTimes
 from mar_runtime.models.builder import BuiltModel, ModelBuilder, ModelPart, OnFailure
 from mar_runtime.models.preparation import PreparedArchive, prepare
+from mar_runtime.pool import forkserver
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +51,13 @@ class ModelSupervisor:
         self._changing = asyncio.Lock()
         self._change: asyncio.Task[None] | None = None  # the last load or unload
 
-    async def run(self, requests: Sequence[ModelRequest]) -> None:
+    async def run(self, requests: Sequence[ModelRequest], times: StartTimes) -> None:
         """Load all models, and watch them for ever; raises ModelFailed for a model that cannot be served."""
         async with self._changing:
             prepared = await self._prepare(requests, len(requests))
+            if not any(isinstance(one, PreparedArchive) and one.plan.worker_type == "process" for one in prepared):
+                await asyncio.to_thread(forkserver.end)
+            times.end("archives")
             self._builder.share_processors(
                 sum(one.workers if isinstance(one, PreparedArchive) else 1 for one in prepared)
             )
@@ -61,6 +66,8 @@ class ModelSupervisor:
                 by_name.setdefault(one.name, []).append(one)
             end = self._failed.put_nowait
             await asyncio.gather(*(self._serve(name, versions, end) for name, versions in by_name.items()))
+            times.end("models")
+            times.report()
         error = await self._failed.get()
         for name in self._built:
             self._refuse_waiting(name)
@@ -116,7 +123,7 @@ class ModelSupervisor:
             raise UnknownModel(name, {request.name for request in found})
         if name in self._models.names:
             await self._unload(name)
-        self._models.record(name, Event.LOAD)
+        self._models.record(name, State.LOADING)
         prepared = await self._prepare(wanted, len(self._parts()) + len(wanted))
         await self._serve(name, prepared, functools.partial(self._give_up, name))
 
@@ -124,7 +131,7 @@ class ModelSupervisor:
         await self._unload(self._models.resolve(name))
 
     async def _unload(self, name: str) -> None:
-        self._models.record(name, Event.UNLOAD)
+        self._models.record(name, State.UNLOADING)
         for built in self._built.get(name, ()):
             await built.model.drained()
         await self._close(name)
@@ -147,7 +154,7 @@ class ModelSupervisor:
             self._built.setdefault(name, []).append(built)  # before the start, so that `close` ends it
             await built.start()
             self._models.add(built.model, default=built.is_default)
-        self._models.record(name, Event.READY)
+        self._models.record(name, State.READY)
         for built in self._built[name]:
             for part in built.parts:
                 if part.pool:
@@ -159,14 +166,14 @@ class ModelSupervisor:
         part.queue.concurrency = workers * part.slots
         part.on_workers(workers)
         if all(built.has_workers for built in self._built.get(name, ())):
-            self._models.record(name, Event.READY)
+            self._models.record(name, State.READY)
         elif not workers:
-            self._models.record(name, Event.WORKERS_LOST, f"lost its worker ({reason}); a new one is being started")
+            self._models.record(name, State.RECOVERING, f"lost its worker ({reason}); a new one is being started")
 
     def _give_up(self, name: str, error: BaseException) -> None:
         """Take a model out of service that was loaded at run time; the others are not affected."""
         log.error("model %s is given up: %s", name, error)
-        self._models.record(name, Event.FAIL, f"is given up until it is loaded again. {str(error).rstrip('.')}")
+        self._models.record(name, State.FAILED, f"is given up until it is loaded again. {str(error).rstrip('.')}")
         self._refuse_waiting(name)
 
     def _refuse_waiting(self, name: str) -> None:

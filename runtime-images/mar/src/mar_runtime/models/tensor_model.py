@@ -15,7 +15,6 @@ from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput,
 from data_plane.messages import Response
 from data_plane.model import Call
 from data_plane.off_loop import off_loop
-from data_plane.protocol import json_text
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from data_plane.protocol.v2 import rest
@@ -72,7 +71,7 @@ class TensorModel:
 
     async def predict(self, request: PredictRequest, call: Call) -> Response:
         """Return predictions, one for each instance."""
-        runs = await off_loop(json_text.weight(request.body), self._instances.read, request.body)
+        runs = await off_loop(len(request.body), self._instances.read, request.body)
         if not runs:
             return Response(b'{"predictions":[]}')
         done = [one for arrays in runs for one in await self._predictions(arrays, call)]
@@ -101,7 +100,7 @@ class TensorModel:
         if request.explain:
             raise self._unexplained()
         length = json_length(call.headers)
-        tensors = await off_loop(rest.weight(request.body, length), rest.decode_request, request.body, length)
+        tensors = await off_loop(len(request.body), rest.decode_request, request.body, length)
         response = await self.infer(tensors, call)
         return body_response(*await off_loop(response.size, rest.encode_response, response, tensors))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import multiprocessing
 import os
 import signal
 import socket
@@ -18,6 +17,7 @@ import psutil
 from mar_runtime.pool.pipe import NeverStarted, OnPiece, Pipe, WorkerDied
 from mar_runtime.worker.main import Loaded, run
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
+from torchserve_compat.server.errors import MORE_MEMORY
 
 log = logging.getLogger(__name__)
 
@@ -27,23 +27,11 @@ _END_S = 1.0
 _LOOK_S = 1.0
 _CRASHED = "; native code crashed, of the handler or of a package that it uses"
 _HINTS = {
-    signal.SIGKILL: "; if that was for memory, raise the container's memory limit",
+    signal.SIGKILL: f"; if that was for memory, {MORE_MEMORY}",
     **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE), _CRASHED),
 }
 # A killed process is gone within this time, unless the kernel waits for a device.
 _KILLED_S = 5.0
-
-
-def workers_context(*, cuda: bool) -> ForkServerContext:
-    """Return the context whose forkserver process has imported what all workers need.
-
-    With CUDA, it imports only torch: CUDA does not survive a fork, and TorchServe's handlers initialize it on import.
-    """
-    context = multiprocessing.get_context("forkserver")
-    touching_cuda = [] if cuda else ["mar_runtime.worker.handler", "ts.torch_handler.base_handler"]
-    first, last = "mar_runtime.worker.forkserver.before_imports", "mar_runtime.worker.forkserver.after_imports"
-    context.set_forkserver_preload([first, "torch", *touching_cuda, last])
-    return context
 
 
 class CannotStart(Exception):

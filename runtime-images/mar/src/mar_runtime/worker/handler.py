@@ -19,6 +19,9 @@ from torchserve_compat.worker.loading import HandlerLoader, describe
 from torchserve_compat.worker.pieces import Emit
 
 log = logging.getLogger(__name__)
+# TorchServe's handlers warn, when they are imported, of packages that few models use.
+_their_log = logging.getLogger("ts.torch_handler.base_handler")
+_their_log.addFilter(lambda record: not record.getMessage().endswith(" not enabled"))
 
 
 class Handler:
@@ -68,12 +71,16 @@ class Handler:
     def exit_message(self, error: BaseException) -> str:
         """Return the exception that ended the handler, and its place."""
         failure = describe(self._spec.model, self._spec.folder, error)
-        return f"{failure.type}: {failure.message} (at {failure.where})"
+        at = f" (at {failure.where})" if failure.where else ""
+        return f"{failure.type}: {failure.message}{at}"
 
 
 def _metrics(spec: HandlerSpec) -> Any:
     """Return TorchServe's metrics cache; reported values are collected as samples instead of printed."""
-    cache = MetricsCacheYamlImpl(spec.metrics or str(Path(ts.__file__).parent / "configs" / "metrics.yaml"))
+    file = spec.metrics or str(Path(ts.__file__).parent / "configs" / "metrics.yaml")
+    logging.disable(logging.INFO)  # each worker would say that it has read the file
+    cache = MetricsCacheYamlImpl(file)
+    logging.disable(logging.NOTSET)
     cache.initialize_cache()
     cache.model_name = spec.model
     collect_samples()

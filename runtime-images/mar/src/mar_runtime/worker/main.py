@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import functools
-import gc
 import io
 import logging
 import multiprocessing
@@ -24,7 +23,8 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
 
-from data_plane.log_lines import IndentingFormatter
+from data_plane.garbage import no_collections
+from data_plane.log_lines import IndentingFormatter, set_log_level
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
 from torchserve_compat.wire import HEAD, Kind, framed, framed_output
@@ -63,6 +63,8 @@ def _has_imported_names(folder: str) -> bool:
 def _restart(spec: HandlerSpec, connection: socket.socket) -> NoReturn:
     """Execute a new interpreter in the same process, with the same connection."""
     connection.set_inheritable(True)
+    if spec.packages:  # they have no bytecode yet, and every worker would compile them
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     document = msgspec.json.encode(spec).decode()
     os.execv(sys.executable, [sys.executable, "-P", "-c", _RESTARTED, document, str(connection.fileno())])  # noqa: S606
 
@@ -83,8 +85,10 @@ def _work(spec: HandlerSpec, connection: socket.socket) -> None:
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     log = logging.StreamHandler(sys.stdout)
     model = spec.model.replace("%", "%%")
-    log.setFormatter(IndentingFormatter(f"%(asctime)s %(levelname)-7s {model} [worker %(process)d] %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[log], force=True)
+    text = f"%(asctime)s %(levelname)-7s {model} [worker %(process)d] %(message)s"
+    log.setFormatter(IndentingFormatter(text, folder=spec.folder))
+    logging.basicConfig(handlers=[log], force=True)
+    set_log_level(spec.log_level)
     faulthandler.enable()
     prepare_process(spec)
     connection.setblocking(True)
@@ -101,10 +105,8 @@ def _exit_on_hangup(connection: int) -> None:
 
 
 def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
-    gc.disable()  # unless this process was forked, the import creates hundreds of thousands of objects
-    from mar_runtime.worker.handler import Handler  # imports torch, which the server's process does not need
-
-    gc.enable()
+    with no_collections():
+        from mar_runtime.worker.handler import Handler  # imports torch, which the server's process does not need
     try:
         handler = Handler(spec)
     except HandlerNotLoaded as error:

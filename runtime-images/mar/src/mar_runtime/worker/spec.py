@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 
@@ -22,6 +23,7 @@ class HandlerSpec:
     metrics: str | None = None  # file with metric definitions; None for TorchServe's own
     continuous: bool = False  # requests join and leave a running batch
     withheld: tuple[str, ...] = ()  # environment variables that worker processes do not get
+    log_level: int = logging.INFO
 
 
 class HandlerNotLoaded(Exception):

@@ -13,8 +13,6 @@ from data_plane.protocol.v2.tensors import Tensor
 
 @dataclass(frozen=True, slots=True)
 class OutputRequest:
-    """An output that the client requests."""
-
     name: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
@@ -68,8 +66,6 @@ class TensorMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ModelMetadata:
-    """The inputs and outputs of a model."""
-
     name: str
     versions: tuple[str, ...]
     platform: str

@@ -13,10 +13,7 @@ from typing import Any
 import orjson
 
 from data_plane.errors import InvalidRequest
-from data_plane.limits import ON_LOOP_BYTES
-from data_plane.protocol import json_text
 from data_plane.protocol.v2 import tensors
-from data_plane.protocol.v2.datatypes import COPIED
 from data_plane.protocol.v2.document import (
     JSON_LENGTH,
     Parameter,
@@ -29,19 +26,6 @@ from data_plane.protocol.v2.document import (
 )
 from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, TensorResponse, wanted_outputs
 from data_plane.protocol.v2.tensors import Tensor
-
-# Binary data of these types is copied; with a backslash, the name of a type may be escaped.
-_COPIED = (*map(str.encode, COPIED), b"\\")
-
-
-def weight(body: bytes, json_length: int | None = None) -> int:
-    """Return the cost of `decode_request`, in the unit of `json_text.weight`; binary numbers cost nothing."""
-    if json_length is None or len(body) <= ON_LOOP_BYTES:
-        return json_text.weight(body)
-    text = body[:json_length]
-    if any(word in text for word in _COPIED):
-        return len(body)
-    return json_text.weight(text)
 
 
 def decode_request(body: bytes, json_length: int | None = None) -> TensorRequest:
@@ -170,5 +154,4 @@ def _join(document: Mapping[str, object], buffers: Sequence[bytes]) -> tuple[byt
 
 
 def _given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value}

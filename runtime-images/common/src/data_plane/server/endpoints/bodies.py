@@ -29,7 +29,6 @@ def read(request: Request, decode: Callable[[bytes], _Decoded]) -> tuple[_Decode
 
 
 def refuse_encoded(request: Request) -> None:
-    """Raise EncodedBody if the body is compressed."""
     encoding = (request.header(b"content-encoding") or b"identity").decode("latin-1")
     if encoding.lower() != "identity":
         raise EncodedBody(encoding)

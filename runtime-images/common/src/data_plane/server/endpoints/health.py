@@ -47,7 +47,6 @@ class HealthEndpoints:
         self._last = b""
 
     def routes(self) -> tuple[Route, ...]:
-        """Return every method and path of health and metrics."""
         return (
             Route("GET", "/", self.alive),
             Route("GET", "/v2/health/live", self.live),

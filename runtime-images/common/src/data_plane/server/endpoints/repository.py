@@ -24,7 +24,6 @@ class RepositoryEndpoints:
         self._models = models
 
     def routes(self) -> tuple[Route, ...]:
-        """Return every method and path of the extension."""
         return (
             Route("POST", "/v2/repository/index", self.index),
             Route("POST", "/v2/repository/models/{model}/load", self.load),

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from urllib.parse import parse_qs, parse_qsl
 
 from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_FORM_PARTS
-from data_plane.messages import Request, Response, StreamingResponse, json_response
-from data_plane.model import Models, ServableModel
+from data_plane.messages import Endpoint, Request, Response, StreamingResponse, json_response
+from data_plane.model import Call, Models, ServableModel
 from data_plane.protocol.torchserve.requests import Fields, RawRequest
-from data_plane.server.endpoints.calls import Calls
 from data_plane.server.routing import Route
 
 _METHODS = ("POST", "PUT", "GET", "DELETE", "PATCH")  # all are the same to TorchServe
 
 
 class TorchServeEndpoints:
-    """Serve all models of the server."""
-
-    def __init__(self, models: Models, calls: Calls) -> None:
+    def __init__(self, models: Models, timeout_s: float) -> None:
         self._models = models
-        self._calls = calls
+        self._timeout_s = timeout_s
 
     def routes(self) -> tuple[Route, ...]:
-        """Return every method and path of the API."""
-        endpoints = (
+        endpoints: tuple[tuple[str, Endpoint], ...] = (
             *((path, self.predict) for path in _paths("predictions")),
-            ("/models/{model}/invoke", self.invoke_named),
-            *((path, self.explain) for path in _paths("explanations")),
+            ("/models/{model}/invoke", partial(self.predict, takes_query=True)),
+            *((path, partial(self.predict, explain=True)) for path in _paths("explanations")),
             ("/invocations", self.invoke),
         )
         return (
@@ -40,14 +37,11 @@ class TorchServeEndpoints:
             ),
         )
 
-    async def predict(self, request: Request) -> Response | StreamingResponse:
-        return await self._predict(request, request.params["model"], explain=False)
-
-    async def explain(self, request: Request) -> Response | StreamingResponse:
-        return await self._predict(request, request.params["model"], explain=True)
-
-    async def invoke_named(self, request: Request) -> Response | StreamingResponse:
-        return await self._predict(request, request.params["model"], explain=False, fields=_fields(request))
+    async def predict(
+        self, request: Request, *, explain: bool = False, takes_query: bool = False
+    ) -> Response | StreamingResponse:
+        fields = _fields(request) if takes_query else ()
+        return await self._predict(request, request.params["model"], explain=explain, fields=fields)
 
     async def invoke(self, request: Request) -> Response | StreamingResponse:
         """Serve SageMaker's path: a request does not name its model if the server has only one."""
@@ -55,7 +49,7 @@ class TorchServeEndpoints:
         if len(names) != 1:
             served = ", ".join(sorted(self._models.names))
             raise InvalidRequest(f"Name the model: /invocations?model_name=NAME. Models served here: {served}.")
-        return await self._predict(request, names[0], explain=False, fields=_fields(request))
+        return await self._predict(request, names[0], fields=_fields(request))
 
     async def ping(self, _: Request) -> Response:
         if self._models.ready:
@@ -66,10 +60,10 @@ class TorchServeEndpoints:
         return self._models.get(params["model"], params.get("version"))
 
     async def _predict(
-        self, request: Request, name: str, *, explain: bool, fields: Fields = ()
+        self, request: Request, name: str, *, explain: bool = False, fields: Fields = ()
     ) -> Response | StreamingResponse:
         model = self._models.get(name, request.params.get("version"))
-        call = self._calls.begin(request)
+        call = Call.begin(request, self._timeout_s)
         content_type = (request.header(b"content-type") or b"").decode("latin-1")
         path = request.params.get("path", "")
         return await model.raw(RawRequest(request.body, content_type, path, fields=fields, explain=explain), call)

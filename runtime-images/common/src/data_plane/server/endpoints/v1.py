@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
 from data_plane.messages import Request, Response, json_response
-from data_plane.model import Models, ServableModel
+from data_plane.model import Call, Models, ServableModel
 from data_plane.off_loop import off_loop
-from data_plane.protocol import cloudevents, json_text, v1
+from data_plane.protocol import cloudevents, v1
 from data_plane.protocol.cloudevents import EventStyle
 from data_plane.server.endpoints import bodies
-from data_plane.server.endpoints.calls import Calls
 from data_plane.server.endpoints.health import model_readiness
 from data_plane.server.routing import Route
 
 
 class V1Endpoints:
-    """Serve all models of the server."""
-
-    def __init__(self, models: Models, calls: Calls, style: EventStyle) -> None:
+    def __init__(self, models: Models, timeout_s: float, style: EventStyle) -> None:
         self._models = models
-        self._calls = calls
+        self._timeout_s = timeout_s
         self._style = style
 
     def routes(self) -> tuple[Route, ...]:
-        """Return every method and path of the protocol."""
         return (
             Route("GET", "/v1/models", self.list_models),
             Route("GET", "/v1/models/{model}", self.model_status),
-            Route("POST", "/v1/models/{model}:predict", self.predict, self._model),
-            Route("POST", "/v1/models/{model}:explain", self.explain, self._model),
+            Route("POST", "/v1/models/{model}:predict", partial(self._call, explain=False), self._model),
+            Route("POST", "/v1/models/{model}:explain", partial(self._call, explain=True), self._model),
         )
-
-    def predict(self, request: Request) -> Awaitable[Response]:
-        return self._call(request, explain=False)
-
-    def explain(self, request: Request) -> Awaitable[Response]:
-        return self._call(request, explain=True)
 
     async def list_models(self, _: Request) -> Response:
         return json_response({"models": self._models.names})
@@ -49,8 +40,8 @@ class V1Endpoints:
 
     async def _call(self, request: Request, *, explain: bool) -> Response:
         model = self._model(request.params)
-        call = self._calls.begin(request)
-        decoded, event = await off_loop(json_text.weight(request.body), bodies.read, request, v1.decode_request)
+        call = Call.begin(request, self._timeout_s)
+        decoded, event = await off_loop(len(request.body), bodies.read, request, v1.decode_request)
         response = await (model.explain(decoded, call) if explain else model.predict(decoded, call))
         if event is None:
             return response

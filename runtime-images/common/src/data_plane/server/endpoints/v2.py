@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from data_plane import __version__
 from data_plane.messages import Request, Response, json_response
-from data_plane.model import Models, ServableModel
+from data_plane.model import Call, Models, ServableModel
 from data_plane.off_loop import off_loop
 from data_plane.protocol import cloudevents
 from data_plane.protocol.cloudevents import EventStyle
@@ -15,7 +15,6 @@ from data_plane.protocol.v2 import rest
 from data_plane.protocol.v2.document import body_response, json_length
 from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from data_plane.server.endpoints import bodies
-from data_plane.server.endpoints.calls import Calls
 from data_plane.server.endpoints.health import model_readiness
 from data_plane.server.endpoints.server_metadata import EXTENSIONS
 from data_plane.server.routing import Route
@@ -24,11 +23,9 @@ _OF_VERSION = ("", "/versions/{version}")
 
 
 class V2Endpoints:
-    """Serve all models of the server."""
-
-    def __init__(self, models: Models, calls: Calls, style: EventStyle) -> None:
+    def __init__(self, models: Models, timeout_s: float, style: EventStyle) -> None:
         self._models = models
-        self._calls = calls
+        self._timeout_s = timeout_s
         self._style = style
 
     def routes(self) -> tuple[Route, ...]:
@@ -50,10 +47,11 @@ class V2Endpoints:
 
     async def infer(self, request: Request) -> Response:
         model = self._model(request.params)
-        call = self._calls.begin(request)
+        call = Call.begin(request, self._timeout_s)
         length = json_length(request.headers)
-        weight = rest.weight(request.body, length)
-        tensors, event = await off_loop(weight, bodies.read, request, lambda body: rest.decode_request(body, length))
+        tensors, event = await off_loop(
+            len(request.body), bodies.read, request, lambda body: rest.decode_request(body, length)
+        )
         result = await model.infer(tensors, call)
         result = dataclasses.replace(result, id=tensors.id or request.id)
         response = await off_loop(result.size, _response, result, tensors)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import grpc
 
 from data_plane.errors import InvalidRequest
-from data_plane.limits import MAX_GRPC_METADATA
 from data_plane.messages import Headers, header
 from data_plane.model import Call
 from data_plane.payload_logger.events import GRPC_TYPE, grpc_frame
@@ -20,8 +19,9 @@ from data_plane.payload_logger.exchange import LoggedExchange
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget, Held
 from data_plane.server.grpc.messages import MessageReceiver
+from data_plane.server.grpc.relay import GrpcRelay
 from data_plane.server.grpc.statuses import REQUEST_ID, Context, abort, code_of, trailing_metadata
-from data_plane.server.grpc.unread import UnreadResponses, address_of
+from data_plane.server.grpc.unread import UnreadResponses
 from data_plane.server.metrics import ServerMetrics
 
 Method = Callable[[bytes, Call], Awaitable[bytes]]
@@ -29,7 +29,6 @@ StreamMethod = Callable[[bytes, Call], AsyncGenerator[bytes, None]]
 # Returns the message of a stream for an error in one of its requests; or raises the error, which ends the stream.
 ErrorMessage = Callable[[Exception, Call], bytes]
 _Metadata = Iterable[tuple[str, str | bytes]]
-_FIELD = 32  # bytes of a field beside its name and its value, as gRPC counts them
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,7 @@ class Shared:
 
     metrics: ServerMetrics
     budget: ByteBudget
+    relay: GrpcRelay
     unread: UnreadResponses
     timeout_s: float
     payloads: PayloadLogger | None = None
@@ -62,9 +62,7 @@ class UnaryCalls:
     async def _handle(self, _: object, context: Context) -> bytes:
         started = time.perf_counter()
         metadata = context.invocation_metadata() or ()
-        if _is_too_large(metadata):
-            return _refuse_metadata(context, self._name, self._shared.metrics)
-        call = _begin(context, metadata, self._shared.timeout_s)
+        call = _begin(context, metadata, self._shared)
         held = Held(self._shared.budget)
         code = grpc.StatusCode.CANCELLED  # by the client
         response = b""
@@ -110,10 +108,7 @@ class StreamCalls:
     async def _handle(self, _: object, context: Context) -> None:
         started = time.perf_counter()
         metadata = context.invocation_metadata() or ()
-        if _is_too_large(metadata):
-            _refuse_metadata(context, self._name, self._shared.metrics)
-            return
-        call = _begin(context, metadata, self._shared.timeout_s)
+        call = _begin(context, metadata, self._shared)
         held = Held(self._shared.budget)
         code = grpc.StatusCode.CANCELLED  # by the client
         try:
@@ -121,7 +116,7 @@ class StreamCalls:
             while body is not None:
                 await self._respond(body, call, context, held)
                 held.release()
-                call = _begin(context, metadata, self._shared.timeout_s)
+                call = _begin(context, metadata, self._shared)
                 body = await self._next(context, held)
             code = grpc.StatusCode.OK
         except Exception as error:  # noqa: BLE001 - every error becomes a status
@@ -164,24 +159,11 @@ def _log_request(payloads: PayloadLogger | None, body: bytes, call: Call) -> Log
     return payloads.begin(call.headers, call.id, GRPC_TYPE, grpc_frame(body)) if payloads else None
 
 
-def _is_too_large(metadata: _Metadata) -> bool:
-    """Whether it is over the limit: gRPC's own does not hold until a client has acknowledged the server's settings."""
-    return sum(len(name) + len(value) + _FIELD for name, value in metadata) > MAX_GRPC_METADATA
-
-
-def _refuse_metadata(context: Context, name: str, metrics: ServerMetrics) -> bytes:
-    """End a call, and return its empty response. An exception would keep the metadata until a garbage collection."""
-    context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
-    context.set_details(f"The metadata of the call is over the limit of {MAX_GRPC_METADATA} bytes.")
-    metrics.observe_grpc(name, grpc.StatusCode.RESOURCE_EXHAUSTED.name, 0)
-    return b""
-
-
-def _begin(context: Context, metadata: _Metadata, timeout_s: float) -> Call:
+def _begin(context: Context, metadata: _Metadata, shared: Shared) -> Call:
     headers = _headers(metadata)
     request_id = (header(headers, REQUEST_ID.encode()) or uuid.uuid4().hex.encode()).decode()
     remaining_s = context.time_remaining()
-    allowed_s = timeout_s if remaining_s is None else min(remaining_s, timeout_s)
+    allowed_s = shared.timeout_s if remaining_s is None else min(remaining_s, shared.timeout_s)
     # gRPC cancels the task of a client that disconnects. Its contexts do not report that, nor do tasks of Python 3.10.
     cancellations = getattr(asyncio.current_task(), "cancelling", int)
     return Call(
@@ -190,7 +172,7 @@ def _begin(context: Context, metadata: _Metadata, timeout_s: float) -> Call:
         lambda: bool(cancellations()),
         time.monotonic() + allowed_s,
         allowed_s,
-        peer=lambda: address_of(context.peer())[0],
+        peer=lambda: shared.relay.address_of(context.peer()),
     )
 
 

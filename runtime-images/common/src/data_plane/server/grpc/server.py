@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import grpc
 
@@ -11,7 +12,6 @@ from data_plane.limits import (
     GRPC_PING_TIMEOUT,
     HEAD_TIMEOUT,
     KEEP_ALIVE,
-    LINGER,
     MAX_GRPC_CONNECTIONS,
     MAX_GRPC_METADATA,
     MAX_GRPC_STREAMS,
@@ -20,10 +20,11 @@ from data_plane.limits import (
 from data_plane.model import Call, Models
 from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.budget import ByteBudget
-from data_plane.server.certificate import Certificate, Pem
+from data_plane.server.certificate import Certificate
 from data_plane.server.grpc import open_inference, torchserve
 from data_plane.server.grpc.calls import Shared, StreamCalls, UnaryCalls
 from data_plane.server.grpc.messages import MessageReceiver, readers_within
+from data_plane.server.grpc.relay import LOOPBACK, GrpcRelay
 from data_plane.server.grpc.unread import UnreadResponses
 from data_plane.server.metrics import ServerMetrics
 
@@ -38,8 +39,7 @@ class GrpcServer:
         models: Models,
         metrics: ServerMetrics,
         *,
-        host: str,
-        port: int,
+        listener: socket.socket,
         request_timeout_s: float,
         max_message_size: int,
         budget: ByteBudget | None = None,
@@ -47,14 +47,10 @@ class GrpcServer:
         payloads: PayloadLogger | None = None,
         certificate: Certificate | None = None,
     ) -> None:
-        self._host = host
-        self._port = port
-        self._certificate = certificate
         self._server = grpc.aio.server(
             options=(
                 ("grpc.max_receive_message_length", max_message_size),
-                ("grpc.so_reuseport", 0),  # a port that is in use is an error
-                ("grpc.max_allowed_incoming_connections", max_connections),
+                ("grpc.so_reuseport", 0),  # no other process gets the relay's connections
                 ("grpc.max_concurrent_streams", MAX_GRPC_STREAMS),
                 ("grpc.max_metadata_size", MAX_GRPC_METADATA),
                 ("grpc.absolute_max_metadata_size", MAX_GRPC_METADATA),
@@ -69,8 +65,8 @@ class GrpcServer:
         # Messages that ask for health have a few bytes: they do not wait for others, nor for memory.
         large = MessageReceiver(readers_within(budget, max_message_size), budget)
         small = MessageReceiver(MIN_GRPC_READERS)
-        self._unread = UnreadResponses(budget)
-        shared = Shared(metrics, budget, self._unread, request_timeout_s, payloads)
+        self._relay = GrpcRelay(listener, max_connections, certificate.grpc_context if certificate else None)
+        shared = Shared(metrics, budget, self._relay, UnreadResponses(budget, self._relay), request_timeout_s, payloads)
         inference, predictions = open_inference.OpenInferenceServicer(models), torchserve.InferenceAPIsService(models)
         handlers = {
             service: {
@@ -96,17 +92,11 @@ class GrpcServer:
             [grpc.method_handlers_generic_handler(service, methods) for service, methods in handlers.items()]
         )
 
-    async def start(self) -> int:
-        """Open the port and return it; raises RuntimeError for one that is in use."""
-        address = f"{self._host or '[::]'}:{self._port}"
-        port = (
-            self._server.add_secure_port(address, _credentials(self._certificate))
-            if self._certificate
-            else self._server.add_insecure_port(address)
-        )
+    async def start(self) -> None:
+        """Accept connections of the listener."""
+        port = self._server.add_insecure_port(f"{LOOPBACK}:0")
         await self._server.start()
-        self._unread.port = port
-        return port
+        await self._relay.start(port)
 
     async def run_until_stopped(self) -> None:
         """Serve until `stop`; raises what ended gRPC's own loop, which none of its calls reports."""
@@ -116,27 +106,9 @@ class GrpcServer:
         """Accept no new calls; those in progress have `grace_s` to finish, and clients to close their connections."""
         clock = asyncio.get_running_loop().time
         ends = clock() + grace_s
-        await self._unread.left(min(grace_s, LINGER))
-        await self._server.stop(max(0.0, ends - clock()))
-
-
-def _credentials(certificate: Certificate) -> grpc.ServerCredentials:
-    """Return credentials that give new connections the current certificate."""
-
-    def configuration(pem: Pem) -> grpc.ServerCertificateConfiguration:
-        return grpc.ssl_server_certificate_configuration([(pem.key, pem.chain)])
-
-    given = certificate.pem
-
-    def renewed() -> grpc.ServerCertificateConfiguration | None:
-        """Called by gRPC for each handshake, in a thread of its own."""
-        nonlocal given
-        if given is certificate.pem:
-            return None
-        given = certificate.pem
-        return configuration(given)
-
-    return grpc.dynamic_ssl_server_credentials(configuration(given), renewed)  # type: ignore[arg-type]  # may be None
+        self._relay.close_port()
+        await self._server.stop(grace_s)
+        await self._relay.left(max(0.0, ends - clock()))
 
 
 def _status_only(error: Exception, _: Call) -> bytes:

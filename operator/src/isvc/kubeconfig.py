@@ -1,0 +1,78 @@
+"""What is wrong with a file that is no kubeconfig: of most of that, the Kubernetes client says what Python says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import yaml
+
+from isvc.limits import KUBECONFIG_BYTES
+from isvc_operator.kube.credentials import unusable_kubeconfig
+
+# The lists of a kubeconfig, and what each of their items has beside its name.
+_LISTS: Final = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
+
+
+def check_kubeconfig(paths: str) -> None:
+    """Raise ConfigError if none of the paths exists, or for a file that is no kubeconfig.
+
+    Several are separated as on PATH; as with kubectl, those that exist are read.
+    """
+    named = [path for path in paths.split(os.pathsep) if path]
+    found = [path for path in named if Path(path).expanduser().exists()]
+    if not found:
+        raise unusable_kubeconfig(paths, "it does not exist" if len(named) == 1 else "none of these files exists")
+    for path in found:
+        if problem := next(_problems(Path(path).expanduser()), None):
+            raise unusable_kubeconfig(paths, problem if len(named) == 1 else f"{path}: {problem}")
+
+
+def _problems(path: Path) -> Iterator[str]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(KUBECONFIG_BYTES + 1)
+        config = yaml.safe_load(content.decode()) if len(content) <= KUBECONFIG_BYTES else None
+    except OSError as error:
+        yield f"it cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        yield "it is not UTF-8 text"
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        yield "it is not YAML" + (f": line {mark.line + 1} cannot be read" if mark else "")
+    else:
+        if len(content) > KUBECONFIG_BYTES:
+            yield f"it has more than {KUBECONFIG_BYTES} bytes"
+        elif not content.strip():
+            yield "it is empty"
+        else:
+            yield from _problems_of(config)
+
+
+def _problems_of(config: Any) -> Iterator[str]:
+    if not isinstance(config, Mapping):
+        yield "it has no fields such as clusters and contexts"
+        return
+    for name, part in _LISTS:
+        items = config.get(name) or []
+        if not isinstance(items, list):
+            yield f"{name} is not a list"
+            return
+        for item in items:
+            if not (isinstance(item, Mapping) and isinstance(item.get("name"), str)):
+                yield f"an item of {name} has no name"
+            elif not isinstance(item.get(part) or {}, Mapping):
+                yield f"{name}: {part} of {item['name']} has no fields"
+            elif part == "cluster" and not _is_url((item.get(part) or {}).get("server")):
+                yield f"{name}: the server of {item['name']} is not a URL such as https://10.0.0.1:6443"
+
+
+def _is_url(server: object) -> bool:
+    try:
+        parts = urlsplit(server) if isinstance(server, str) else None
+        return bool(parts and parts.scheme in ("http", "https") and parts.hostname and parts.port != 0)
+    except ValueError:
+        return False

@@ -1,0 +1,97 @@
+"""Tells the other commands of this user what a run serves, over a socket in the run's private folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+from aiohttp import web
+
+from isvc.inference.protocol import InferenceProtocol
+from isvc.run.cluster import LocalCluster
+from isvc.run.errors import UnusableInput
+from isvc.run.files import read_bytes
+from isvc.source.runs import SOCKET, document_of
+from isvc.view.source import ContainerKey, LogOptions
+from isvc_operator.manifests import ServiceKey
+
+Sample = tuple[InferenceProtocol, Path | bytes | None]  # for a model; None if no request is known that fits it
+
+
+@asynccontextmanager
+async def door(
+    cluster: LocalCluster,
+    *,
+    url: str,
+    dashboard: str,
+    samples: Callable[[ServiceKey], Awaitable[Mapping[str, Sample]]],
+) -> AsyncIterator[None]:
+    """Answer commands; ``url`` is the ingress, ``dashboard`` the address of the page.
+
+    ``samples`` has a request for each model of a service.
+    """
+
+    async def run(_: web.Request) -> web.Response:
+        return web.json_response({"url": url, "dashboard": dashboard})
+
+    async def services(request: web.Request) -> web.StreamResponse:
+        """All services, null, and then each one that has changed: a line of JSON each."""
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with cluster.read_changes() as reader:
+            for key, service in list(cluster.services.items()):
+                await response.write(_line(document_of(key, service.related())))
+            await response.write(_line(None))
+            while True:
+                for key in await reader.wait():
+                    await response.write(_line(document_of(key, cluster.related(key))))
+
+    async def samples_of(request: web.Request) -> web.Response:
+        key = ServiceKey(request.query["namespace"], request.query["name"])
+        found = {
+            model: (protocol, content.decode(errors="replace"))
+            for model, (protocol, body) in (await samples(key) if key in cluster.services else {}).items()
+            if (content := read_bytes(body) if isinstance(body, Path) else body) is not None
+        }
+        return web.json_response(found)
+
+    async def log(request: web.Request) -> web.StreamResponse:
+        asked = request.query
+        key = ContainerKey(
+            service=ServiceKey(asked["namespace"], asked["name"]), pod=asked["pod"], container=asked["container"]
+        )
+        options = LogOptions(
+            lines=int(asked["lines"]),
+            follow=asked["follow"] == "1",
+            previous=asked["previous"] == "1",
+            since_seconds=int(asked["since"]) if asked["since"] else None,
+        )
+        lines = cluster.log(key, options)
+        response = web.StreamResponse()
+        async with aclosing(lines):
+            try:
+                async for line in lines:
+                    if not response.prepared:
+                        await response.prepare(request)
+                    await response.write(_line(line))
+            except UnusableInput as error:
+                return web.Response(status=404, text=str(error))
+        await response.prepare(request)
+        return response
+
+    application = web.Application()
+    answers = {"/run": run, "/services": services, "/samples": samples_of, "/log": log}
+    application.add_routes([web.get(path, answer) for path, answer in answers.items()])
+    runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.UnixSite(runner, str(cluster.folder / SOCKET)).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def _line(document: object) -> bytes:
+    return json.dumps(document).encode() + b"\n"

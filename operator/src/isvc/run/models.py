@@ -1,0 +1,131 @@
+"""Writes the YAML of a model that has none: of a file, an archive, or a folder with either or with a handler."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from isvc.limits import FILE_BYTES
+from isvc.run.documents import YamlText
+from isvc.run.errors import UnusableInput
+from isvc_operator.api import inference_service
+from isvc_operator.api.names import ANNOTATION_IGNORE_PATTERNS
+from model_archive.archive import ENDINGS, is_model, is_source, read_manifest
+from model_archive.configuration import CONFIG, STORES
+from model_archive.errors import InvalidArchive, NoModel
+from model_archive.formats import SUFFIXES, format_of
+
+_YAML: Final = (".yaml", ".yml", ".json")
+_OBJECT: Final = re.compile(rb"\bapiVersion[\"']?\s*:\s*[\"']?(?:[a-z][\w.-]*/)?v\d")
+_SETTINGS: Final = "model-config.yaml"
+_NAME_LENGTH: Final = 53  # with which names of children still fit
+# Such as .git and .venv: what isvc pack leaves out as well.
+_HIDDEN: Final = ".*,*/.*,__pycache__/,*/__pycache__/"
+HEAD: Final = """\
+# storageUri is a path of this machine. For a cluster, copy the model to a claim or a bucket, and name that.
+"""
+
+
+def is_without_yaml(path: Path) -> bool:
+    """Return whether a path is a model: a file, or a folder with one at its top and no Kubernetes object beside it.
+
+    Raises UnusableInput for a folder of neither, such as a model of Hugging Face without a handler.
+    """
+    if not path.is_dir():
+        return path.name.endswith((*SUFFIXES, *ENDINGS))
+    entries = [entry for entry in path.iterdir() if not entry.name.startswith(".")]
+    has_model = (
+        is_source(path)
+        or (path / CONFIG).is_file()
+        or any(entry.name in STORES or entry.name.endswith((*SUFFIXES, *ENDINGS)) for entry in entries)
+    )
+    if has_model:
+        return not any(map(_is_object, entries))
+    if not any(map(_is_object, path.rglob("*"))):
+        raise UnusableInput(
+            f"{path} has no model at its top (handler.py, {', '.join((*SUFFIXES, *ENDINGS))}), and no YAML of a "
+            f"service; add a handler.py that loads what is there, or name another folder"
+        )
+    return False
+
+
+def _is_object(file: Path) -> bool:
+    if file.suffix not in _YAML or not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return _OBJECT.search(stream.read(FILE_BYTES)) is not None
+
+
+def yaml_of(path: Path) -> YamlText:
+    """Return a service of a model, which has the name of its file or folder; raises UnusableInput if that is missing.
+
+    The format is ONNX if all bare models are ONNX files.
+    """
+    if not path.exists():
+        raise UnusableInput(f"{path} cannot be read: No such file or directory")
+    place = Path(os.path.abspath(path))  # noqa: PTH100 - a link keeps its name
+    is_onnx = {model.suffix for model in _bare_models(path)} == {".onnx"}
+    annotations = {"annotations": {ANNOTATION_IGNORE_PATTERNS: _HIDDEN}} if path.is_dir() else {}
+    service = {
+        "apiVersion": inference_service.API_VERSION,
+        "kind": inference_service.KIND,
+        "metadata": {"name": _name_of(place), **annotations},
+        "spec": {
+            "predictor": {
+                "model": {
+                    "modelFormat": {"name": "onnx" if is_onnx else "pytorch"},
+                    "storageUri": f"file://{place}",
+                }
+            }
+        },
+    }
+    return YamlText(str(path), yaml.safe_dump(service, sort_keys=False, width=FILE_BYTES))
+
+
+def _bare_models(path: Path) -> list[Path]:
+    """Return the files that are served as they are: those beside a handler or an archive are not."""
+    entries = list(path.iterdir()) if path.is_dir() else [path]
+    if is_source(path) or any(entry.name in STORES or entry.name.endswith(ENDINGS) for entry in entries):
+        return []
+    return [entry for entry in entries if entry.suffix in SUFFIXES]
+
+
+def check_loadable(path: Path) -> None:
+    """Raise UnusableInput for a file that no server can load."""
+    for model in _bare_models(path):
+        try:
+            format_of(model)
+        except NoModel as error:
+            raise UnusableInput(f"{model}: {error}") from error
+
+
+def unused_config(path: Path) -> str:
+    """Return that the settings beside a model's file are not used, and how they are; empty if there are none."""
+    if path.is_dir() or not _bare_models(path) or not (path.parent / _SETTINGS).is_file():
+        return ""
+    return f"{path.parent / _SETTINGS} is not used with a file; to use it, name the folder: isvc run {path.parent}"
+
+
+def _name_of(path: Path) -> str:
+    """Return a name that a service may have."""
+    ending = next((ending for ending in (*SUFFIXES, *ENDINGS) if path.name.endswith(ending)), "")
+    words = re.sub(r"[^a-z0-9]+", "-", path.name.removesuffix(ending).lower()).strip("-")
+    name = words if words[:1].isalpha() else f"model-{words}".rstrip("-")
+    return name[:_NAME_LENGTH].rstrip("-")
+
+
+def handlers_in(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the model's name and the handler that each archive in a folder of models declares."""
+    for store in (folder, *(folder / name for name in STORES)):
+        for path in store.iterdir() if store.is_dir() else ():
+            if is_model(path):
+                try:
+                    manifest = read_manifest(path, path.name)
+                except (InvalidArchive, OSError):
+                    continue  # its server says why
+                yield manifest.model_name, manifest.handler

@@ -1,0 +1,126 @@
+"""Tells what a model file is from its first bytes and its table of contents, without running anything in it."""
+
+from __future__ import annotations
+
+import pickletools
+from collections import OrderedDict
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import PurePosixPath
+from zipfile import BadZipFile, ZipFile
+
+from model_archive.contents import ArchiveFile
+from model_archive.errors import NoModel
+from model_archive.limits import MAX_CHECKED
+from model_archive.text import quoted
+from model_archive.traced import Example, unpickled
+
+
+class Format(Enum):
+    """A file format that is served without an archive."""
+
+    TORCHSCRIPT = "TorchScript"
+    EXPORTED = "torch.export program"
+    AOTINDUCTOR = "AOTInductor package"
+    ONNX = "ONNX"
+
+
+SUFFIXES = (".pt", ".pth", ".ts", ".pt2", ".onnx")
+
+_PICKLE = b"\x80"
+_ZIP = b"PK"
+# A state dict is dictionaries of tensors; a pickle that names anything else holds objects of some class.
+_STATE_DICT_MODULES = ("torch", "torch._utils", "torch._tensor", "collections")
+_PACKAGE = (
+    "package it with its class as a .mar (isvc pack --model-name NAME --model-file model.py --serialized-file {name})"
+)
+_SHOWN = 5
+_CONVERT = "convert it where its class is known: torch.jit.script(model).save('model.pt')"
+
+
+def format_of(file: ArchiveFile) -> Format:
+    """Return the file's format; raises NoModel with what to do about any other file."""
+    suffix = PurePosixPath(file.name).suffix
+    if suffix not in SUFFIXES:
+        raise NoModel(f"the name ends in none of {', '.join(SUFFIXES)}")
+    try:
+        start = _first_bytes(file)
+        if suffix == ".onnx":
+            return Format.ONNX
+        if start.startswith(_PICKLE):
+            raise NoModel(f"saved by torch.save in its format of before torch 1.6; {_CONVERT}")
+        with file.open("rb") as content, ZipFile(content) as archive:
+            return _format_of_zip(file.name, archive)
+    except BadZipFile as error:
+        raise NoModel(_why_no_archive(start)) from error
+    except OSError as error:
+        raise NoModel(f"cannot be read: {error.strerror}") from error
+
+
+def _first_bytes(file: ArchiveFile) -> bytes:
+    with file.open("rb") as content:
+        start = content.read(2)
+    if not start:
+        raise NoModel("is empty; copy or save it again")
+    return start
+
+
+def _why_no_archive(start: bytes) -> str:
+    if start.startswith(_ZIP):
+        return "is damaged; copy or save it again"
+    return "is no model that torch saved; expected TorchScript, a torch.export program or an AOTInductor package"
+
+
+def _format_of_zip(name: str, archive: ZipFile) -> Format:
+    """torch puts everything below one folder, named after the file that was saved."""
+    entries = {name.partition("/")[2]: name for name in archive.namelist()}
+    if "constants.pkl" in entries and _any_below(entries, "code/"):
+        return Format.TORCHSCRIPT
+    if _any_below(entries, "data/aotinductor/"):
+        return Format.AOTINDUCTOR
+    if _any_below(entries, "models/"):
+        return Format.EXPORTED
+    if "data.pkl" in entries:
+        raise NoModel(_what_was_pickled(name, archive.read(entries["data.pkl"])))
+    if "MAR-INF/MANIFEST.json" in archive.namelist():
+        raise NoModel("is a TorchServe archive; name it .mar and put it into model-store/")
+    raise NoModel("is a zip file, but neither TorchScript nor a torch.export or AOTInductor package")
+
+
+def _any_below(entries: Iterable[str], folder: str) -> bool:
+    return any(entry.startswith(folder) for entry in entries)
+
+
+def _what_was_pickled(name: str, pickled: bytes) -> str:
+    classes = [each for each in _named_in(pickled) if each.rpartition(".")[0] not in _STATE_DICT_MODULES]
+    if not classes:
+        return f"{_what_of_tensors(unpickled(pickled[:MAX_CHECKED]))} {_PACKAGE.format(name=name)}"
+    return (
+        f"holds pickled objects ({', '.join(sorted(classes)[:3])}), and to load them would run code from the file; "
+        f"{_CONVERT}, or save model.state_dict() and {_PACKAGE.format(name=name)}"
+    )
+
+
+def _what_of_tensors(found: object) -> str:
+    """Return what was saved of tensors and plain values, and what to do with it."""
+    # Module.state_dict() returns an OrderedDict.
+    if found is None or isinstance(found, OrderedDict) or _holds_only_tensors(found):
+        return "holds weights only (a state dict), and needs its class:"
+    if isinstance(found, dict) and (names := [quoted(name) for name in found if isinstance(name, str)]):
+        shown = ", ".join(names if len(names) <= _SHOWN else (*names[:_SHOWN], "…"))
+        return f"holds a dictionary with the entries {shown}; if one of them is the state dict, save it alone, and"
+    what = "tensor" if isinstance(found, Example) else type(found).__name__
+    return f"holds a {what} and no network; save model.state_dict(), and"
+
+
+def _holds_only_tensors(found: object) -> bool:
+    return isinstance(found, dict) and all(isinstance(value, Example) for value in found.values())
+
+
+def _named_in(pickled: bytes) -> set[str]:
+    """The classes and functions that unpickling would import; torch.save writes protocol 2, which names them whole."""
+    try:
+        operations = [(code.name, argument) for code, argument, _ in pickletools.genops(pickled)]
+    except ValueError as error:
+        raise BadZipFile("data.pkl is no pickle") from error
+    return {str(argument).replace(" ", ".") for name, argument in operations if name == "GLOBAL"}

@@ -1,0 +1,96 @@
+"""A stopwatch: a model of each kind in an empty folder, two commands, and the seconds to the first answer.
+
+    python -m tests.bench.first_answer [KIND…]
+
+The first command is `isvc run MODEL`, the second is the curl that it prints. The model of Hugging Face needs
+transformers to be built; its handler gets it by requirements.txt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from model_archive.packing import ArchiveTarget, Sources, pack
+from tests.support import torch_models
+from tests.support.isvc_process import new_sandbox, read_until, stop
+
+_HANDLER = """\
+from transformers import pipeline
+
+
+class Classifier:
+    def initialize(self, context):
+        folder = context.system_properties["model_dir"]
+        self.classify = pipeline("text-classification", model=folder, tokenizer=folder)
+
+    def handle(self, data, context):
+        return self.classify([row["text"] for row in data])
+"""
+
+
+def torchscript(folder: Path) -> Path:
+    import torch
+
+    return torch_models.save_traced(folder / "affine.pt", torch_models.Affine(), torch.zeros(1, 3))
+
+
+def onnx(folder: Path) -> Path:
+    import torch
+
+    return torch_models.save_onnx(folder / "affine.onnx", torch_models.Affine(), torch.zeros(1, 3))
+
+
+def mar(folder: Path) -> Path:
+    weights = torch_models.save_scripted(folder / "shades.pt", torch_models.Shades())
+    return pack(
+        Sources(model_name="shades", handler="image_classifier", serialized_file=weights), ArchiveTarget(folder)
+    ).path
+
+
+def huggingface(folder: Path) -> Path:
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    model = folder / "bert"
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertForSequenceClassification(BertConfig(vocab_size=30, **shape)).save_pretrained(model)
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n")
+    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(model)
+    (model / "handler.py").write_text(_HANDLER)
+    (model / "requirements.txt").write_text("transformers\n")
+    (model / "sample.json").write_text(json.dumps({"instances": [{"text": "hello world"}]}))
+    return model
+
+
+KINDS: Mapping[str, Callable[[Path], Path]] = {
+    "torchscript": torchscript,
+    "onnx": onnx,
+    "mar": mar,
+    "huggingface": huggingface,
+}
+
+
+def measure(kind: str) -> str:
+    """Return the commands, the seconds and the answer; raises CalledProcessError where there is none."""
+    with tempfile.TemporaryDirectory() as folder, new_sandbox(Path(folder)) as sandbox:
+        model, began = KINDS[kind](sandbox.folder), time.perf_counter()
+        with sandbox.running(model) as process:
+            announced = read_until(process.stdout, "Ctrl-C stops it.")
+            (command,) = re.findall(r"^  (curl .*)$", announced, re.MULTILINE)
+            asked = [*shlex.split(command), "--fail-with-body", "-sS"]
+            answer = subprocess.run(asked, capture_output=True, check=True, text=True).stdout
+            seconds = time.perf_counter() - began
+            stop(process)
+    return f"{kind}: isvc run {model.name}; curl …: {seconds:.1f} s: {' '.join(answer.split())[:100]}"
+
+
+if __name__ == "__main__":
+    for kind in sys.argv[1:] or KINDS:
+        print(measure(kind))

@@ -1,0 +1,126 @@
+"""Why pods were replaced, as `kubectl describe` of the service tells it, on a real API server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.operator_core.conftest import RUNTIME, new_namespace
+from tests.support.apiserver import ApiServer, install_crds, running
+from tests.support.namespace import Namespace, story_service
+from tests.support.operator_process import operator
+from tests.support.waiting import eventually
+
+PREDICTOR = "torchserve-predictor"
+NEW_PODS = f"Deployment {PREDICTOR} gets new pods (revision 2)"
+IMAGE = "spec.containers[kserve-container].image"
+REVISION = "deployment.kubernetes.io/revision"
+
+
+@pytest.fixture(scope="module")
+def server(assets: Path) -> Iterator[ApiServer]:
+    """An API server of its own: its runtime changes."""
+    with running(assets) as server:
+        install_crds(server)
+        server.kubectl("apply", f"--filename={RUNTIME}")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def log(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("told") / "operator.log"
+    with operator(server, path):
+        yield path
+
+
+@pytest.fixture
+def served(server: ApiServer, log: Path) -> Namespace:
+    """A service whose Deployment is rolled out, as its first revision."""
+    namespace = new_namespace(server)
+    namespace.apply_story(minReplicas=1)
+    namespace.wait_for("deployment", PREDICTOR)
+    namespace.kubectl("annotate", "deployment", PREDICTOR, f"{REVISION}=1")
+    namespace.play_finished_rollout()
+    namespace.wait_for_condition("Ready", "True")
+    return namespace
+
+
+def told(namespace: Namespace, reason: str) -> str:
+    """The message of the first Event of this reason on the service."""
+    selector = f"--field-selector=involvedObject.kind=InferenceService,reason={reason}"
+
+    def found() -> Any:
+        return json.loads(namespace.kubectl("get", "events", selector, "--output=json"))["items"]
+
+    return str(eventually(found, f"an Event {reason}")[0]["message"])
+
+
+def test_a_change_of_the_runtime(server: ApiServer, log: Path, served: Namespace) -> None:
+    runtime = yaml.safe_load(RUNTIME.read_text())
+    runtime["spec"]["containers"][0]["image"] = "registry.example/next:1"
+    server.apply("", runtime)
+
+    message = told(served, "RolloutUpdated")
+    assert message == f"{NEW_PODS} after a change of ClusterServingRuntime/kserve-torchserve: {IMAGE}"
+    assert f"{served.name}/torchserve: {message}" in log.read_text()
+    assert message in served.kubectl("describe", "inferenceservice", "torchserve")
+
+
+def test_a_change_of_the_service(served: Namespace) -> None:
+    served.apply_story(minReplicas=1, model={**story_service()["spec"]["predictor"]["model"], "args": ["--debug"]})
+
+    why = "after a change of the InferenceService: spec.containers[kserve-container].args"
+    assert told(served, "RolloutUpdated") == f"{NEW_PODS} {why}"
+
+
+def test_an_image_that_is_set(served: Namespace) -> None:
+    served.kubectl("set", "image", "deployment", PREDICTOR, "kserve-container=mine:1")
+
+    assert told(served, "DriftCorrected") == (
+        f"Deployment {PREDICTOR}: kubectl-set has changed spec.template.{IMAGE}, which is restored; {NEW_PODS}"
+    )
+
+
+def test_an_earlier_revision_that_is_put_back(served: Namespace) -> None:
+    """Nothing makes ReplicaSets here: what `kubectl rollout undo` patches is taken from the Deployment as it was."""
+    earlier = served.wait_for("deployment", PREDICTOR)
+    served.apply_story(minReplicas=1, model={**story_service()["spec"]["predictor"]["model"], "args": ["--debug"]})
+    told(served, "RolloutUpdated")
+    undo = [
+        {"op": "replace", "path": "/spec/template", "value": earlier["spec"]["template"]},
+        {"op": "replace", "path": "/metadata/annotations", "value": earlier["metadata"]["annotations"]},
+    ]
+    manager = "--field-manager=kubectl-rollout"
+    served.kubectl("patch", "deployment", PREDICTOR, "--type=json", manager, f"--patch={json.dumps(undo)}")
+
+    message = told(served, "DriftCorrected")
+    assert message.startswith(f"Deployment {PREDICTOR}: kubectl-rollout has changed ")
+    assert "spec.template.spec.containers[kserve-container].args" in message
+    assert message.endswith(f"which is restored; {NEW_PODS}")
+
+
+def test_what_is_deleted(served: Namespace) -> None:
+    served.kubectl("delete", "deployment", PREDICTOR)
+
+    assert told(served, "DriftCorrected").startswith(f"Deployment {PREDICTOR} was deleted by another client")
+
+
+def test_a_paused_deployment_is_named_until_it_is_resumed(served: Namespace) -> None:
+    served.kubectl("rollout", "pause", "deployment", PREDICTOR)
+    served.apply_story(minReplicas=1, model={**story_service()["spec"]["predictor"]["model"], "args": ["--debug"]})
+    told(served, "RolloutUpdated")
+    generation = served.wait_for("deployment", PREDICTOR)["metadata"]["generation"]
+    counts = {"replicas": 1, "updatedReplicas": 0, "readyReplicas": 1, "availableReplicas": 1}
+    served.patch_status("deployment", PREDICTOR, {"observedGeneration": generation, **counts})
+
+    message = served.wait_for_condition("Ready", "False", "DeploymentPaused")["message"]
+    fix = message.partition("; ")[2].partition("\n")[0]
+    assert fix == f"kubectl rollout resume deployment {PREDICTOR} --namespace={served.name}"
+    served.kubectl(*fix.split()[1:])
+    served.play_finished_rollout()
+    served.wait_for_condition("Ready", "True")

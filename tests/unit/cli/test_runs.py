@@ -1,0 +1,76 @@
+"""What other commands make of what an `isvc run` tells them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from isvc.commands.seen.reading import seen, seen_all
+from isvc.source import runs
+from isvc.source.errors import NotSeen
+from isvc.source.runs import LocalRun, run_source
+from isvc_operator.manifests import ServiceKey
+
+
+@asynccontextmanager
+async def telling(socket: Path, *lines: bytes, url: str = "http://127.0.0.1:1") -> AsyncIterator[LocalRun]:
+    """A run that says these lines of its services, and goes on."""
+
+    async def services(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for line in lines:
+            await response.write(line + b"\n")
+        await request.content.read()
+        return response
+
+    app = web.Application()
+    app.add_routes([web.get("/services", services)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.UnixSite(runner, str(socket)).start()
+    try:
+        yield LocalRun(socket, url, "")
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize(("size", "keys"), [(100, [ServiceKey("default", "a")]), (10_000, [])])
+async def test_a_run_that_says_too_much_of_a_service_is_left_out(
+    size: int, keys: list[ServiceKey], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "RUN_LINE_BYTES", 1000)
+    service = b'{"namespace": "default", "name": "a", "related": {"service": {"x": "%b"}, "logs": []}}' % (b"x" * size)
+
+    async with telling(tmp_path / "run.sock", service, b"null") as run, run_source([run], None) as source:
+        assert list(source.keys()) == keys
+
+
+async def test_services_of_two_runs_with_the_same_name_are_both_listed_and_neither_is_taken_for_the_other(
+    tmp_path: Path,
+) -> None:
+    key = ServiceKey("default", "a")
+    manifest = b'{"metadata": {"namespace": "default", "name": "a"}, "spec": {"predictor": {}}}'
+    service = b'{"namespace": "default", "name": "a", "related": {"service": %b, "logs": []}}' % manifest
+
+    async with (
+        telling(tmp_path / "1.sock", service, b"null", url="http://127.0.0.1:1") as first,
+        telling(tmp_path / "2.sock", service, b"null", url="http://127.0.0.1:2") as second,
+    ):
+        for order in ([first, second], [second, first]):
+            async with run_source(order, None) as source:
+                assert [found.url for found in seen_all(source)] == [
+                    "http://127.0.0.1:1/default/a", "http://127.0.0.1:2/default/a"
+                ]  # fmt: skip
+                with pytest.raises(NotSeen) as refused:
+                    seen(source, key)
+        async with run_source([second], None) as source:
+            assert seen(source, key).url == "http://127.0.0.1:2/default/a"
+
+    assert str(refused.value) == (
+        "2 runs serve a: at http://127.0.0.1:1/default/a and http://127.0.0.1:2/default/a; stop all but one"
+    )

@@ -1,0 +1,219 @@
+"""What passes between clients and gRPC: all of it, at the pace of both; and how a client's connection ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import uvloop
+
+from data_plane.limits import GRPC_COPIES, MAX_UNACKNOWLEDGED_FRAMES
+from data_plane.model import Call
+from data_plane.protocol.v2 import grpc as wire
+from data_plane.protocol.v2 import open_inference_pb2 as pb
+from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
+from data_plane.protocol.v2.tensors import Tensor
+from data_plane.server.budget import ByteBudget
+from data_plane.server.certificate import Certificate, Tls
+from data_plane.server.grpc.relay import Frames, GrpcRelay
+from data_plane.server.run import listen
+from tests.support.fake_models import FakeModel, serving
+from tests.support.grpc_servers import grpc_port, grpc_server
+from tests.support.http2_frames import ACK, PREFACE, SETTINGS, WINDOW_UPDATE, call, frame, text
+from tests.support.object_stores import tls
+from tests.support.ports import free_port
+
+INFER = "/inference.GRPCInferenceService/ModelInfer"
+LIVE = "/inference.GRPCInferenceService/ServerLive"
+TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
+REQUEST = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m").SerializeToString()
+OPENING, ACKNOWLEDGEMENT, PING = frame(SETTINGS, 0, 0, bytes(6)), frame(SETTINGS, ACK, 0), frame(6, 0, 0, bytes(8))
+LARGE = 8_000_000  # bytes: more than all buffers on the way
+OK = b"grpc-status" + text(b"0")
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a test in one of the loops of servers, for some seconds at most."""
+    return lambda test: request.param(asyncio.wait_for(test, 20))
+
+
+@contextlib.asynccontextmanager
+async def connected(port: int, sent: bytes) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A client that begins with all of this, and waits for nothing."""
+    answers, client = await asyncio.open_connection("127.0.0.1", port)
+    client.write(sent)
+    try:
+        yield answers, client
+    finally:
+        client.close()
+        with contextlib.suppress(ConnectionResetError):
+            await client.wait_closed()
+
+
+@pytest.mark.parametrize("size", [1, 7, 9, 1000])
+@pytest.mark.parametrize(
+    ("sent", "passed"),
+    [
+        ([OPENING, ACKNOWLEDGEMENT, PING], [OPENING, ACKNOWLEDGEMENT, PING]),
+        ([OPENING, PING, PING, ACKNOWLEDGEMENT, PING], [OPENING, ACKNOWLEDGEMENT, PING, PING, PING]),
+        ([OPENING, PING, PING], [OPENING, ACKNOWLEDGEMENT, PING, PING]),
+        ([OPENING, PING, ACKNOWLEDGEMENT, ACKNOWLEDGEMENT], [OPENING, ACKNOWLEDGEMENT, PING, ACKNOWLEDGEMENT]),
+        ([ACKNOWLEDGEMENT, PING, ACKNOWLEDGEMENT], [ACKNOWLEDGEMENT, PING, ACKNOWLEDGEMENT]),
+    ],
+    ids=["at-once", "late", "never", "of-later-settings", "too-early"],
+)
+def test_settings_are_acknowledged_before_all_that_follows_a_clients_own(
+    sent: list[bytes], passed: list[bytes], size: int
+) -> None:
+    frames, whole = Frames(), PREFACE + b"".join(sent)
+    pieces = [frames.pass_on(whole[start : start + size]) for start in range(0, len(whole), size)]
+
+    assert b"".join(pieces) == PREFACE + b"".join(passed)
+
+
+def test_a_client_that_waits_for_nothing_is_served(run: Run) -> None:
+    async def test() -> None:
+        sent = PREFACE + frame(SETTINGS, 0, 0) + call(1, LIVE.encode(), b"", b"")
+        async with grpc_port(serving()) as port, connected(port, sent) as (answers, _):
+            await answers.readuntil(OK)
+
+    run(test())
+
+
+def test_a_client_acknowledges_soon(run: Run) -> None:
+    async def test() -> None:
+        window = frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1")
+        sent = PREFACE + frame(SETTINGS, 0, 0) + window * (MAX_UNACKNOWLEDGED_FRAMES - 3)
+        async with grpc_port(serving()) as port, connected(port, sent) as (answers, client):
+            client.write(call(1, LIVE.encode(), b"", b""))
+            await answers.readuntil(OK)
+            client.write(window)
+            with contextlib.suppress(ConnectionResetError):
+                await answers.read()
+
+    run(test())
+
+
+@pytest.mark.parametrize("certified", [False, True], ids=["plain", "tls"])
+def test_large_messages_pass_as_they_are(run: Run, tmp_path: Path, *, certified: bool) -> None:
+    issued = tls.issue(tmp_path)
+    tensor = Tensor.from_numpy("x", np.random.default_rng(0).integers(0, 256, LARGE, np.uint8))
+    request = wire.request_to_proto(TensorRequest((tensor,), "42"), "m")
+    certificate = Certificate(Tls(str(issued.chain), str(issued.key), grpc=True)) if certified else None
+
+    async def test() -> None:
+        server = grpc_port(serving(FakeModel()), max_message_size=2 * LARGE, certificate=certificate)
+        async with server as port, channel(port, issued.authority if certified else None) as over:
+            infer = over.unary_unary(INFER)
+            answers = await asyncio.gather(*(infer(request.SerializeToString()) for _ in range(3)))
+        received = [pb.ModelInferResponse.FromString(answer).raw_output_contents for answer in answers]
+        assert received == [request.raw_input_contents] * 3
+
+    run(test())
+
+
+def channel(port: int, authority: Path | None = None) -> grpc.aio.Channel:
+    options = (("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1))
+    if authority:
+        credentials = grpc.ssl_channel_credentials(authority.read_bytes())
+        return grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, options)
+    return grpc.aio.insecure_channel(f"127.0.0.1:{port}", options)
+
+
+def test_a_response_waits_in_grpc_while_its_client_does_not_read(run: Run) -> None:
+    """However much the client allows to be sent."""
+    large = TensorResponse("m", "1", (Tensor.from_numpy("x", np.zeros(5 * LARGE, np.uint8)),))
+
+    async def infer(_: TensorRequest, __: Call) -> TensorResponse:
+        return large
+
+    async def test() -> None:
+        budget = ByteBudget()
+        windows = frame(SETTINGS, 0, 0, b"\0\4\x7f\xff\xff\xff") + frame(WINDOW_UPDATE, 0, 0, b"\x7f\xff\0\0")
+        sent = PREFACE + windows + call(1, INFER.encode(), b"", REQUEST)
+        server = grpc_port(serving(FakeModel(infer)), budget=budget)
+        async with server as port, connected(port, sent) as (answers, _):
+            while budget.held < 5 * LARGE * GRPC_COPIES:  # noqa: ASYNC110 - the server's next turns
+                await asyncio.sleep(0.01)
+            async with channel(port) as other:
+                for _ in range(20):
+                    await other.unary_unary(LIVE)(b"")
+            assert budget.held >= 5 * LARGE * GRPC_COPIES
+            while budget.held:
+                assert await answers.read(1 << 20)
+
+    run(test())
+
+
+def test_a_call_ends_with_the_last_that_its_client_sends(run: Run) -> None:
+    """gRPC ends the calls of a client that has closed its half of the connection."""
+
+    async def wait(_: TensorRequest, __: Call) -> TensorResponse:
+        called.set()
+        try:
+            return await asyncio.Future()
+        finally:
+            ended.set()
+
+    async def test() -> None:
+        sent = PREFACE + frame(SETTINGS, 0, 0) + call(1, INFER.encode(), b"", REQUEST)
+        async with grpc_port(serving(FakeModel(wait))) as port, connected(port, sent) as (answers, client):
+            await called.wait()
+            client.write_eof()
+            await ended.wait()
+            await answers.read()
+
+    called, ended = asyncio.Event(), asyncio.Event()
+    run(test())
+
+
+def test_a_client_that_leaves_makes_room_for_another(run: Run) -> None:
+    async def is_refused(port: int) -> bool:
+        async with connected(port, b"") as (answers, _):
+            return not await answers.read(1)
+
+    async def test() -> None:
+        async with grpc_port(serving(), max_connections=1) as port:
+            async with connected(port, b"") as (answers, _):
+                await answers.readexactly(1)
+                assert await is_refused(port)
+            while await is_refused(port):  # noqa: ASYNC110 - the server's next turns
+                await asyncio.sleep(0.01)
+
+    run(test())
+
+
+def test_a_client_is_told_that_grpc_has_ended(run: Run) -> None:
+    async def test() -> None:
+        listener = listen("127.0.0.1", 0)
+        relay = GrpcRelay(listener, 1, None)
+        await relay.start(free_port())
+        async with connected(listener.getsockname()[1], b"") as (answers, _):
+            assert await answers.read() == b""
+        relay.close_port()
+
+    run(test())
+
+
+def test_the_end_of_a_server_waits_for_no_client_for_long(run: Run) -> None:
+    """One that has not said a word, and one that does not close its connection."""
+
+    async def test() -> None:
+        server, port = grpc_server(serving())
+        await server.start()
+        async with connected(port, b"") as (silent, _), connected(port, PREFACE + frame(SETTINGS, 0, 0)) as (idle, _):
+            await idle.readexactly(9)
+            await server.stop(0.1)
+            await silent.read()
+            await idle.read()
+
+    run(test())

@@ -1,0 +1,136 @@
+"""Models without YAML: which paths are models, and the service that is made of each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from isvc.run.documents import YamlText
+from isvc.run.errors import UnusableInput
+from isvc.run.models import check_loadable, handlers_in, is_without_yaml, unused_config, yaml_of
+from tests.support.model_folder import manifest, write_mar
+
+HANDLER = "handler.py"
+OBJECT = "apiVersion: v1\nkind: ConfigMap\n"
+
+
+def folder(path: Path, *files: str, **contents: str) -> Path:
+    path.mkdir(exist_ok=True, parents=True)
+    for name in files:
+        (path / name).parent.mkdir(exist_ok=True, parents=True)
+        (path / name).touch()
+    for name, content in contents.items():
+        (path / f"{name}.yaml").write_text(content)
+    return path
+
+
+def service(name: str, uri: Path, model_format: str = "pytorch", **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {"name": name, **metadata},
+        "spec": {"predictor": {"model": {"modelFormat": {"name": model_format}, "storageUri": f"file://{uri}"}}},
+    }
+
+
+@pytest.mark.parametrize("file", ["a.pt", "a.pth", "a.ts", "a.pt2", "a.onnx", "a.mar", "a.tar.gz", "v1.2.onnx"])
+def test_a_file_of_a_model_is_one(file: str) -> None:
+    assert is_without_yaml(Path("models") / file)
+
+
+@pytest.mark.parametrize("file", ["a.yaml", "-", "a", "a.safetensors"])
+def test_any_other_file_is_yaml(file: str) -> None:
+    assert not is_without_yaml(Path(file))
+
+
+@pytest.mark.parametrize(
+    "file", [HANDLER, "a.onnx", "a.mar", "model-store/a.mar", "config/config.properties", "MAR-INF/MANIFEST.json"]
+)
+def test_a_folder_with_a_model_at_its_top_is_one(tmp_path: Path, file: str) -> None:
+    words = '{\n  "apiVersion": 5012\n}'
+    assert is_without_yaml(folder(tmp_path, file, **{"model-config": "batchSize: 1\n", "vocab": words}))
+
+
+@pytest.mark.parametrize("text", [OBJECT, '{"kind":"List","apiVersion":"v1"}', "'apiVersion': apps/v1"])
+def test_a_folder_with_an_object_of_kubernetes_is_yaml(tmp_path: Path, text: str) -> None:
+    assert not is_without_yaml(folder(tmp_path / "a", HANDLER, service=text))
+    folder(tmp_path / "b/services", service=OBJECT)
+    assert not is_without_yaml(folder(tmp_path / "b", "models/a.onnx", "config.json"))
+
+
+def test_a_folder_of_neither_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnusableInput, match=rf"^{tmp_path} has no model at its top \(handler\.py, .*add a handler\.py"):
+        is_without_yaml(folder(tmp_path, "config.json", "model.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "model_format"),
+    [
+        ("ResNet_50.onnx", "resnet-50", "onnx"),
+        ("bert.mar", "bert", "pytorch"),
+        ("2024 model.tar.gz", "model-2024-model", "pytorch"),
+        ("_.pt", "model", "pytorch"),
+        (f"{'a' * 60}.pt2", "a" * 53, "pytorch"),
+    ],
+)
+def test_a_service_has_its_models_name(tmp_path: Path, file: str, name: str, model_format: str) -> None:
+    path = folder(tmp_path, file) / file
+
+    assert yaml.safe_load(yaml_of(path).content) == service(name, path, model_format)
+
+
+def test_the_path_of_a_folder_is_whole_and_what_lies_hidden_in_it_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder(tmp_path / "mine", HANDLER))
+
+    made = yaml_of(Path())
+
+    assert made == YamlText(".", made.content)
+    ignored = {"storage.isvc-operator.io/ignore-patterns": ".*,*/.*,__pycache__/,*/__pycache__/"}
+    assert yaml.safe_load(made.content) == service("mine", tmp_path / "mine", annotations=ignored)
+
+
+def test_onnx_files_alone_need_no_torch(tmp_path: Path) -> None:
+    formats = [
+        yaml.safe_load(yaml_of(folder(tmp_path / str(index), *files)).content)["spec"]["predictor"]["model"]
+        for index, files in enumerate((["a.onnx", "b.onnx"], ["a.onnx", "b.pt"], ["a.onnx", HANDLER], ["a.mar"]))
+    ]
+
+    assert [model["modelFormat"]["name"] for model in formats] == ["onnx", "pytorch", "pytorch", "pytorch"]
+
+
+def test_a_model_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UnusableInput, match=r"^absent\.onnx cannot be read: No such file or directory$"):
+        yaml_of(Path("absent.onnx"))
+
+
+def test_a_file_that_no_server_can_load_is_refused_unless_a_handler_or_an_archive_is_beside_it(tmp_path: Path) -> None:
+    with pytest.raises(UnusableInput, match=rf"^{tmp_path}/a/m\.pt: is empty; copy or save it again$"):
+        check_loadable(folder(tmp_path / "a", "m.pt"))
+    for files in (["m.pt", HANDLER], ["m.pt", "a.mar"], ["m.pt", "model-store/a.mar"], ["a.mar"]):
+        check_loadable(folder(tmp_path / "-".join(files).replace("/", "-"), *files))
+
+
+def test_settings_beside_a_file_are_said_not_to_be_used(tmp_path: Path) -> None:
+    models = folder(tmp_path, "m.pt", "a.mar", **{"model-config": "batchSize: 1\n"})
+
+    assert unused_config(models / "m.pt") == (
+        f"{models}/model-config.yaml is not used with a file; to use it, name the folder: isvc run {models}"
+    )
+    assert [unused_config(path) for path in (models, models / "a.mar", folder(tmp_path / "b", "m.pt") / "m.pt")] == [
+        ""
+    ] * 3
+
+
+def test_the_handlers_of_archives_are_found_where_servers_find_them(tmp_path: Path) -> None:
+    write_mar(tmp_path / "a.mar", manifest(modelName="a", handler="image_classifier"))
+    write_mar(tmp_path / "model-store/b.mar", manifest(modelName="b", handler="mine.py"))
+    (tmp_path / "broken.mar").touch()
+    os.mkfifo(tmp_path / "pipe")
+
+    assert dict(handlers_in(tmp_path)) == {"a": "image_classifier", "b": "mine.py"}
