@@ -86,7 +86,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServer:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What a test logs goes from process to process as UTF-8, which not every file name is."""
-    report = yield
+    """What a test logs goes from process to process as UTF-8, which not every file name is.
+
+    A report parses the source of a test that has failed. Before Python 3.11.8 that ends the whole run ("AST constructor
+    recursion depth mismatch", python/cpython#106905) if garbage is collected meanwhile, and its error's traceback, for
+    which source is parsed as well, is formatted.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        report = yield
+    finally:
+        if collects:
+            gc.enable()
     report.sections = [(title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections]
     return report
