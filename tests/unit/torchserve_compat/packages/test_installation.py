@@ -118,6 +118,19 @@ async def test_the_settings_of_pips_files_hold(tmp_path: Path, monkeypatch: pyte
     assert modules_in(installed) == ["words.py"]
 
 
+@pytest.mark.process
+async def test_find_links_that_are_not_there_are_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = [str(tmp_path / "gone"), (tmp_path / "gone").as_uri(), "gone"]
+    monkeypatch.setenv("PIP_FIND_LINKS", " ".join([*gone, str(make_wheel(tmp_path, "words", "found").parent)]))
+
+    installed = await Installer().install(asking_for(tmp_path, "--no-index", "words"), tmp_path / "work", model="m")
+
+    assert modules_in(installed) == ["words.py"]
+    assert f"ignoring find-links that are not there, as pip does: {', '.join(gone)}" in caplog.messages
+
+
 FILES = {
     "CRLF and comments": b"# comment\r\nwords  # why\r\n",
     "UTF-16": "words\n".encode("utf-16"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import signal
@@ -12,8 +13,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from torchserve_compat.packages.pip_settings import as_uv, settings_of
+
+log = logging.getLogger(__name__)
 
 # Seconds for the answer of an index, and how often it is asked again: one that is unreachable would use up the startup
 # time otherwise.
@@ -66,13 +71,25 @@ async def uv_like_pip(folder: Path, environment: Mapping[str, str], cache: Path)
     if find_spec("pip"):
         command = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "config", "list")
         listed = await _run(command, folder, environment)
-    arguments, variables = as_uv(settings_of(listed))
+    settings = settings_of(listed)
+    links = settings.get("find-links", "").split()
+    missing = [link for link in links if not await asyncio.to_thread(_is_there, link, folder)]
+    if missing:  # to uv they are an error
+        log.warning("ignoring find-links that are not there, as pip does: %s", without_credentials(", ".join(missing)))
+        settings = {**settings, "find-links": " ".join(link for link in links if link not in missing)}
+    arguments, variables = as_uv(settings)
     return Uv(arguments, {**_PATIENCE, **environment, **variables, "UV_CACHE_DIR": str(cache)}, folder)
 
 
 def without_credentials(text: str) -> str:
     """Return what is said of packages and indexes without the users and passwords of their URLs."""
     return re.sub(r"(?<=://)[^/\s]*@", "", text)
+
+
+def _is_there(link: str, folder: Path) -> bool:
+    """Return whether there is such a folder or file; of another machine's, that is to be seen."""
+    url = urlsplit(link)
+    return url.scheme not in ("", "file") or (folder / url2pathname(url.path)).exists()
 
 
 async def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:
