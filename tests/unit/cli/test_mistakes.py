@@ -160,3 +160,30 @@ def test_a_file_of_shared_parts_within_parts_is_read_in_time(validated: Any) -> 
         ["a.yaml", "InferenceService first"],
         ["a.yaml", "l9[9][9][9][9][9][0][5][6][0]"],
     ]
+
+
+def test_diff_says_all_that_is_wrong_with_files_before_it_asks_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text(written(predictor='minReplicas: "1"'))
+    Path("b.yaml").write_text(written(name="second", predictor="containers: [{name: other, env: [{nme: A}]}]"))
+
+    assert main(["diff", "a.yaml", "b.yaml"]) == 2
+
+    assert capsys.readouterr().err == (
+        "isvc: a.yaml: InferenceService first: spec.predictor.minReplicas: must be of type integer; write 1, without "
+        "quotes\n"
+        "isvc: b.yaml: InferenceService second: spec.predictor.containers[0].env[0].nme: unknown field (did you mean "
+        "name?)\n"
+    )
+
+
+def test_with_several_files_each_line_names_its_own(validated: Any) -> None:
+    unserved = written(name="second", model="runtime: absent")
+    ignored = written(name="third", predictor="minReplica: 1")
+
+    assert [line.partition("absent")[0] for line in validated(written(), unserved, ignored)] == [
+        "no effect: c.yaml: InferenceService third: spec.predictor.minReplica (did you mean minReplicas?)",
+        "error: b.yaml: InferenceService second: runtime '",
+    ]

@@ -23,6 +23,8 @@ from isvc_operator.ignored.walker import suggestion
 from isvc_operator.text import one_line
 
 _SKIPPED: Final = "some validation rules were not checked"
+_MORE: Final = re.compile(rf", <nil>: Invalid value: null: {_SKIPPED}[^\]]*")
+_REPEATED: Final = re.compile(r"(?<=: )\S+ in body (?=must|should)")
 _CHILD: Final = re.compile(r"(\w+) \S+: (?=spec)")
 _FIELD: Final = re.compile(r"((?:metadata|spec|data|stringData)\b[^\s:]*): (.*)")
 _UNKNOWN: Final = re.compile(r'(?:(\S+): )?unknown field (".*")')
@@ -58,6 +60,11 @@ def in_plain_words(findings: Sequence[CheckFinding], texts: Sequence[YamlText]) 
     return tuple(_with_file(finding) for finding in plain) if len(texts) > 1 else tuple(plain)
 
 
+def without_repetition(message: str) -> str:
+    """Return an API server's message with each field once, and without the line that there may be more lines."""
+    return _REPEATED.sub("", _MORE.sub("", message))
+
+
 def _with_file(finding: CheckFinding) -> CheckFinding:
     file = finding.place.file
     return finding if finding.text.startswith(file) else replace(finding, text=f"{file}: {finding.text}")
@@ -84,9 +91,9 @@ def _mistakes(line: str, kind: str, body: Mapping[str, Any]) -> Iterator[_Mistak
     for mistake in _parsed(rest, child[1] if child else kind):
         places = _in_service(mistake, body) if child else [mistake.path]
         for path in places:
-            yield _explained(replace(mistake, path=path), mistake.path, body)
+            yield _explained(replace(mistake, path=path), body)
         if not places:
-            in_child = _explained(mistake, mistake.path, {})
+            in_child = _explained(mistake, {})
             yield _Mistake(f"{start}{in_child.path}: {in_child.what}")
 
 
@@ -115,8 +122,8 @@ def _unknown(parent: str, name: str, known: Collection[str]) -> _Mistake:
     return _Mistake(f"unknown field{suggestion(name, known)}", f"{parent}.{name}".removeprefix("."))
 
 
-def _explained(mistake: _Mistake, said_of: str, body: Mapping[str, Any]) -> _Mistake:
-    """Return the mistake with what to write, by what is written; ``said_of`` is the path in its words."""
+def _explained(mistake: _Mistake, body: Mapping[str, Any]) -> _Mistake:
+    """Return the mistake with what to write, by what is written."""
     what, value = mistake.what, _value(body, mistake.path)
     if what in _REQUIRED:
         parent, _, name = mistake.path.rpartition(".")
@@ -133,9 +140,9 @@ def _explained(mistake: _Mistake, said_of: str, body: Mapping[str, Any]) -> _Mis
         near = "".join(suggestion(given, _unquoted(enum[2])) for given in _unquoted(enum[1]))
         what = f"Unsupported value: {enum[1]}{near}: supported values: {enum[2]}"
     elif _QUANTITY in what:
-        what = f"{what.partition(f': {said_of}')[0]}: not a quantity; write one such as 500m or 2Gi"
+        what = f"{_REPEATED.split(what)[0]}not a quantity; write one such as 500m or 2Gi"
     else:
-        what = what.removeprefix('Invalid value: "object": ').replace(f"{said_of} in body ", "")
+        what = _REPEATED.sub("", what.removeprefix('Invalid value: "object": '))
     return replace(mistake, what=what)
 
 
