@@ -14,13 +14,13 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, cast
 
-from model_archive.archive import ENDINGS, HANDLER
+from model_archive.archive import ENDINGS, HANDLER, has_manifest
 from model_archive.configuration import CONFIG, STORES, select
 from model_archive.errors import CannotPack, InvalidArchive, NoModel
 from model_archive.formats import SUFFIXES, Format, format_of
@@ -103,7 +103,7 @@ class Inspection:
         files = {file.path: file for file in listed}
         settings, problems = self._configuration(files)
         stores = _stores(settings)
-        archives = _archives(files, stores)
+        archives = _archives(files, stores, lambda file: has_manifest(self._packed(file), str(file.path)))
         has_handler = PurePosixPath(HANDLER) in files  # which the files beside it are for
         if has_handler and not archives and settings is None:
             archives = [PurePosixPath()]
@@ -286,12 +286,20 @@ def _stores(settings: Mapping[str, str] | None) -> list[PurePosixPath]:
     return list(dict.fromkeys(store for store in (configured, *map(PurePosixPath, STORES)) if store is not None))
 
 
-def _archives(files: Mapping[PurePosixPath, SourceFile], stores: Sequence[PurePosixPath]) -> list[PurePosixPath]:
-    """Return the archives at the top and in the stores, packed or not; the URI may name one as well."""
+def _archives(
+    files: Mapping[PurePosixPath, SourceFile],
+    stores: Sequence[PurePosixPath],
+    is_archive: Callable[[SourceFile], bool],
+) -> list[PurePosixPath]:
+    """Return the archives at the top and in the stores, packed or not; the URI may name one as well.
+
+    ``is_archive`` looks into a ``.tar.gz`` at the top, which may hold anything.
+    """
     found = []
     for path, file in files.items():
-        if path.name.endswith(ENDINGS if file.exact or path.parent in stores else ".mar"):
-            if file.exact or path.parent in (PurePosixPath(), *stores):
+        is_meant = file.exact or path.parent in stores
+        if path.name.endswith(ENDINGS if is_meant else (".mar", ".tar.gz")):
+            if is_meant or (path.parent == PurePosixPath() and (path.suffix == ".mar" or is_archive(file))):
                 found.append(path)
         elif path.parts[-2:] == PurePosixPath(MANIFEST).parts:
             folder = path.parents[1]

@@ -18,7 +18,7 @@ from model_archive.manifest import MANIFEST
 from storage_initializer.inspection import Inspection, main
 from storage_initializer.limits import MAX_INSPECTED
 from tests.support.memory_source import ONCE, MemorySource
-from tests.support.model_folder import manifest, read_tree, write_files, write_mar
+from tests.support.model_folder import manifest, read_tree, write_files, write_mar, write_tar
 
 Captured = pytest.CaptureFixture[str]
 BERT = {
@@ -94,6 +94,18 @@ def test_an_unpacked_archive(tmp_path: Path, place: str) -> None:
     assert without_sizes(found) == {
         **BERT, "path": path, "requirementsFile": "r.txt", "requirements": ["six"], "files": 3,
     }  # fmt: skip
+
+
+def test_of_several_tars_at_the_top_those_with_a_manifest_are_archives(tmp_path: Path) -> None:
+    bert = write_tar(tmp_path / "bert.tar.gz", tarfile.TarInfo("bert/handler.py")).read_bytes()
+    with tarfile.open(tmp_path / "data.tar.gz", "w:gz") as packed:
+        packed.addfile(tarfile.TarInfo("data/rows.csv"))
+    data = (tmp_path / "data.tar.gz").read_bytes()
+
+    found = inspected({"bert.tar.gz": bert, "data.tar.gz": data, "text.tar.gz": b"hello", "deep/bert.tar.gz": bert})
+
+    assert [archive["path"] for archive in found["archives"]] == ["bert.tar.gz"]
+    assert found["problems"] == []
 
 
 def test_model_files_without_an_archive() -> None:
