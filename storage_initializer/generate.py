@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
-from model_archive.archive import is_model, is_source, is_unpacked
+from model_archive.archive import has_manifest, is_model, is_source, is_unpacked
 from model_archive.configuration import CONFIG, STORES
 from model_archive.handlers import is_script
 from model_archive.manifest import MANIFEST
@@ -89,9 +89,11 @@ def _store_with(root: Path, archives: Iterable[Path]) -> str:
 
 
 def _is_archive(entry: os.DirEntry[str]) -> bool:
-    """Return whether it is a model archive beside the model store; a ``.tar.gz`` may hold anything."""
+    """Return whether it is a model archive beside the model store."""
     if entry.is_dir():
         return entry.name not in STORES and is_unpacked(Path(entry))
+    if entry.name.endswith(".tar.gz") and entry.is_file():
+        return has_manifest(Path(entry), entry.name)
     return entry.name.endswith(".mar")
 
 

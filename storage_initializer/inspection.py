@@ -14,16 +14,16 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, cast
 
-from model_archive.archive import ENDINGS, HANDLER
+from model_archive.archive import ENDINGS, HANDLER, has_manifest
 from model_archive.configuration import CONFIG, STORES, select
 from model_archive.errors import CannotPack, InvalidArchive, NoModel
-from model_archive.formats import SUFFIXES, format_of
+from model_archive.formats import SUFFIXES, Format, format_of
 from model_archive.inspection import (
     Inspected,
     checked_files,
@@ -54,6 +54,8 @@ _NOWHERE = "/nonexistent/isvc-inspect"
 _MOUNT = PurePosixPath("/mnt/models")
 _PACK_AGAIN = ", and pack it again"  # which is no advice on a folder that is served as it is
 _WAYS = ("inputs", "outputs")
+# What no server takes from model-config.yaml, as the file has it.
+_DESCRIBED = {Format.ONNX: _WAYS, Format.EXPORTED: ("inputs",)}
 MODEL_SETTINGS = (*_WAYS, "batchSize", "maxBatchDelay")
 """What a server takes of model-config.yaml beside a model file."""
 DATATYPES = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
@@ -101,7 +103,7 @@ class Inspection:
         files = {file.path: file for file in listed}
         settings, problems = self._configuration(files)
         stores = _stores(settings)
-        archives = _archives(files, stores)
+        archives = _archives(files, stores, lambda file: has_manifest(self._packed(file), str(file.path)))
         has_handler = PurePosixPath(HANDLER) in files  # which the files beside it are for
         if has_handler and not archives and settings is None:
             archives = [PurePosixPath()]
@@ -112,8 +114,10 @@ class Inspection:
             problems.append(f"there are {len(archives)} archives, of which {MAX_INSPECTED} were looked into")
         is_one = has_handler or PurePosixPath() in archives
         models = [path for path in files if path.suffix in SUFFIXES and len(path.parts) == 1 and not is_one]
+        declared: Document = {}
         if models and PurePosixPath(MODEL_CONFIG) in files:
             content = self._beginning(files[PurePosixPath(MODEL_CONFIG)], MAX_CHECKED + 1)
+            declared = _declared(content)
             problems += [f"{MODEL_CONFIG}: {why}; correct it"] if (why := _model_settings_problem(content)) else []
         if not archives and not models and not is_one:
             problems.append(f"there is no model in it: no .mar, and no {', '.join(SUFFIXES)} at its top")
@@ -130,12 +134,15 @@ class Inspection:
                 }
                 for path, found in looked_into.items()
             ],
-            "models": [self._model(files[path], problems) for path in models],
+            "models": [self._model(files[path], declared, problems) for path in models],
             "problems": [*problems, *(problem for found in looked_into.values() for problem in found.problems)],
         }
 
-    def _model(self, file: SourceFile, problems: list[str]) -> Document:
-        """Return what a model file is; add to the problems why no runtime serves it."""
+    def _model(self, file: SourceFile, declared: Document, problems: list[str]) -> Document:
+        """Return what a model file is, with tensors that are declared beside it if it does not describe them itself.
+
+        What keeps a runtime from serving it is added to the problems.
+        """
         found: Document = {"path": str(file.path), "bytes": file.size}
         try:
             packed = self._packed(file)
@@ -144,7 +151,15 @@ class Inspection:
             problems.append(f"{file.path}: {error}")
             return {**found, "format": None}
         tensors = {name: items for name, items in asdict(signature_of(packed, form)).items() if items}
-        return {**found, "format": form.value, **tensors}
+        if twice := [name for name in _DESCRIBED.get(form, ()) if name in declared]:
+            named = " and ".join(twice)
+            problems.append(f"{MODEL_CONFIG}: {file.path} describes its {named} itself; remove them there")
+        return {
+            **found,
+            "format": form.value,
+            **tensors,
+            **{way: declared[way] for way in declared if way not in twice},
+        }
 
     def _archive(self, path: PurePosixPath, files: Mapping[PurePosixPath, SourceFile]) -> Inspected:
         if path in files:
@@ -271,12 +286,20 @@ def _stores(settings: Mapping[str, str] | None) -> list[PurePosixPath]:
     return list(dict.fromkeys(store for store in (configured, *map(PurePosixPath, STORES)) if store is not None))
 
 
-def _archives(files: Mapping[PurePosixPath, SourceFile], stores: Sequence[PurePosixPath]) -> list[PurePosixPath]:
-    """Return the archives at the top and in the stores, packed or not; the URI may name one as well."""
+def _archives(
+    files: Mapping[PurePosixPath, SourceFile],
+    stores: Sequence[PurePosixPath],
+    is_archive: Callable[[SourceFile], bool],
+) -> list[PurePosixPath]:
+    """Return the archives at the top and in the stores, packed or not; the URI may name one as well.
+
+    ``is_archive`` looks into a ``.tar.gz`` at the top, which may hold anything.
+    """
     found = []
     for path, file in files.items():
-        if path.name.endswith(ENDINGS if file.exact or path.parent in stores else ".mar"):
-            if file.exact or path.parent in (PurePosixPath(), *stores):
+        is_meant = file.exact or path.parent in stores
+        if path.name.endswith(ENDINGS if is_meant else (".mar", ".tar.gz")):
+            if is_meant or (path.parent == PurePosixPath() and (path.suffix == ".mar" or is_archive(file))):
                 found.append(path)
         elif path.parts[-2:] == PurePosixPath(MANIFEST).parts:
             folder = path.parents[1]
@@ -343,6 +366,24 @@ def _model_settings_problem(content: bytes) -> str | None:
         if isinstance(datatype, str) and datatype not in DATATYPES:
             return f"there is no datatype {quoted(datatype)}, only {', '.join(DATATYPES)}"
     return None
+
+
+def _declared(content: bytes) -> Document:
+    """Return the inputs and outputs in the settings of a model file, those that are written as a server takes them."""
+    import yaml
+
+    if _model_settings_problem(content) or len(content) > MAX_CHECKED:
+        return {}
+    settings = yaml.safe_load(content) or {}
+    lists = {way: settings[way] for way in _WAYS if isinstance(settings.get(way), list)}
+    return {way: tensors for way, tensors in lists.items() if tensors and all(map(_is_tensor, tensors))}
+
+
+def _is_tensor(value: Any) -> bool:
+    if not isinstance(value, dict) or value.keys() != {"name", "datatype", "shape"}:
+        return False
+    shape = value["shape"]
+    return isinstance(value["name"], str) and isinstance(shape, list) and all(type(size) is int for size in shape)
 
 
 def _fields(found: Inspected) -> Document:

@@ -58,8 +58,8 @@ a stable shape:
   With exit code 1, there is no document if no cluster responds or the service does not exist; only `isvc doctor` prints
   one if no cluster responds.
 - `isvc logs` and `isvc status --watch` print a line of JSON, or a document of YAML, for each line of a log or change of
-  a service; a deleted service has `namespace`, `name` and `deleted`. `isvc migrate apply` and `back` print one for
-  each step that they report.
+  a service; a deleted service has `namespace`, `name` and `deleted`, and one of `isvc run` the run's URL as `run`.
+  `isvc migrate apply` and `back` print one for each step that they report.
 - `isvc run`, `dashboard`, `operator`, `completion`, `help` and `version` have no such flag: they print a log, an
   address, a script or a text.
 

@@ -100,7 +100,8 @@ FAILING_SERVICES: dict[str, Row] = {
     "a runtime that does not exist": (
         "RuntimeNotRecognized",
         refused(lambda: a_resolved(a_service(model={"runtime": "torchserv"}))),
-        "runtime 'torchserv' of spec.predictor.model.runtime does not exist; available: kserve-torchserve",
+        "runtime 'torchserv' of spec.predictor.model.runtime does not exist (did you mean kserve-torchserve?); "
+        "available: kserve-torchserve",
     ),
     "a runtime that is disabled": (
         "RuntimeDisabled",

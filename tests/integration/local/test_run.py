@@ -36,6 +36,14 @@ def request(sandbox: Sandbox) -> list[str | Path]:
     return ["--request", sandbox.folder / "request.json"]
 
 
+def test_a_lone_list_is_sent_as_v1s_instances(sandbox: Sandbox) -> None:
+    (sandbox.folder / "request.json").write_text("[[1, 2]]")
+
+    done = sandbox.run(*arguments(sandbox, service("first"), runtime()), *request(sandbox))
+
+    assert (done.returncode, '{"predictions": [[1, 2]],' in done.stdout) == (0, True), done.stderr
+
+
 def test_one_request_is_answered_by_a_server_that_has_the_model(sandbox: Sandbox) -> None:
     done = sandbox.run(*arguments(sandbox, service("first"), runtime()), *request(sandbox), "--verbose")
 

@@ -104,7 +104,7 @@ def test_changes_reach_the_pods_and_no_request_is_lost(sandbox: Sandbox) -> None
 
 def test_a_model_that_cannot_be_loaded_any_more_replaces_nothing(sandbox: Sandbox) -> None:
     model = sandbox.folder / "model.onnx"
-    model.write_bytes(b"not read before a server starts")
+    model.write_bytes(b"\x08\x08\x3a\0")  # no more is looked at before a server starts
     fake = runtime()
     fake["spec"]["supportedModelFormats"] = [{"name": "onnx", "autoSelect": True}]
     (sandbox.folder / "runtimes").mkdir()
@@ -145,7 +145,7 @@ def test_an_edit_that_no_api_server_would_accept_changes_nothing(sandbox: Sandbo
         "readinessProbe.httpGet.port: Required value": {"readinessProbe": {"httpGet": {"path": "/"}}},
         "livenessProbe.exec.command: Required value": {"livenessProbe": {"exec": {"command": []}}},
         "asks port 'web', which the container does not name": {"readinessProbe": {"httpGet": {"port": "web"}}},
-        'workingDir: Invalid value: "array"': {"workingDir": ["/data"]},
+        "workingDir: must be of type string, not array": {"workingDir": ["/data"]},
     }
     file = write_yaml(sandbox.folder / "services.yaml", service(), runtime())
     with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch") as process:

@@ -252,7 +252,7 @@ def test_a_map_as_an_input_is_refused_at_load_with_the_fix(tmp_path: Path) -> No
 
 def test_a_damaged_model_is_refused_with_onnxruntimes_reason(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    path.write_bytes(b"<html>Not found</html>")
+    path.write_bytes(b"\x08\x08\x3a\x02\xff\xff")  # its graph is no message
 
     with pytest.raises(
         CannotLoad, match=r"cannot be loaded by onnxruntime: Load model from .* failed:Protobuf parsing"

@@ -137,9 +137,14 @@ def test_a_new_service_is_shown_with_its_children(
     ("change", "words"),
     [
         ({"minReplicas": 3, "maxReplicas": 2}, "InferenceService torchserve would be refused: "),
+        (
+            {"model": {"modelFormat": {"name": "pytorch"}, "env": [{"name": "A", "value": 3}]}},
+            'InferenceService torchserve would be refused: InferenceService.serving.kserve.io "torchserve" is invalid: '
+            '[spec.predictor.model.env[0].value: Invalid value: "integer": must be of type string: "integer"]\n',
+        ),
         ({"model": {"modelFormat": {"name": "abacus"}}}, "InferenceService torchserve could not be served: no runtime"),
     ],
-    ids=["refused by the API server", "not served"],
+    ids=["refused by the API server", "of another type", "not served"],
 )
 def test_a_file_that_cannot_be_applied_or_served_is_exit_code_2(
     apiserver: ApiServer, namespace: Namespace, tmp_path: Path, capsys: Captured, change: dict[str, Any], words: str
@@ -150,7 +155,7 @@ def test_a_file_that_cannot_be_applied_or_served_is_exit_code_2(
 
     assert diff(apiserver, namespace, tmp_path) == 2
 
-    assert f"isvc: {words}" in capsys.readouterr().err
+    assert f"isvc: {tmp_path}/service.yaml: {words}" in capsys.readouterr().err
 
 
 def test_who_may_only_read_gets_the_fields_that_differ(

@@ -106,6 +106,20 @@ def test_an_archive_that_is_unpacked_is_one(initialize: Initialize, source: Path
     ]  # fmt: skip
 
 
+def test_of_several_tars_at_the_top_those_with_a_manifest_are_archives(
+    initialize: Initialize, source: Path, models: Path
+) -> None:
+    write_tar(source / "bert.tar.gz", tarfile.TarInfo("bert/handler.py"))
+    with tarfile.open(source / "data.tar.gz", "w:gz") as data:
+        data.addfile(tarfile.TarInfo("data/rows.csv"))
+    (source / "text.tar.gz").write_text("hello")
+
+    outcome = initialize(source, models)
+
+    assert (outcome.exit_code, outcome.reason) == (0, "")
+    assert sorted(read_tree(models)) == [CONFIG, "data.tar.gz", "model-store/bert.tar.gz", "text.tar.gz"]
+
+
 def test_what_unpacks_to_an_archive_is_one(initialize: Initialize, source: Path, models: Path) -> None:
     write_tar(source / "bert.tar.gz", tarfile.TarInfo("bert/handler.py"))
 

@@ -114,7 +114,7 @@ def test_a_run_says_it_before_anything_starts(missing: str, tmp_path: Path, monk
 def test_an_onnx_file_needs_no_torch(missing: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else found(name))
-    (tmp_path / "m.onnx").write_bytes(b"no ONNX file")
+    (tmp_path / "m.onnx").write_bytes(b"\x08\x08\x3a\0")  # with a graph of nothing
     (tmp_path / "request.json").write_text("{}")
     with new_sandbox(tmp_path) as sandbox:
         done = sandbox.run(tmp_path / "m.onnx", "--request", tmp_path / "request.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from onnx import TensorProto, helper
@@ -59,6 +60,20 @@ def test_of_a_model_that_says_it_the_tensors_are_told(tmp_path: Path, capsys: Ca
         "MODEL FILE           TENSOR   DATATYPE   SHAPE",
         "m.onnx       takes   x        FP32       [-1, 3]",
         "m.onnx       gives   y        FP32       [-1, 3]",
+    ]
+
+
+def test_the_tensors_that_are_declared_beside_a_model_are_told(tmp_path: Path, capsys: Captured) -> None:
+    with ZipFile(tmp_path / "m.pt", "w") as file:
+        file.writestr("net/constants.pkl", "")
+        file.writestr("net/code/net.py", "")
+    (tmp_path / "model-config.yaml").write_text("inputs: [{name: x, datatype: FP32, shape: [-1, 3]}]")
+
+    assert main(["inspect", str(tmp_path)]) == 0
+
+    assert capsys.readouterr().out.splitlines()[5:] == [
+        "MODEL FILE           TENSOR   DATATYPE   SHAPE",
+        "m.pt         takes   x        FP32       [-1, 3]",
     ]
 
 

@@ -135,6 +135,34 @@ def test_a_request_without_an_end_is_refused(
     assert capsys.readouterr().err.endswith(" bytes; send less\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("list.json", "isvc: note: --file sends list.json as it is; to send it as a request of v1 or v2, write -d "
+         "@list.json\n"),
+        ("cat.jpg", ""),
+        ("data=list.json", ""),
+    ],
+)  # fmt: skip
+async def test_json_that_is_refused_as_a_file_is_told_how_it_is_sent_as_a_request(
+    name: str, note: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    async def refusing(visitor: Visitor) -> None:
+        while True:
+            await visitor.request()
+            await visitor.say(b"HTTP/1.1 400 Refused\r\ncontent-length: 14\r\n\r\n" + b'{"error":"no"}')
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name.rpartition("=")[2]).write_text("[1]")
+    async with scripted(refusing) as server:
+        code = await asyncio.to_thread(main, ["predict", "bert", "-f", name, "--url", f"http://{server.host}"])
+
+    assert (code, capsys.readouterr().err) == (
+        1,
+        f"isvc: http://{server.host}/predictions/bert returned 400: no\n{note}",
+    )
+
+
 async def test_a_file_that_a_handler_did_not_take_is_told_how_torchserves_own_take_it(
     tmp_path: Path, capsys: Captured
 ) -> None:

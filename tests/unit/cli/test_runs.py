@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from isvc.commands.output import OutputFormat
+from isvc.commands.seen.changes import ChangePrinter
 from isvc.commands.seen.reading import seen, seen_all
 from isvc.source import runs
 from isvc.source.errors import NotSeen
@@ -74,3 +77,34 @@ async def test_services_of_two_runs_with_the_same_name_are_both_listed_and_neith
     assert str(refused.value) == (
         "2 runs serve a: at http://127.0.0.1:1/default/a and http://127.0.0.1:2/default/a; stop all but one"
     )
+
+
+async def test_changes_of_two_services_with_the_same_name_are_told_by_their_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = ServiceKey("default", "a")
+    status = b'{"conditions": [{"type": "Ready", "status": "True"}]}'
+    manifest = b'{"metadata": {"namespace": "default", "name": "a"}, "spec": {"predictor": {}}, "status": %b}' % status
+    service = b'{"namespace": "default", "name": "a", "related": {"service": %b, "logs": []}}' % manifest
+
+    async with (
+        telling(tmp_path / "1.sock", service, b"null", url="http://127.0.0.1:1") as first,
+        telling(tmp_path / "2.sock", service, b"null", url="http://127.0.0.1:2") as second,
+        run_source([first, second], None) as source,
+    ):
+        printer, documents = (ChangePrinter(source, output) for output in (OutputFormat.TEXT, OutputFormat.JSON))
+        printer.write([key])
+        printer.write([key])
+        told = [line.split()[1:] for line in capsys.readouterr().out.splitlines()]
+        documents.write([key])
+        urls = [json.loads(line)["url"] for line in capsys.readouterr().out.splitlines()]
+        source._forget(second, key)
+        printer.write([key])
+        documents.write([key])
+
+    line, document = capsys.readouterr().out.splitlines()
+    assert [words[-1] for words in told] == urls == ["http://127.0.0.1:1/default/a", "http://127.0.0.1:2/default/a"]
+    assert line.split()[1:] == ["default/a", "deleted", "http://127.0.0.1:2"]
+    assert json.loads(document) == {
+        "namespace": "default", "name": "a", "run": "http://127.0.0.1:2", "deleted": True,
+    }  # fmt: skip

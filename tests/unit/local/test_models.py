@@ -112,6 +112,9 @@ def test_a_model_that_is_not_there_is_refused() -> None:
 def test_a_file_that_no_server_can_load_is_refused_unless_a_handler_or_an_archive_is_beside_it(tmp_path: Path) -> None:
     with pytest.raises(UnusableInput, match=rf"^{tmp_path}/a/m\.pt: is empty; copy or save it again$"):
         check_loadable(folder(tmp_path / "a", "m.pt"))
+    (tmp_path / "text.onnx").write_text("hello")
+    with pytest.raises(UnusableInput, match=rf"^{tmp_path}/text\.onnx: is no ONNX model; export it again"):
+        check_loadable(tmp_path / "text.onnx")
     for files in (["m.pt", HANDLER], ["m.pt", "a.mar"], ["m.pt", "model-store/a.mar"], ["a.mar"]):
         check_loadable(folder(tmp_path / "-".join(files).replace("/", "-"), *files))
 

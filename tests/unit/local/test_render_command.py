@@ -47,7 +47,7 @@ def test_the_configmap_may_lie_beside_the_services(tmp_path: Path, capsys: pytes
     *_, ingress = yaml.safe_load_all(printed.out)
     assert ingress["spec"]["rules"][0]["host"] == "torchserve.default.models.test"
     assert printed.err == (
-        "isvc: no effect: ConfigMap inferenceservice-config: router (an InferenceGraph is not served)\n"
+        f"isvc: no effect: {file}: ConfigMap inferenceservice-config: router (an InferenceGraph is not served)\n"
     )
 
 
@@ -56,8 +56,8 @@ def test_a_configmap_that_cannot_be_used_is_refused(tmp_path: Path, capsys: pyte
 
     assert main(["render", str(SAMPLE), str(file)]) == 2
     assert capsys.readouterr().err == (
-        f'isvc: {file}: ConfigMap inferenceservice-config: data: Invalid value: "array": data in body must be of type '
-        'object: "array"\n'
+        f"isvc: {file}: ConfigMap inferenceservice-config: data: must be of type object, not array; write its fields "
+        "without dashes\n"
     )
 
 
@@ -75,7 +75,7 @@ def test_nothing_is_printed_when_one_of_the_services_cannot_be_served(
     assert printed.out == ""
     first, second = printed.err.splitlines()
     assert first == (
-        f'isvc: {file}: InferenceService refused: spec.predictor.minReplicas: Invalid value: "object": minReplicas is '
-        "greater than maxReplicas; raise maxReplicas or lower minReplicas"
+        f"isvc: {file}: InferenceService refused: spec.predictor.minReplicas: minReplicas is greater than maxReplicas; "
+        "raise maxReplicas or lower minReplicas"
     )
     assert second.startswith("isvc: InferenceService unserved: no runtime serves model format 'abacus'")

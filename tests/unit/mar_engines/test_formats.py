@@ -9,6 +9,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from onnx import TensorProto, helper
 
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.formats import detect
@@ -42,11 +43,36 @@ def test_a_file_is_told_by_what_it_holds_under_any_of_the_usual_names(
     assert detect(archive(tmp_path / f"model.{suffix}", *names)) is expected
 
 
-def test_onnx_is_told_by_its_name(tmp_path: Path) -> None:
+def an_onnx_model() -> bytes:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
+    return helper.make_model(graph, producer_name="tests").SerializeToString()
+
+
+def test_onnx_is_a_message_with_a_graph(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    path.write_bytes(b"\x08\x08")
+    path.write_bytes(an_onnx_model())
 
     assert detect(path) is Format.ONNX
+
+
+@pytest.mark.parametrize(
+    "content", [b"hello\n", b"{}", b"\0" * 100, b"\x80\x02}q\x00.", b"PK\x03\x04", b"\x0a\xff\xff\xff\xff\xff", b"\x0f"]
+)
+def test_other_content_is_no_onnx_whatever_its_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+
+    assert refused(path) == ("is no ONNX model; export it again, such as by torch.onnx.export, or copy the right file")
+
+
+def test_an_onnx_file_that_lacks_its_end_is_damaged(tmp_path: Path) -> None:
+    path, whole = tmp_path / "model.onnx", an_onnx_model()
+    graph = whole.index(b"\x3a")  # its tag
+
+    for size in (1, graph, graph + 1, len(whole) // 2):
+        path.write_bytes(whole[:size])
+        assert refused(path) == "is damaged; copy or save it again"
 
 
 def refused(path: Path) -> str:

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from model_archive import signatures
+from model_archive import protobuf, signatures
 from model_archive.formats import Format
 from model_archive.signatures import FileSignature, TensorInfo, signature_of
 
@@ -38,7 +38,7 @@ def test_constants_are_no_inputs_and_sequences_no_tensors(tmp_path: Path) -> Non
 
 def test_only_so_many_fields_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(tmp_path / "m.onnx")
-    monkeypatch.setattr(signatures, "MAX_FIELDS", 10)
+    monkeypatch.setattr(protobuf, "MAX_FIELDS", 10)
 
     assert signature_of(path, Format.ONNX) == FileSignature()
 

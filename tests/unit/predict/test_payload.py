@@ -46,6 +46,16 @@ def test_data_of_no_protocol_is_refused(content: bytes, words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "content", [b"[]", b'{"inputs": []}', b'{"instances": []}', b'{"instances": [], "inputs": [1]}']
+)
+def test_no_instances_are_refused_unless_the_protocol_is_named(content: bytes) -> None:
+    with pytest.raises(UnusableRequest, match=r"^the data has an empty list, of which nothing is predicted; write "):
+        of_json(content, None)
+
+    assert of_json(content, InferenceProtocol.V1).protocol is InferenceProtocol.V1
+
+
+@pytest.mark.parametrize(
     ("file", "instance"),
     [(CAT, {"b64": "/9g="}), (File("image", "cat.jpg", b"\xff\xd8"), {"image": {"b64": "/9g="}})],
     ids=["without a name", "with a name"],

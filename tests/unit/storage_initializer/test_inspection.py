@@ -18,7 +18,7 @@ from model_archive.manifest import MANIFEST
 from storage_initializer.inspection import Inspection, main
 from storage_initializer.limits import MAX_INSPECTED
 from tests.support.memory_source import ONCE, MemorySource
-from tests.support.model_folder import manifest, read_tree, write_files, write_mar
+from tests.support.model_folder import manifest, read_tree, write_files, write_mar, write_tar
 
 Captured = pytest.CaptureFixture[str]
 BERT = {
@@ -50,6 +50,10 @@ def zipped(*names: str) -> bytes:
         for name in names:
             file.writestr(name, pickle.dumps({}, protocol=2))
     return content.getvalue()
+
+
+EMPTY_GRAPH = b"\x08\x08\x3a\0"  # an ONNX model
+SCRIPT = zipped("net/constants.pkl", "net/code/net.py")
 
 
 def without_sizes(archive: dict[str, Any]) -> dict[str, Any]:
@@ -92,16 +96,33 @@ def test_an_unpacked_archive(tmp_path: Path, place: str) -> None:
     }  # fmt: skip
 
 
+def test_of_several_tars_at_the_top_those_with_a_manifest_are_archives(tmp_path: Path) -> None:
+    bert = write_tar(tmp_path / "bert.tar.gz", tarfile.TarInfo("bert/handler.py")).read_bytes()
+    with tarfile.open(tmp_path / "data.tar.gz", "w:gz") as packed:
+        packed.addfile(tarfile.TarInfo("data/rows.csv"))
+    data = (tmp_path / "data.tar.gz").read_bytes()
+
+    found = inspected({"bert.tar.gz": bert, "data.tar.gz": data, "text.tar.gz": b"hello", "deep/bert.tar.gz": bert})
+
+    assert [archive["path"] for archive in found["archives"]] == ["bert.tar.gz"]
+    assert found["problems"] == []
+
+
 def test_model_files_without_an_archive() -> None:
-    script, weights = zipped("net/constants.pkl", "net/code/net.py"), zipped("net/data.pkl")
-    found = inspected({"model.onnx": b"12", "model.pt": script, "weights.pt": weights, "deep/other.pt": b""})
+    weights = zipped("net/data.pkl")
+    files = {"model.onnx": EMPTY_GRAPH, "model.pt": SCRIPT, "weights.pt": weights, "deep/other.pt": b""}
+    found = inspected({**files, "text.onnx": b"hello"})
 
     assert found["models"] == [
-        {"path": "model.onnx", "bytes": 2, "format": "ONNX"},
-        {"path": "model.pt", "bytes": len(script), "format": "TorchScript"},
+        {"path": "model.onnx", "bytes": 4, "format": "ONNX"},
+        {"path": "model.pt", "bytes": len(SCRIPT), "format": "TorchScript"},
         {"path": "weights.pt", "bytes": len(weights), "format": None},
+        {"path": "text.onnx", "bytes": 5, "format": None},
     ]
-    (problem,) = found["problems"]
+    problem, text = found["problems"]
+    assert text == (
+        "text.onnx: is no ONNX model; export it again, such as by torch.onnx.export, or copy the right file"
+    )
     assert problem.startswith("weights.pt: holds weights only (a state dict), and needs its class: package it")
     assert found["archives"] == []
 
@@ -121,9 +142,43 @@ def test_model_files_without_an_archive() -> None:
     ],
 )  # fmt: skip
 def test_the_settings_of_a_model_file(settings: bytes, problem: str | None) -> None:
-    found = inspected({"model.onnx": b"12", "model-config.yaml": settings})
+    found = inspected({"model.pt": SCRIPT, "model-config.yaml": settings})
 
     assert found["problems"] == ([f"model-config.yaml: {problem}; correct it"] if problem else [])
+
+
+TENSORS = b"inputs: [{name: x, datatype: FP32, shape: [-1, 3]}]\noutputs: [{name: y, datatype: INT64, shape: []}]"
+INPUTS = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}]}
+OUTPUTS = {"outputs": [{"name": "y", "datatype": "INT64", "shape": []}]}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "tensors", "problem"),
+    [
+        ("model.pt", SCRIPT, INPUTS | OUTPUTS, None),
+        ("model.pt2", zipped("net/data/aotinductor/model/net.so"), INPUTS | OUTPUTS, None),
+        ("model.pt2", zipped("net/models/model.json"), OUTPUTS, "model.pt2 describes its inputs itself"),
+        ("model.onnx", EMPTY_GRAPH, {}, "model.onnx describes its inputs and outputs itself"),
+    ],
+)
+def test_inputs_and_outputs_that_are_declared_beside_a_model_file(
+    file: str, content: bytes, tensors: dict[str, Any], problem: str | None
+) -> None:
+    found = inspected({file: content, "model-config.yaml": TENSORS})
+
+    (model,) = found["models"]
+    assert {name: model[name] for name in ("inputs", "outputs") if name in model} == tensors
+    assert found["problems"] == ([f"model-config.yaml: {problem}; remove them there"] if problem else [])
+
+
+@pytest.mark.parametrize(
+    "tensor", [b"{name: 3, datatype: FP32, shape: []}", b"{name: x, shape: []}", b"x",
+               b"{name: x, datatype: FP32, shape: [x]}", b"{name: x, datatype: FP32, shape: [true]}"],
+)  # fmt: skip
+def test_what_no_server_takes_for_a_tensor_is_not_shown(tensor: bytes) -> None:
+    (model,) = inspected({"model.pt": SCRIPT, "model-config.yaml": b"inputs: [" + tensor + b"]"})["models"]
+
+    assert model == {"path": "model.pt", "bytes": len(SCRIPT), "format": "TorchScript"}
 
 
 def test_the_store_that_the_configuration_names(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from isvc.commands.output import OutputFormat, Style, Styled, output_flag, stder
 
 if TYPE_CHECKING:
     from isvc.diff.changes import Change
+    from isvc.run.documents import Documents, YamlText
 
 _STYLES = {"+": Style.OK, "-": Style.ERROR, "@": Style.FAINT, "!": Style.WARNING}
 
@@ -46,9 +48,10 @@ def command(*, files: tuple[Path, ...], cluster: ClusterFlags, home: str, output
 async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: OutputFormat) -> int:
     import time
 
+    from isvc.commands.mistakes import without_repetition
     from isvc.diff.dry_run import DryRun
     from isvc.diff.errors import DiffFailed
-    from isvc.run.documents import NO_OBJECT, Documents, ignored_lines, parse_documents
+    from isvc.run.documents import NO_OBJECT, Documents, ignored_lines
     from isvc.run.errors import UnusableInput
     from isvc.source.errors import NotInstalled
     from isvc_operator.kube.errors import KubeError
@@ -56,27 +59,41 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
     from isvc_operator.text import one_line
 
     texts = read_yaml(files)
-    if parse_documents(texts, cluster.namespace or "default") == Documents():  # before the cluster is asked
+    if _parsed(texts, cluster.namespace or "default") == Documents():  # before the cluster is asked
         raise UnusableInput(NO_OBJECT)
     changes: list[Change] = []
     notes: list[str] = []
     try:
         async with cluster.connect() as (api, namespace):
-            given = parse_documents(texts, namespace)
+            given = _parsed(texts, namespace)
             notes += (one_line(line.text) for line in ignored_lines(given))
             reader = ObjectReader(api, time.monotonic)
             async for change in DryRun(api, reader, home, notes).changes(given):
                 changes.append(change)
                 if output is OutputFormat.TEXT:
                     _write(change)
-    except (KubeError, NotInstalled) as error:
-        raise DiffFailed(str(error)) from error
+    except (DiffFailed, KubeError, NotInstalled) as error:
+        raise DiffFailed(without_repetition(str(error))) from error
     finally:
         for note in notes:
             stderr_note(note)
     if output is not OutputFormat.TEXT:
         write_data({"differs": bool(changes), "changes": [change.as_data() for change in changes]}, output)
     return EXIT_FAILED if changes else 0
+
+
+def _parsed(texts: Sequence[YamlText], namespace: str) -> Documents:
+    """Return the objects in the files; raises UnusableInput with all that is wrong with them."""
+    from isvc.commands.mistakes import in_plain_words
+    from isvc.run.check import CheckFinding, Severity
+    from isvc.run.documents import read_documents
+    from isvc.run.errors import UnusableInput
+
+    given, problems = read_documents(texts, namespace)
+    if problems:
+        findings = [CheckFinding(Severity.ERROR, problem.text, problem.place) for problem in problems]
+        raise UnusableInput("\nisvc: ".join(finding.text for finding in in_plain_words(findings, texts)))
+    return given
 
 
 def _write(change: Change) -> None:

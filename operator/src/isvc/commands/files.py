@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
@@ -122,6 +122,7 @@ def check_texts(
     texts: Sequence[YamlText], flags: FileFlags, *, tls: bool = True, needs_service: bool = False
 ) -> Checked:
     """Check texts as ``check_files`` does those of files. ``tls``: pods serve TLS if that is asked for."""
+    from isvc.commands.mistakes import in_plain_words
     from isvc.run.check import check
     from isvc.run.documents import parse_documents
     from isvc.run.files import read_runtimes
@@ -129,7 +130,7 @@ def check_texts(
 
     installed = parse_documents(read_runtimes(flags.runtimes), flags.namespace).runtimes
     settings = read_data(flags.config_dir) if flags.config_dir else None
-    return check(
+    checked = check(
         texts,
         flags.namespace,
         installed=installed,
@@ -137,3 +138,4 @@ def check_texts(
         tls=tls,
         needs_service=needs_service,
     )
+    return replace(checked, findings=in_plain_words(checked.findings, texts))

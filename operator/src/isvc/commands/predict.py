@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _STANDARD_INPUT = "-"
 _RAISED = 500  # by a handler
+_REFUSED = (400, 422)  # by a server that cannot read it, or whose model does not take it
 _NO_SUCH_PATH = 404
 _SAMPLE_BYTES = 200  # of a sample that are shown
 
@@ -106,6 +107,8 @@ def command(
     code = _write(answer, trouble, output)
     if files and answer.status == _RAISED:
         stderr_note("TorchServe's own handlers take --file FILE or --file data=FILE, without --protocol v1")
+    if answer.status in _REFUSED and len(files) == 1 and Path(files[0]).suffix == ".json" and "=" not in files[0]:
+        stderr_note(f"--file sends {files[0]} as it is; to send it as a request of v1 or v2, write -d @{files[0]}")
     return code
 
 

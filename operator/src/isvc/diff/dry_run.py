@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -45,7 +46,10 @@ class DryRun:
 
         Raises DiffFailed for what the API server would refuse or a service that could not be served, and KubeError.
         """
-        pairs = [await self._applied(body) for body in given.bodies]
+        pairs = []
+        for body in given.bodies:
+            with _named(given, body):
+                pairs.append(await self._applied(body))
         for before, after in pairs:
             if change := change_of(Actor.APPLY, before, after):
                 yield change
@@ -55,8 +59,9 @@ class DryRun:
         self._use(inputs, (after for _, after in pairs), given.objects)
         for _, after in pairs:
             if after["kind"] == inference_service.KIND:
-                async for change in self._children(inputs, after):
-                    yield change
+                with _named(given, after):
+                    async for change in self._children(inputs, after):
+                        yield change
 
     async def _applied(self, body: Manifest) -> tuple[Manifest | None, Manifest]:
         """Return the object as it is, and as it would be once the body is applied."""
@@ -138,6 +143,16 @@ class DryRun:
         else:
             return change_of(Actor.OPERATOR, live, stored)
         return fields_changed(Actor.OPERATOR, live, differences(live, child))
+
+
+@contextmanager
+def _named(given: Documents, body: Manifest) -> Iterator[None]:
+    """Name the file of an object in errors about it."""
+    try:
+        yield
+    except DiffFailed as error:
+        file = given.place(body["kind"], body["metadata"].get("namespace"), name_of(body)).file
+        raise DiffFailed(f"{file}: {error}") from error
 
 
 def _changed(before: Manifest, patch: Manifest) -> Manifest:

@@ -47,7 +47,8 @@ def of_json(
 
     A lone list becomes v1's instances.
 
-    Raises UnusableRequest for what is no JSON, or has the shape of no protocol.
+    Raises UnusableRequest for what is no JSON, or has the shape of no protocol; without ``protocol`` also for no
+    instances, which v1 answers with no predictions.
     """
     if protocol is InferenceProtocol.TORCHSERVE:
         return PredictPayload(protocol, content)
@@ -55,6 +56,11 @@ def of_json(
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise UnusableRequest(f"the data is not JSON: {error}; send a file as it is with --file") from error
+    if protocol is None and _rows(value) == []:
+        raise UnusableRequest(
+            'the data has an empty list, of which nothing is predicted; write instances into it, such as {"instances": '
+            "[[1, 2]]}"
+        )
     if isinstance(value, list) and protocol is not InferenceProtocol.V2:
         return PredictPayload(InferenceProtocol.V1, b'{"instances": ' + content + b"}")
     if found := protocol or _protocol_of(value, declared):
@@ -63,6 +69,11 @@ def of_json(
         'the data has neither "instances" (v1) nor "inputs" with name, shape and datatype (v2); add one of them, or '
         "send the data as it is with --protocol torchserve"
     )
+
+
+def _rows(value: Any) -> Any:
+    """Return the instances of v1, or the tensors of v2; None for what has neither."""
+    return value.get("instances", value.get("inputs")) if isinstance(value, dict) else value
 
 
 def _protocol_of(value: Any, declared: InferenceProtocol | None) -> InferenceProtocol | None:

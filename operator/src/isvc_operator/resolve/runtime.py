@@ -10,6 +10,7 @@ from isvc_operator.api.components import ModelFormat, ModelSpec
 from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_SERVER_TYPE, ANNOTATION_YIELDS
 from isvc_operator.api.serving_runtime import ServingRuntime, SupportedModelFormat
 from isvc_operator.errors import InvalidSpec
+from isvc_operator.ignored.walker import suggestion
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.containers import with_tag
 
@@ -120,9 +121,9 @@ def _named(name: str, model: ModelSpec, runtimes: Runtimes, *, field: str) -> Ch
             f"runtime {name!r} of {field} cannot be used: {runtimes.unreadable[name]}. Correct that runtime",
             "RuntimeNotRecognized",
         )
-    known = _listing(runtime.metadata.name for runtime in (*runtimes.namespaced, *runtimes.cluster))
+    known = [runtime.metadata.name for runtime in (*runtimes.namespaced, *runtimes.cluster)]
     raise InvalidSpec(
-        f"runtime {name!r} of {field} does not exist; available: {known}. "
+        f"runtime {name!r} of {field} does not exist{suggestion(name, known)}; available: {_listing(known)}. "
         "Correct the name, leave it out, or create that ServingRuntime",
         "RuntimeNotRecognized",
     )
@@ -139,13 +140,14 @@ def _check_named(runtime: ServingRuntime, model: ModelSpec) -> None:
         )
     if not any(_format_matches(entry, model) for entry in runtime.spec.supported_model_formats):
         raise InvalidSpec(
-            f"runtime {name!r} does not serve model format {_described(wanted)}; "
+            f"runtime {name!r} does not serve model format {_described(wanted)}{_format_meant(wanted, [runtime])}; "
             f"it serves: {_listing(map(_described, runtime.spec.supported_model_formats))}",
             "NoSupportingRuntime",
         )
     if model.protocol_version and not _speaks(runtime, model.protocol_version):
         raise InvalidSpec(
-            f"runtime {name!r} does not support protocol {model.protocol_version}; "
+            f"runtime {name!r} does not support protocol {model.protocol_version}"
+            f"{suggestion(model.protocol_version, runtime.spec.protocol_versions)}; "
             f"it supports: {_listing(runtime.spec.protocol_versions)}",
             "NoSupportingRuntime",
         )
@@ -206,10 +208,19 @@ def _nothing_fits(model: ModelSpec, protocol: str, runtimes: Runtimes) -> str:
     left_out = "".join(f". {problem}" for problem in runtimes.unreadable.values())
     if not everything:
         return f"there is no ServingRuntime in this namespace and no ClusterServingRuntime; install one{left_out}"
+    wanted = f"{_described(model.model_format)}{_format_meant(model.model_format, everything)}"
+    known = {version for runtime in everything for version in runtime.spec.protocol_versions}
+    meant = "" if protocol in known else suggestion(protocol, known)
     return (
-        f"no runtime serves model format {_described(model.model_format)} with protocol {protocol}; "
+        f"no runtime serves model format {wanted} with protocol {protocol}{meant}; "
         f"available: {_offers(everything)}. Correct spec.predictor.model, or install a runtime that serves it{left_out}"
     )
+
+
+def _format_meant(wanted: ModelFormat, runtimes: Iterable[ServingRuntime]) -> str:
+    """Return which format of the runtimes may be meant; empty if one of them has the name that is wanted."""
+    known = {entry.name for runtime in runtimes for entry in runtime.spec.supported_model_formats}
+    return "" if wanted.name in known else suggestion(wanted.name, known)
 
 
 def _offers(runtimes: Iterable[ServingRuntime]) -> str:

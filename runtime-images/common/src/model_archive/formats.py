@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickletools
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from zipfile import BadZipFile, ZipFile
 from model_archive.contents import ArchiveFile
 from model_archive.errors import NoModel
 from model_archive.limits import MAX_CHECKED
+from model_archive.protobuf import GRAPH, Fields, Unreadable
 from model_archive.text import quoted
 from model_archive.traced import Example, unpickled
 
@@ -29,6 +31,8 @@ SUFFIXES = (".pt", ".pth", ".ts", ".pt2", ".onnx")
 
 _PICKLE = b"\x80"
 _ZIP = b"PK"
+_IR_VERSION = b"\x08"  # the tag of the first field of an ONNX file
+_DAMAGED = "is damaged; copy or save it again"
 # A state dict is dictionaries of tensors; a pickle that names anything else holds objects of some class.
 _STATE_DICT_MODULES = ("torch", "torch._utils", "torch._tensor", "collections")
 _PACKAGE = (
@@ -46,6 +50,7 @@ def format_of(file: ArchiveFile) -> Format:
     try:
         start = _first_bytes(file)
         if suffix == ".onnx":
+            _check_onnx(file, start)
             return Format.ONNX
         if start.startswith(_PICKLE):
             raise NoModel(f"saved by torch.save in its format of before torch 1.6; {_CONVERT}")
@@ -65,9 +70,22 @@ def _first_bytes(file: ArchiveFile) -> bytes:
     return start
 
 
+def _check_onnx(file: ArchiveFile, start: bytes) -> None:
+    """Raise NoModel for a file that is no whole ModelProto with a graph. What is in the graph is not looked at."""
+    try:
+        with file.open("rb") as content:
+            if Fields(content).all(0, content.seek(0, io.SEEK_END), GRAPH):
+                return
+    except (Unreadable, LookupError):
+        pass
+    if start.startswith(_IR_VERSION):
+        raise NoModel(_DAMAGED)
+    raise NoModel("is no ONNX model; export it again, such as by torch.onnx.export, or copy the right file")
+
+
 def _why_no_archive(start: bytes) -> str:
     if start.startswith(_ZIP):
-        return "is damaged; copy or save it again"
+        return _DAMAGED
     return "is no model that torch saved; expected TorchScript, a torch.export program or an AOTInductor package"
 
 

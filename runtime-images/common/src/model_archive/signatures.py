@@ -13,7 +13,8 @@ from zipfile import BadZipFile, ZipFile
 
 from model_archive.contents import ArchiveFile
 from model_archive.formats import Format
-from model_archive.limits import MAX_CHECKED, MAX_FIELDS, MAX_TENSORS
+from model_archive.limits import MAX_CHECKED, MAX_TENSORS
+from model_archive.protobuf import GRAPH, Fields, Unreadable
 from model_archive.traced import examples
 
 # onnx.proto's TensorProto.DataType, by the names of the Open Inference Protocol.
@@ -21,9 +22,7 @@ _DATATYPES: Final = {
     1: "FP32", 2: "UINT8", 3: "INT8", 4: "UINT16", 5: "INT16", 6: "INT32", 7: "INT64", 8: "BYTES", 9: "BOOL",
     10: "FP16", 11: "FP64", 12: "UINT32", 13: "UINT64", 16: "BF16",
 }  # fmt: skip
-_GRAPH, _INITIALIZER, _INPUT, _OUTPUT = 7, 5, 11, 12  # fields of onnx.proto: of a model, and of its graph
-_VARINT, _DELIMITED, _SIZES = 0, 2, {1: 8, 5: 4}
-_LONGEST_VARINT, _NEGATIVE = 10, 1 << 63
+_INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12  # fields of a graph in onnx.proto
 _FORWARD: Final = r".*?^  def forward\(self: [\w.]+,?(.*?)\) -> "
 # What a reader of a zip, a text or a table says of something else than was expected.
 _OTHER_FORM: Final = (ValueError, LookupError, StopIteration, BadZipFile, RuntimeError, EOFError, zlib.error)
@@ -47,10 +46,6 @@ class FileSignature:
     outputs: tuple[TensorInfo, ...] = ()
 
 
-class _Unknown(Exception):
-    """The file does not say it, or not in the form that is read here."""
-
-
 def signature_of(file: ArchiveFile, of: Format) -> FileSignature:
     """Return what an ONNX file, or traced TorchScript, says of its tensors."""
     try:
@@ -58,7 +53,7 @@ def signature_of(file: ArchiveFile, of: Format) -> FileSignature:
             with file.open("rb") as stream:
                 return _of_onnx(stream)
         return _of_torchscript(file) if of is Format.TORCHSCRIPT else FileSignature()
-    except (_Unknown, *_OTHER_FORM):
+    except (Unreadable, *_OTHER_FORM):
         return FileSignature()
 
 
@@ -67,7 +62,7 @@ def _of_torchscript(file: ArchiveFile) -> FileSignature:
     given = examples(file)
     rows = {example.shape[:1] for example in given}
     if len(rows) != 1 or () in rows:
-        raise _Unknown
+        raise Unreadable
     with file.open("rb") as content, ZipFile(content) as archive:
         names = _arguments(archive)
     return FileSignature(
@@ -91,15 +86,15 @@ def _arguments(archive: ZipFile) -> list[str]:
     found = within.search(text)
     arguments = [_ARGUMENT.match(each) for each in found[1].split(",")] if found else [None]
     if not all(arguments):
-        raise _Unknown
+        raise Unreadable
     return [each[1] for each in arguments if each]
 
 
 def _of_onnx(stream: IO[bytes]) -> FileSignature:
     constants: set[str] = set()
     tensors: dict[int, list[TensorInfo]] = {_INPUT: [], _OUTPUT: []}
-    fields = _Fields(stream)
-    for start, end in fields.all(0, stream.seek(0, io.SEEK_END), _GRAPH):
+    fields = Fields(stream)
+    for start, end in fields.all(0, stream.seek(0, io.SEEK_END), GRAPH):
         for number, first, last in fields.of(start, end):
             if number == _INITIALIZER:
                 constants.add(fields.text(first, last, 8))
@@ -109,59 +104,9 @@ def _of_onnx(stream: IO[bytes]) -> FileSignature:
     return FileSignature(tuple(inputs[:MAX_TENSORS]), tuple(tensors[_OUTPUT][:MAX_TENSORS]))
 
 
-def _tensors(fields: _Fields, start: int, end: int) -> Iterator[TensorInfo]:
+def _tensors(fields: Fields, start: int, end: int) -> Iterator[TensorInfo]:
     """Yield the tensor of a ValueInfoProto, which may also be a sequence or a map."""
     for first, last in [place for type_ in fields.all(start, end, 2) for place in fields.all(*type_, 1)]:
         sizes = [place for shape in fields.all(first, last, 2) for place in fields.all(*shape, 1)][:MAX_TENSORS]
         shape = tuple(next(iter(fields.numbers(*place, 1)), -1) for place in sizes)
         yield TensorInfo(fields.text(start, end, 1), _DATATYPES[fields.numbers(first, last, 1)[0]], shape)
-
-
-class _Fields:
-    """Reads the fields of protobuf's messages in a stream, as many as there may be in all."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._left = MAX_FIELDS
-
-    def of(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the number of each field of a message, and where its value starts and ends."""
-        while start < end:
-            tag, first = self._varint(start)
-            kind = tag & 7
-            if kind == _VARINT:
-                _, start = self._varint(first)
-            elif kind == _DELIMITED:
-                size, first = self._varint(first)
-                start = first + size
-            else:
-                start = first + _SIZES[kind]
-            self._left -= 1
-            if start > end or self._left < 0:
-                raise _Unknown
-            yield tag >> 3, first, start
-
-    def all(self, start: int, end: int, number: int) -> list[tuple[int, int]]:
-        """Return where the values of one field are."""
-        return [(first, last) for found, first, last in self.of(start, end) if found == number]
-
-    def text(self, start: int, end: int, number: int) -> str:
-        """Return a field that is a text."""
-        ((first, last), *_) = self.all(start, end, number)
-        self._stream.seek(first)
-        return self._stream.read(min(last - first, MAX_CHECKED)).decode()
-
-    def numbers(self, start: int, end: int, number: int) -> list[int]:
-        """Return the values of a field that is a number; one that is negative is -1."""
-        found = (self._varint(first)[0] for first, _ in self.all(start, end, number))
-        return [value if value < _NEGATIVE else -1 for value in found]
-
-    def _varint(self, start: int) -> tuple[int, int]:
-        """Return a number, and where it ends."""
-        self._stream.seek(start)
-        value = 0
-        for index, byte in enumerate(self._stream.read(_LONGEST_VARINT)):
-            value |= (byte & 0x7F) << 7 * index
-            if byte < 0x80:
-                return value, start + index + 1
-        raise _Unknown

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from isvc.commands.output import OutputFormat, write_line, write_record
 from isvc.commands.seen.lines import change
-from isvc.commands.seen.reading import now, seen_now
+from isvc.commands.seen.reading import now, seen_in
 from isvc.view.json_shape import as_json
 from isvc.view.source import ServiceSource
 from isvc_operator.manifests import ServiceKey
@@ -18,28 +18,29 @@ class ChangePrinter:
     def __init__(self, source: ServiceSource, output: OutputFormat) -> None:
         self._source = source
         self._output = output
-        self._last: dict[ServiceKey, object] = {}
+        self._last: dict[ServiceKey, dict[str, object]] = {}  # by the URLs of runs
 
     def write(self, keys: Sequence[ServiceKey]) -> None:
         """Print what has changed of these services."""
         for key in keys:
-            service = seen_now(self._source, key)
-            if service is None:
-                if self._last.pop(key, None) is not None:
-                    self._gone(key)
-                continue
-            line = change(service, now())
-            shown = [str(cell) for cell in line[1:]] if self._output is OutputFormat.TEXT else as_json(service)
-            if self._last.get(key) == shown:
-                continue
-            self._last[key] = shown
-            if self._output is OutputFormat.TEXT:
-                write_line(*line)
-            else:
-                write_record(shown, self._output)
+            last, found = self._last.setdefault(key, {}), seen_in(self._source, key)
+            for run in sorted(last.keys() - found.keys()):
+                del last[run]
+                self._gone(key, run)
+            for run, service in found.items():
+                line = change(service, now())
+                shown = [str(cell) for cell in line[1:]] if self._output is OutputFormat.TEXT else as_json(service)
+                if last.get(run) == shown:
+                    continue
+                last[run] = shown
+                if self._output is OutputFormat.TEXT:
+                    write_line(*line)
+                else:
+                    write_record(shown, self._output)
 
-    def _gone(self, key: ServiceKey) -> None:
+    def _gone(self, key: ServiceKey, run: str) -> None:
         if self._output is OutputFormat.TEXT:
-            write_line(now().strftime("%H:%M:%S"), f"{key.namespace}/{key.name}", "deleted")
+            write_line(now().strftime("%H:%M:%S"), f"{key.namespace}/{key.name}", "deleted", *([run] if run else []))
         else:
-            write_record({"namespace": key.namespace, "name": key.name, "deleted": True}, self._output)
+            where = {"run": run} if run else {}
+            write_record({"namespace": key.namespace, "name": key.name, **where, "deleted": True}, self._output)

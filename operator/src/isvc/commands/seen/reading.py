@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -93,16 +93,20 @@ def seen_now(source: ServiceSource, key: ServiceKey) -> ServiceView | None:
     return replace(view_of(related), url=source.address(key)) if related else None
 
 
+def seen_in(source: ServiceSource, key: ServiceKey) -> Mapping[str, ServiceView]:
+    """Return what is seen of a service by the URL of the run that has it, of which there may be several; "" else."""
+    if isinstance(source, RunSource):
+        return {run.url: replace(view_of(told), url=run.url_of(key)) for run, told in source.runs_of(key)}
+    found = seen_now(source, key)
+    return {"": found} if found else {}
+
+
 def seen_all(source: ServiceSource, key: ServiceKey | None = None) -> list[ServiceView]:
     """Return what is seen of all services, or of one; without those that have been deleted meanwhile.
 
     Of the services of several runs with the same name, all are among them.
     """
-    if key is None and isinstance(source, RunSource):
-        runs = ((item, *found) for item in source.keys() for found in source.runs_of(item))  # noqa: SIM118 - no mapping
-        return [replace(view_of(related), url=run.url_of(item)) for item, run, related in runs]
-    found = (seen_now(source, item) for item in ([key] if key else source.keys()))
-    return [service for service in found if service]
+    return [service for item in ([key] if key else source.keys()) for service in seen_in(source, item).values()]
 
 
 def now() -> datetime:

@@ -28,7 +28,7 @@ from isvc_operator.api.parsing import path_of
 from isvc_operator.api.storage_container import INIT_CONTAINER, ClusterStorageContainer
 from isvc_operator.config import OperatorConfig, StorageInitializerConfig
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.ignored.walker import unknown_fields
+from isvc_operator.ignored.walker import suggestion, unknown_fields
 from isvc_operator.resolve.component import Component, Context
 from isvc_operator.resolve.containers import check_amounts
 from isvc_operator.resolve.requested import STORAGE_URI, StorageRequest, model_field, stored_uri
@@ -46,7 +46,7 @@ from isvc_operator.resolve.storage.plan import (
     variable,
 )
 from isvc_operator.text import one_line
-from storage_initializer.schemes import NETWORK_SETTINGS, SCHEMES, SETTINGS, foreign_service
+from storage_initializer.schemes import INSTEAD, NETWORK_SETTINGS, SCHEMES, SETTINGS, foreign_service
 
 # The folder layout that a server expects, by its type; other servers have none. ``auto`` checks a folder that looks
 # like TorchServe's, and nothing else, such as a bare model.onnx.
@@ -279,9 +279,10 @@ def _named(name: str, usable: Sequence[ClusterStorageContainer]) -> ClusterStora
     for item in usable:
         if item.metadata.name == name:
             return item
+    known = [item.metadata.name for item in usable]
     raise InvalidSpec(
-        f"ClusterStorageContainer {name!r} of spec.predictor.storageContainerName does not exist or is disabled; "
-        f"available: {', '.join(item.metadata.name for item in usable) or 'nothing'}"
+        f"ClusterStorageContainer {name!r} of spec.predictor.storageContainerName does not exist or is disabled"
+        f"{suggestion(name, known)}; available: {', '.join(known) or 'nothing'}"
     )
 
 
@@ -316,8 +317,10 @@ def _check(
         )
     if source.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        least = 0.5 if len(source.scheme) == 2 else 0.6  # of two letters, one may be mistyped
+        meant = "" if source.scheme in INSTEAD else suggestion(source.scheme, SCHEMES, least=least)
         raise InvalidSpec(
-            f"storageUri {source.shown} has a scheme that is not supported; use one of {known}, "
+            f"storageUri {source.shown} has a scheme that is not supported{meant}; use one of {known}, "
             f"or install a ClusterStorageContainer for it ({formats})"
         )
     if service := foreign_service(source.uri):

@@ -1,0 +1,189 @@
+"""What the commands that read YAML say to somebody who has mistyped: the place once, and what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isvc.commands import main
+
+SERVICE = """
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {{name: {name}{metadata}}}
+spec:
+  predictor:
+    {predictor}
+    model:
+      modelFormat: {{name: pytorch}}
+      storageUri: pvc://models
+      {model}
+"""
+RUNTIME = """
+apiVersion: serving.kserve.io/v1alpha1
+kind: ClusterServingRuntime
+metadata: {name: mine}
+spec:
+  supportedModelFormats: [{name: abc, version: "1"}]
+  containers: [{name: kserve-container, image: x, resources: {limit: {cpu: 1}}}]
+"""
+
+
+def written(*, name: str = "first", metadata: str = "", predictor: str = "", model: str = "") -> str:
+    return SERVICE.format(name=name, metadata=metadata, predictor=predictor, model=model)
+
+
+@pytest.fixture
+def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return what `isvc validate` prints of files, which are called a.yaml, b.yaml, …"""
+    monkeypatch.chdir(tmp_path)
+
+    def validate(*contents: str) -> list[str]:
+        files = [f"{letter}.yaml" for letter, _ in zip("abcdef", contents, strict=False)]
+        for file, content in zip(files, contents, strict=True):
+            Path(file).write_text(content)
+        main(["validate", *files])
+        return capsys.readouterr().out.splitlines()
+
+    return validate
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"model": "env: [{name: A, value: 3}]"},
+         'spec.predictor.model.env[0].value: must be of type string, not integer; write "3"'),
+        ({"model": "env: [{name: A, value: yes}]"},
+         'spec.predictor.model.env[0].value: must be of type string, not boolean; write "yes"'),
+        ({"model": "env: {A: b}"},
+         "spec.predictor.model.env: must be of type array, not object; write a list, with a dash before each item"),
+        ({"model": "args: --fast"}, 'spec.predictor.model.args: must be of type array, not string; write ["--fast"]'),
+        ({"model": 'ports: [{containerPort: "80"}]'},
+         "spec.predictor.model.ports[0].containerPort: must be of type integer; write 80, without quotes"),
+        ({"model": "resources: {limits: {cpu: 2 cores}}"},
+         'spec.predictor.model.resources.limits.cpu: Invalid value: "2 cores": not a quantity; write one such as 500m '
+         "or 2Gi"),
+        ({"model": "lifecycle: {postStart: {exec: sleep}}"},
+         "spec.predictor.model.lifecycle.postStart.exec: must be of type object, not string; write its fields, each as "
+         "NAME: VALUE"),
+        ({"predictor": 'minReplicas: "1"'},
+         "spec.predictor.minReplicas: must be of type integer, not string; write 1, without quotes"),
+        ({"predictor": "minReplicas: 1.5"},
+         "spec.predictor.minReplicas: must be of type integer, not number; write a whole number"),
+        ({"predictor": 'hostIPC: "True"'},
+         "spec.predictor.hostIPC: must be of type boolean, not string; write true, without quotes"),
+        ({"predictor": "hostIPC: maybe"},
+         "spec.predictor.hostIPC: must be of type boolean, not string; write true or false"),
+        ({"predictor": "containers: {name: kserve-container}"},
+         "spec.predictor.containers: must be of type array, not object; write a list, with a dash before each item"),
+        ({"predictor": "labels: [a]"},
+         "spec.predictor.labels: must be of type object, not array; write its fields without dashes"),
+        ({"predictor": "scaleMetric: cpuu"},
+         'spec.predictor.scaleMetric: Unsupported value: "cpuu" (did you mean cpu?): supported values: "cpu", '
+         '"memory", "concurrency", "rps"'),
+        ({"predictor": "name: A"},
+         "spec.predictor.name: Invalid value: \"A\": should match '^[a-z]([-a-z0-9]*[a-z0-9])?$'"),
+        ({"predictor": "minReplicas: 2\n    maxReplicas: 1"},
+         "spec.predictor.minReplicas: minReplicas is greater than maxReplicas; raise maxReplicas or lower minReplicas"),
+        ({"metadata": ", labels: {a: 1}"}, 'metadata.labels.a: must be of type string; write "1"'),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_one_line_with_its_field_once_and_what_to_write(
+    validated: Any, parts: dict[str, str], said: str
+) -> None:
+    lines = validated(written(**parts))
+
+    assert [line.removeprefix("error: ").removeprefix("a.yaml: ") for line in lines] == [
+        f"InferenceService first: {said}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"model": "resources: {limit: {cpu: 1}}"}, ["model.resources.limit: unknown field (did you mean limits?)"]),
+        ({"model": "env: [{name: A, vale: b}, {name: B, vale: c}]"},
+         ["model.env[0].vale: unknown field (did you mean value?)",
+          "model.env[1].vale: unknown field (did you mean value?)"]),
+        ({"model": "env: [{name: A, value: b, type: c}]"}, ["model.env[0].type: unknown field"]),
+        ({"model": "readinessProbe: {htpGet: {path: /}}"},
+         ["model.readinessProbe.htpGet: unknown field (did you mean httpGet?)"]),
+        ({"predictor": "securityContext: {runAsUsr: 1}"},
+         ["securityContext.runAsUsr: unknown field (did you mean runAsUser?)"]),
+        ({"predictor": "containers: [{name: other, image: x, env: [{nme: A}]}]"},
+         ["containers[0].env[0].nme: unknown field (did you mean name?)"]),
+        ({"predictor": "topologySpreadConstraints: [{maxSkw: 1, topologyKey: a}]"},
+         ["topologySpreadConstraints[0].maxSkw: unknown field (did you mean maxSkew?)",
+          "topologySpreadConstraints[0].whenUnsatisfiable: Required value"]),
+    ],
+)  # fmt: skip
+def test_a_misspelt_field_of_kubernetes_own_types_is_named_as_in_the_service(
+    validated: Any, parts: dict[str, str], said: list[str]
+) -> None:
+    lines = validated(written(**parts))
+
+    assert [line.removeprefix("error: ").removeprefix("a.yaml: ") for line in lines] == [
+        f"InferenceService first: spec.predictor.{one}" for one in said
+    ]
+
+
+def test_a_misspelt_field_of_a_runtime_and_of_a_secret_is_found_as_well(validated: Any) -> None:
+    secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: keys}\nstringdata: {a: b}\n"
+
+    assert validated(f"{written()}---{RUNTIME}---\n{secret}") == [
+        "error: a.yaml: Secret keys: stringdata: unknown field (did you mean stringData?)",
+        "error: ClusterServingRuntime mine: spec.containers[0].resources.limit: unknown field (did you mean limits?)",
+    ]
+
+
+def test_what_is_missing_because_its_name_is_misspelt_is_said_once(validated: Any) -> None:
+    assert validated(written().replace("predictor:", "predictr:")) == [
+        "error: a.yaml: InferenceService first: spec.predictr: unknown field (did you mean predictor?)"
+    ]
+
+
+def test_a_name_that_would_move_the_cursor_is_escaped(validated: Any) -> None:
+    (line,) = validated(written(model='env: [{name: A, "b\\x1b[31m": c}]'))
+
+    assert line == "error: InferenceService first: spec.predictor.model.env[0].b\\x1b[31m: unknown field"
+
+
+def test_a_file_of_shared_parts_within_parts_is_read_in_time(validated: Any) -> None:
+    """Each list has the one before it ten times; written out, there would be 10^9 values."""
+    lists = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 10))
+
+    lines = validated(f"{written(predictor='minReplicas: x')}---\nkind: Secret\nl0: &l0 [a]\n{lists}\n")
+
+    assert [line.split(": ")[1:3] for line in lines] == [
+        ["a.yaml", "InferenceService first"],
+        ["a.yaml", "l9[9][9][9][9][9][0][5][6][0]"],
+    ]
+
+
+def test_diff_says_all_that_is_wrong_with_files_before_it_asks_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text(written(predictor='minReplicas: "1"'))
+    Path("b.yaml").write_text(written(name="second", predictor="containers: [{name: other, env: [{nme: A}]}]"))
+
+    assert main(["diff", "a.yaml", "b.yaml"]) == 2
+
+    assert capsys.readouterr().err == (
+        "isvc: a.yaml: InferenceService first: spec.predictor.minReplicas: must be of type integer; write 1, without "
+        "quotes\n"
+        "isvc: b.yaml: InferenceService second: spec.predictor.containers[0].env[0].nme: unknown field (did you mean "
+        "name?)\n"
+    )
+
+
+def test_with_several_files_each_line_names_its_own(validated: Any) -> None:
+    unserved = written(name="second", model="runtime: absent")
+    ignored = written(name="third", predictor="minReplica: 1")
+
+    assert [line.partition("absent")[0] for line in validated(written(), unserved, ignored)] == [
+        "no effect: c.yaml: InferenceService third: spec.predictor.minReplica (did you mean minReplicas?)",
+        "error: b.yaml: InferenceService second: runtime '",
+    ]
