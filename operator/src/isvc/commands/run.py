@@ -104,6 +104,7 @@ def command(
 
     models = [file for file in files if is_without_yaml(file)]
     written = [file for file in files if file not in models]
+    samples: dict[ServiceKey, Path] = {}
 
     def read() -> Checked:
         made = [yaml_of(model) for model in models]
@@ -113,6 +114,7 @@ def command(
         checked = without_errors(check_texts([*made, *read_yaml(written)], flags, tls=False))
         if not checked.rendered:
             raise UnusableInput(f"{', '.join(map(str, files))} contains no InferenceService to serve")
+        samples.update(_samples(checked))
         return checked
 
     given = [path for path in (*files, flags.runtimes, flags.config_dir) if path]
@@ -137,7 +139,7 @@ def command(
             work = serve(
                 services,
                 settings,
-                samples=_samples(checked),
+                samples=samples,
                 output=output,
                 inputs=inputs,
                 dashboard_port=dashboard_port or 0,

@@ -30,7 +30,7 @@ from isvc.run.ingress import DRAIN, ingress
 from isvc.run.output import Output
 from isvc.run.pod import claims_of
 from isvc.run.processes import process_group
-from isvc.run.service import Settings
+from isvc.run.service import LocalService, Settings
 from isvc_operator.api.names import TRANSFORMER
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
@@ -61,7 +61,8 @@ async def serve(
     """Serve until cancelled; raises RunFailed then if a service is not ready. The printed commands send ``samples``
     to models that they fit.
 
-    With ``inputs``, pods are replaced when these files have changed. The dashboard has a free port if its port is 0.
+    With ``inputs``, pods are replaced when these files have changed; ``inputs.read`` then updates ``samples``. The
+    dashboard has a free port if its port is 0.
     """
     async with (
         _running(services, settings, output) as cluster,
@@ -93,12 +94,12 @@ async def _announce(cluster: LocalCluster, samples: Mapping[ServiceKey, Path], o
     """Print where each service is reached when it is ready; when all are ready or have failed, where to look, and how
     to stop.
     """
-    announced: set[ServiceKey] = set()
+    announced: dict[ServiceKey, LocalService] = {}  # one that is removed from the files and comes again is another
     changes, prompted = cluster.changes(), False
     while True:
         for key, service in list(cluster.services.items()):
-            if service.is_ready and key not in announced:
-                announced.add(key)
+            if service.is_ready and announced.get(key) is not service:
+                announced[key] = service
                 await _show(cluster, key, samples.get(key), output)
         if not prompted and all(service.is_settled for service in cluster.services.values()):
             prompted = True
