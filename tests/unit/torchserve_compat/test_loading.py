@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.unit.torchserve_compat.running import context, no_piece, whole
 from torchserve_compat.frames import HandlerBatch, HandlerFailure
+from torchserve_compat.server.errors import cause_of
 from torchserve_compat.values import NOT_AWAITED
 from torchserve_compat.worker.loading import HandlerLoader, LoadFailure, describe
 
@@ -112,6 +114,54 @@ def test_a_handler_that_returns_what_would_have_to_be_awaited_is_told(
     result = loader.calls.run(HandlerBatch("raw", [whole(b"x")]), context(), no_piece)
 
     assert result.failure == HandlerFailure(NOT_AWAITED, 500)
+
+
+def test_a_handler_that_cannot_be_imported_fails_with_that_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TorchServe's loader then looks for one of its own handlers by that name, and fails with that as well."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "importing.py").write_text("import os\nimport not_there_at_all")
+    failures: list[LoadFailure] = []
+
+    with pytest.raises(ModuleNotFoundError) as raised:
+        HandlerLoader(failures.append).load("m", str(tmp_path), "importing.py", None, 1, "none")
+
+    assert (raised.value.name, raised.value.__context__) == ("not_there_at_all", None)
+    assert failures == [
+        LoadFailure(
+            "m", "ModuleNotFoundError", "No module named 'not_there_at_all'", "importing.py:2 in <module>",
+            "not_there_at_all",
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.process
+def test_a_handler_of_torchserve_that_lacks_a_package_fails_with_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "ts.torch_handler.image_classifier", raising=False)
+    monkeypatch.delitem(sys.modules, "ts.torch_handler.vision_handler", raising=False)
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    failures: list[LoadFailure] = []
+
+    with pytest.raises(ModuleNotFoundError) as raised:
+        HandlerLoader(failures.append).load("m", str(tmp_path), "image_classifier", None, 1, "none")
+
+    assert (raised.value.name, raised.value.__suppress_context__) == ("torchvision", True)
+    assert [failure.missing_module for failure in failures] == ["torchvision"]
+
+
+def test_a_handler_that_is_not_there_is_named(tmp_path: Path) -> None:
+    failures: list[LoadFailure] = []
+
+    with pytest.raises(ModuleNotFoundError):
+        HandlerLoader(failures.append).load("m", str(tmp_path), "nowhere.py", None, 1, "none")
+
+    assert [cause_of(failure.document()) for failure in failures] == [
+        "ModuleNotFoundError: No module named 'nowhere'. The handler is neither a file nowhere.py of the model nor one "
+        "of TorchServe's own; add the file, or name another handler when you pack the model."
+    ]
 
 
 def test_what_an_error_quotes_can_be_sent(tmp_path: Path) -> None:

@@ -82,7 +82,13 @@ def describe_late_start(model: str, archive: str, timeout_s: float) -> str:
 
 
 def _fix(failure: Mapping[str, str | None], message: str) -> str:
-    if missing := failure["missing_module"]:
+    missing = failure["missing_module"]
+    if missing and not failure["where"]:
+        return (
+            f"The handler is neither a file {missing}.py of the model nor one of TorchServe's own; add the file, or "
+            "name another handler when you pack the model."
+        )
+    if missing:
         return (
             f"Add the package with the module {missing} to the model's requirements.txt with "
             f"install_py_dep_per_model=true, or install it {BESIDE}; add a module of your own to the model's files."
