@@ -25,7 +25,7 @@ from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster, local_cluster
 from isvc.run.container import LOOPBACK
 from isvc.run.door import Sample, door
-from isvc.run.errors import Interrupted, RunFailed, UnusableInput
+from isvc.run.errors import Interrupted, RunFailed
 from isvc.run.ingress import DRAIN, ingress
 from isvc.run.output import Output
 from isvc.run.pod import claims_of
@@ -136,9 +136,7 @@ async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) 
 
 
 async def request_once(services: Sequence[Rendered], settings: Settings, *, body: bytes, output: Output) -> str:
-    """Serve for one request, and return the response; raises RunFailed if it fails, or if a container does."""
-    if len(services) != 1:
-        raise UnusableInput(f"--request requires one InferenceService, and there are {len(services)}")
+    """Serve one service for one request, and return the response; raises RunFailed if it or a container fails."""
     async with _running(services, settings, output) as cluster:
         ((key, service),) = cluster.services.items()
         await cluster.until(lambda: service.is_settled or cluster.failure is not None)
