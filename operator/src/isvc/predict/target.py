@@ -13,6 +13,7 @@ from isvc.predict.errors import PredictFailed, UnusableRequest
 from isvc.predict.fields import is_field, without_user
 from isvc.predict.payload import PredictPayload
 from isvc.view.diagnosis import diagnose
+from isvc.view.headlines import headline
 from isvc.view.service import view_of
 from isvc.view.source import Related
 from isvc_operator.api.names import LABEL_COMPONENT, PREDICTOR, READY, TRANSFORMER
@@ -91,7 +92,7 @@ def trouble_of(related: Related) -> str:
     if found.healthy or _answers(related.pods):
         return ""
     first = found.findings[0]
-    cause = one_line(first.cause.strip().partition("\n")[0]).rstrip(".")
+    cause = one_line(headline(first.cause)).rstrip(".")
     name = f"{found.name} -n {found.namespace}"
     return f"{found.name} is {found.health.value}: {first.reason}: {cause}; isvc diagnose {name} says more"
 

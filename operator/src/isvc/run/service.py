@@ -43,7 +43,7 @@ from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
 from isvc_operator.resolve.ignored import all_ignored_parts
 from isvc_operator.resolve.requested import components_of, model_of
-from isvc_operator.text import last_of
+from isvc_operator.text import block, last_of
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ class LocalService:
     def _log(self, end: LogEnd) -> str:
         pod = self.pod(end.pod)
         lines = pod.log(end.container, previous=end.previous).last(end.lines) if pod else []
-        return last_of("\n".join(lines).strip(), LOG_BYTES)
+        return last_of(block("\n".join(lines)), LOG_BYTES)
 
 
 def _listening(
