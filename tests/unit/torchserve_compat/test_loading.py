@@ -164,6 +164,14 @@ def test_a_handler_that_is_not_there_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_of_the_archive_is_named_as_it_is_in_it(tmp_path: Path) -> None:
+    missing = FileNotFoundError(2, "No such file or directory", f"{tmp_path}/data/labels.json")
+
+    failure = describe("m", str(tmp_path), missing)
+
+    assert failure.message == "[Errno 2] No such file or directory: 'data/labels.json'"
+
+
 def test_what_an_error_quotes_can_be_sent(tmp_path: Path) -> None:
     failure = describe("m", str(tmp_path), SystemExit("no label \ud800"))
 

@@ -103,7 +103,10 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
 
 
 def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailure:
-    """Return type, message and place of an exception raised while the model was loaded."""
+    """Return type, message and place of an exception raised while the model was loaded.
+
+    Files in `model_dir` are named as they are in the archive.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename.startswith(os.path.realpath(model_dir))]
     # The message of a SyntaxError has the place, and a handler that is not there has none.
@@ -112,7 +115,7 @@ def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailu
     return LoadFailure(
         model=model_name,
         type=type(error).__name__,
-        message=text_of(error),
+        message=text_of(error).replace(f"{model_dir}/", ""),
         where=f"{Path(own[-1].filename).name}:{own[-1].lineno} in {own[-1].name}" if own else "",
         missing_module=error.name if isinstance(error, ModuleNotFoundError) else None,
     )
