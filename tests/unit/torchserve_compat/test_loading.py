@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from torchserve_compat.worker.loading import HandlerLoader, LoadFailure, describ
 
 COLLECTING = """
 import gc
+import logging
 
 imported = gc.isenabled()
 
@@ -114,6 +116,16 @@ def test_a_handler_that_returns_what_would_have_to_be_awaited_is_told(
     result = loader.calls.run(HandlerBatch("raw", [whole(b"x")]), context(), no_piece)
 
     assert result.failure == HandlerFailure(NOT_AWAITED, 500)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [("Matplotlib is building the font cache; this may take a moment.", False), ("findfont: no Arial", True)],
+)
+def test_matplotlibs_first_import_is_not_told(caplog: pytest.LogCaptureFixture, text: str, is_told: bool) -> None:
+    logging.getLogger("matplotlib.font_manager").warning(text)
+
+    assert (text in caplog.messages) is is_told
 
 
 def test_a_handler_that_cannot_be_imported_fails_with_that_alone(

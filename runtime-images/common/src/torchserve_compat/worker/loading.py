@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import logging
 import os
 import traceback
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from torchserve_compat.values import NOT_AWAITED
 from torchserve_compat.worker.calls import HandlerCalls
 
 _THEIR_HANDLERS = "ts.torch_handler."
+# Of what TorchServe's handlers import: it tells that the first import on a machine takes a moment.
+logging.getLogger("matplotlib.font_manager").addFilter(lambda record: "font cache" not in record.getMessage())
 
 
 @dataclass(frozen=True)
