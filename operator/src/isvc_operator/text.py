@@ -36,9 +36,14 @@ def _visible(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 
 
+def block(text: str) -> str:
+    """Return the text without the blank lines around it; unlike with ``strip``, its first line keeps its indent."""
+    return text.rstrip().lstrip("\r\n")
+
+
 def quoted(text: str, limit: int) -> str:
     """Return the end of a text of several lines; each line after the first one is marked as quoted."""
-    lines = visible(last_of(text, limit)).strip().splitlines()
+    lines = block(visible(last_of(text, limit))).splitlines()
     return f"\n{_MARK}".join(lines)
 
 

@@ -61,6 +61,24 @@ async def test_calls_and_streams_arrive_and_come_back(pod: int) -> None:
         assert await both.read() == grpc.aio.EOF
 
 
+async def test_predictions_that_are_answered_are_told_with_their_duration(pod: int) -> None:
+    told: list[float] = []
+    async with (
+        grpc_proxy("first-predictor", Endpoints((pod,)), told.append) as port,
+        grpc.aio.insecure_channel(f"{LOOPBACK}:{port}") as channel,
+    ):
+        infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        await channel.unary_unary("/inference.GRPCInferenceService/ServerReady")(b"")
+        with pytest.raises(grpc.aio.AioRpcError):
+            await infer(b"fail")
+        assert told == []
+
+        await infer(b"x")
+
+    (seconds,) = told
+    assert seconds > 0
+
+
 async def test_an_error_of_the_pod_is_that_of_the_call(pod: int) -> None:
     async with (
         grpc_proxy("first-predictor", Endpoints((pod,))) as port,

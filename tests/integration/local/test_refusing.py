@@ -135,6 +135,26 @@ def test_one_request_wants_one_service(tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr() == ("", "isvc: --request requires one InferenceService, and there are 2\n")
 
 
+@pytest.mark.parametrize(
+    "flags",
+    ["--request absent.json", "--request request.json --expect {", "other --request request.json"],
+    ids=["a request that is not there", "an expectation that is no JSON", "a second service"],
+)
+def test_nothing_is_saved_where_something_else_is_refused(
+    flags: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "request.json").write_text("{}")
+    for name in ("model", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "handler.py").write_text("def handle(data, context): ...")
+
+    assert main(["run", "model", "--save", "saved.yaml", *flags.split()]) == 2
+
+    assert capsys.readouterr().err.startswith("isvc: ")
+    assert not (tmp_path / "saved.yaml").exists()
+
+
 @pytest.mark.parametrize(("flags", "is_printed"), [([], True), (["-q"], False)])
 def test_the_yaml_of_a_model_is_printed_unless_only_failures_are(
     flags: list[str],

@@ -292,15 +292,31 @@ def test_a_component_that_comes_or_goes_takes_over_without_losing_a_request(sand
     assert Counter(status for status, _ in answers) == {200: len(answers)}
 
 
-def test_a_service_that_is_added_is_served_and_one_that_is_removed_is_not(sandbox: Sandbox) -> None:
+def test_a_service_that_is_added_is_announced_as_at_the_start_and_one_that_is_removed_is_not_served(
+    sandbox: Sandbox,
+) -> None:
+    """It is renamed, and renamed again to what it was called before."""
+    request = '{"instances": [1]}'
+    (sandbox.folder / "sample.json").write_text(request)
     file = write_yaml(sandbox.folder / "services.yaml", service("first"), runtime())
     with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch") as process:
-        read_until(process.stdout, "Ctrl-C stops it.")
-        write_yaml(file, service("second"), runtime())
-        read_until(process.stdout, "second is served")
-        status, _ = sandbox.ask("second.default.example.com", PREDICT, {"instances": [1]})
-        gone, answer = sandbox.ask(HOST, PREDICT, {"instances": [1]})
-        stop(process)
+        announced = {"first": read_until(process.stdout, "Ctrl-C stops it.")}
+        for name in ("second", "first again"):
+            write_yaml(file, service(name.removesuffix(" again")), runtime())
+            announced[name] = read_until(process.stdout, "  curl ")
+            if name == "second":
+                status, _ = sandbox.ask("second.default.example.com", PREDICT, json.loads(request))
+                gone, answer = sandbox.ask(HOST, PREDICT, json.loads(request))
+        _, stderr = stop(process)
 
+    def address(name: str, text: str) -> str:
+        assert f"\n{name} is served\n" in text
+        url = f"http://127.0.0.1:{sandbox.port}/default/{name}{PREDICT}"
+        return f"  curl -X POST {url} -T {sandbox.folder / 'sample.json'}\n"
+
+    assert all(address(name.removesuffix(" again"), text) in text for name, text in announced.items())
     assert (status, gone) == (200, 404)
     assert "no service has the host 'first.default.example.com'" in answer["error"]
+    assert re.findall(".* is not served any more.*", stderr) == [
+        f"{name} is not served any more; its pods end with their last request" for name in ("first", "second")
+    ]

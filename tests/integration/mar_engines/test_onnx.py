@@ -250,14 +250,42 @@ def test_a_map_as_an_input_is_refused_at_load_with_the_fix(tmp_path: Path) -> No
     )
 
 
-def test_a_damaged_model_is_refused_with_onnxruntimes_reason(tmp_path: Path) -> None:
+def reason_of(path: Path) -> str:
+    with pytest.raises(CannotLoad) as raised:
+        load_engine(path, "cpu", 1)
+    return str(raised.value).removeprefix(f"{path}: cannot be loaded by onnxruntime: ")
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(b"\x08\x08\x3a\x02\xff\xff")  # its graph is no message
 
-    with pytest.raises(
-        CannotLoad, match=r"cannot be loaded by onnxruntime: Load model from .* failed:Protobuf parsing"
-    ):
-        load_engine(path, "cpu", 1)
+    assert reason_of(path) == "it is no ONNX file, or damaged; export or copy it again"
+
+
+def test_weights_in_another_file_that_is_not_there_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    weights = onnx.numpy_helper.from_array(np.ones(3, np.float32), "weights")
+    ports = [helper.make_tensor_value_info(name, FLOAT, ["n", 3]) for name in ("a", "b")]
+    graph = helper.make_graph([helper.make_node("Add", ["a", "weights"], ["b"])], "g", ports[:1], ports[1:], [weights])
+    model = helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, path, save_as_external_data=True, location="m.onnx.data", size_threshold=0)
+    load_engine(path, "cpu", 1)
+
+    (tmp_path / "m.onnx.data").unlink()
+
+    assert reason_of(path) == (
+        "its weights are in m.onnx.data, which is not beside it; put both files into a folder, and serve that"
+    )
+
+
+def test_onnxruntimes_reason_is_told_without_its_sources(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", "Neg", [("a", FLOAT, ["batch", 3])], [("b", FLOAT, ["batch", 3])])
+    model = onnx.load(path)
+    model.ir_version = 99
+    onnx.save(model, path)
+
+    assert reason_of(path).startswith("Unsupported model IR version: 99, max supported IR version: ")
 
 
 def test_a_device_that_onnxruntime_does_not_have_is_named(tmp_path: Path) -> None:

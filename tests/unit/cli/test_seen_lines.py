@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from isvc.commands.output import Cell, Styled, aligned
-from isvc.commands.seen.lines import age, bar, change, one_service, table, tree
+from isvc.commands.seen.lines import age, bar, change, finding_lines, one_service, table, tree
 from isvc.view.service import view_of
-from isvc.view.values import ComponentView, DownloadProgress, HealthStatus, Hop, ServiceView
+from isvc.view.values import ComponentView, DownloadProgress, Failure, HealthStatus, Hop, ServiceView
+from isvc_operator.text import quoted
 from tests.support.builders import (
     a_container,
     a_deployment,
@@ -67,7 +68,7 @@ def test_a_table_has_a_row_for_each_service() -> None:
         "torchserve   Ready                            1/1    1h7m   http://torchserve.models.example.com",
         f"torchserve   Starting   LoadingModel          0/1    1h7m   {BAR}",
         "torchserve   Failed     ServerFailed          0/1    1h7m   bert: no licence",
-        "torchserve   Failed     NoSupportingRuntime   0/0           nothing\\nserves it",
+        "torchserve   Failed     NoSupportingRuntime   0/0           nothing",
     ]
 
 
@@ -90,7 +91,7 @@ def test_a_history_has_the_time_since_the_service_was_created() -> None:
         f"2026-01-01T12:00:00     +1h Pod/{POD} BackOff restarting it (12 times)",
         "2026-01-01T12:00:00     +1h IngressReady True",
         f"2026-01-01T12:00:00     +1h PredictorReady ServerFailed pod {POD}, container kserve-container ended with "
-        "exit code 4: bert: no licence\\nLast log lines:\\n| Traceback\\n| RuntimeError",
+        "exit code 4: bert: no licence",
     ]
 
 
@@ -125,6 +126,20 @@ def test_pods_that_leave_and_shares_of_requests_are_told() -> None:
         "   path     h (one 25 %, two 75 %)",
         "└─ predictor one Ready (1 of 1 available, 25 % of requests)",
     ]
+
+
+def test_lines_of_a_log_keep_their_indent() -> None:
+    log = "\n    Traceback (most recent call last):\n      File\n    KeyError\n\n"
+    failure = Failure(reason="ServerFailed", cause="no licence", log=log)
+
+    assert text(finding_lines(failure)) == [
+        "reason    ServerFailed",
+        "cause     no licence",
+        "log       |     Traceback (most recent call last):",
+        "          |       File",
+        "          |     KeyError",
+    ]
+    assert quoted(log, 1000) == "    Traceback (most recent call last):\n|       File\n|     KeyError"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from isvc.dashboard.states import ShownCause, ShownState, Summary, brief, cause_of, headline, summary_of, told_once
+from isvc.dashboard.states import ShownCause, ShownState, Summary, cause_of, summary_of, told_once
 from isvc.view.service import view_of
 from isvc.view.source import Related
 from isvc.view.values import Failure
@@ -70,33 +70,6 @@ def test_of_a_traceback_what_was_raised_and_where_in_the_users_code_is_said() ->
         log="it starts",
     )
     assert cause.container == (SERVICE.pod_name, "kserve-container")
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("no file", "no file"),
-        ("there are two:\n  a\n  b", "there are two: a"),
-        ("", ""),
-        ("Traceback (most recent call last):\n  File", "Traceback (most recent call last): File"),
-        ("Traceback (most recent call last)\nKeyError: 'a'\nLast log lines:", "KeyError: 'a'"),
-    ],
-    ids=["one", "several", "none", "cut", "raised"],
-)
-def test_the_line_that_matters_is_said(text: str, line: str) -> None:
-    assert headline(text) == line
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        (f"{PLACE} exited with code 1: no file", "exited with code 1: no file"),
-        ("pod a-1: the server is starting", "the server is starting"),
-        ("podium: 1", "podium: 1"),
-    ],
-)
-def test_what_happens_is_said_without_the_names_of_pods(text: str, shown: str) -> None:
-    assert brief(text) == shown
 
 
 def test_a_failure_is_told_once() -> None:

@@ -114,6 +114,49 @@ def test_a_traceback_begins_where_the_users_code_does(tmp_path: Path, is_known: 
     assert (found if is_known else found.replace(f"{tmp_path}/", "")) == FROM_THE_USERS_LINE
 
 
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            {"broken_one": "import os\n\ndef handle(data, context:\n"},
+            """it failed
+      File "broken_one.py", line 3
+        def handle(data, context:
+                  ^
+    SyntaxError: '(' was never closed
+""",
+        ),
+        (
+            {"broken_two": "import broken_three", "broken_three": "import not_there_at_all"},
+            """it failed
+    Traceback (most recent call last):
+      File "broken_two.py", line 1, in <module>
+        import broken_three
+      File "broken_three.py", line 1, in <module>
+        import not_there_at_all
+    ModuleNotFoundError: No module named 'not_there_at_all'
+""",
+        ),
+        ({}, "it failed\n    ModuleNotFoundError: No module named 'broken_none'\n"),
+    ],
+    ids=["syntax", "import", "no file"],
+)
+def test_a_traceback_has_nothing_of_the_import_of_the_users_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], expected: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, content in files.items():
+        (tmp_path / f"{name}.py").write_text(content)
+    ours: dict[str, Any] = {"__name__": "mar_runtime.worker.handler"}
+    exec("import importlib\ndef load(name):\n    importlib.import_module(name)", ours)
+
+    with pytest.raises((SyntaxError, ImportError)) as raised:
+        ours["load"](next(iter(files), "broken_none"))
+    error = raised.value.with_traceback(raised.tb.tb_next)
+
+    assert written(IndentingFormatter("%(message)s", folder=str(tmp_path)), "it failed", error) == expected
+
+
 def test_a_traceback_is_whole_where_debug_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="data_plane")
 

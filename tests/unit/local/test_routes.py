@@ -171,7 +171,17 @@ def test_pods_call_those_of_the_given_labels_by_their_services() -> None:
         ("/v2/models/bert/load", False),
         ("/v2/repository/index", False),
         ("/v1/models/bert:explain", False),
+        ("/predictions/bert", True),
+        ("/predictions/bert/1.0?top_k=3", True),
+        ("/explanations/bert", False),
+        ("/models/bert/invoke", True),
+        ("/models/bert", False),
+        ("/invocations?model_name=bert", True),
+        ("/inference.GRPCInferenceService/ModelInfer", True),
+        ("/inference.GRPCInferenceService/ModelMetadata", False),
+        ("/org.pytorch.serve.grpc.inference.InferenceAPIsService/Predictions", True),
+        ("/org.pytorch.serve.grpc.inference.InferenceAPIsService/Ping", False),
     ],
 )
-def test_a_prediction_is_one_of_v1_or_v2(target: str, is_one: bool) -> None:
+def test_a_prediction_is_one_of_any_protocol(target: str, is_one: bool) -> None:
     assert is_prediction(target) is is_one

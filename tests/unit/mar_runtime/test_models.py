@@ -194,6 +194,22 @@ async def test_an_archive_whose_yaml_cannot_be_read_is_refused(
     assert (models.names, pools.started) == ((), [])
 
 
+async def test_all_archives_that_cannot_be_served_are_told_at_once(
+    tmp_path: Path, pools: Pools, caplog: pytest.LogCaptureFixture
+) -> None:
+    requests = [archive(tmp_path, name, content) for name, content in {"a": b"[", "b": b"", "c": b"["}.items()]
+    served, _ = serving(tmp_path, *requests)
+
+    with pytest.raises(ModelFailed) as ended:
+        await served.run(requests, StartTimes(CollectorRegistry(), 0.0))
+
+    why = "{}.mar: its c.yaml cannot be read: while parsing a flow node\nexpected the node content"
+    assert str(ended.value).startswith(why.format("a"))
+    assert str(ended.value).endswith("Correct it and pack it again. The log has 1 more.")
+    (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert logged.startswith(why.format("c"))
+
+
 async def test_a_load_that_is_under_way_ends_with_the_server(tmp_path: Path, pools: Pools) -> None:
     served, _ = serving(tmp_path, archive(tmp_path, "m"))
     await abandon(served.load("m"), pools)

@@ -64,6 +64,36 @@ def test_what_is_wrong_with_a_service_is_said_in_a_line(ready: dict[str, str], s
     assert target.trouble_of(Related(service=found)) == said
 
 
+def pod(component: str, ready: str, **metadata: Any) -> dict[str, Any]:
+    labels = {"component": component}
+    return {
+        "metadata": {"name": f"{component}-{ready}", "labels": labels, **metadata},
+        "spec": {"containers": []},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("pods", "explains"),
+    [
+        ([pod("predictor", "True"), pod("predictor", "False")], False),
+        ([pod("predictor", "True", deletionTimestamp="2026-01-01T00:00:00Z"), pod("predictor", "False")], True),
+        ([pod("transformer", "True"), pod("predictor", "False")], True),
+        ([], True),
+    ],
+    ids=["an old pod answers", "it ends", "the transformer alone is ready", "pods are not known"],
+)
+def test_a_pod_that_gets_no_requests_does_not_explain_the_answers_of_others(
+    pods: list[dict[str, Any]], explains: bool
+) -> None:
+    failed = {"type": "Ready", "status": "False", "reason": "ServerFailed", "message": "no licence"}
+    found = service() | {"status": {"conditions": [failed]}}
+
+    said = target.trouble_of(Related(service=found, pods=pods))
+
+    assert said == ("bert is Failed: ServerFailed: no licence; isvc diagnose bert -n models says more" * explains)
+
+
 @pytest.mark.parametrize(
     ("url", "host", "expected"),
     [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +13,13 @@ import pytest
 
 from tests.unit.torchserve_compat.running import context, no_piece, whole
 from torchserve_compat.frames import HandlerBatch, HandlerFailure
+from torchserve_compat.server.errors import cause_of
 from torchserve_compat.values import NOT_AWAITED
 from torchserve_compat.worker.loading import HandlerLoader, LoadFailure, describe
 
 COLLECTING = """
 import gc
+import logging
 
 imported = gc.isenabled()
 
@@ -112,6 +116,78 @@ def test_a_handler_that_returns_what_would_have_to_be_awaited_is_told(
     result = loader.calls.run(HandlerBatch("raw", [whole(b"x")]), context(), no_piece)
 
     assert result.failure == HandlerFailure(NOT_AWAITED, 500)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [("Matplotlib is building the font cache; this may take a moment.", False), ("findfont: no Arial", True)],
+)
+def test_matplotlibs_first_import_is_not_told(caplog: pytest.LogCaptureFixture, text: str, is_told: bool) -> None:
+    logging.getLogger("matplotlib.font_manager").warning(text)
+
+    assert (text in caplog.messages) is is_told
+
+
+def test_a_handler_that_cannot_be_imported_fails_with_that_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TorchServe's loader then looks for one of its own handlers by that name, and fails with that as well."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "importing.py").write_text("import os\nimport not_there_at_all")
+    failures: list[LoadFailure] = []
+
+    with pytest.raises(ModuleNotFoundError) as raised:
+        HandlerLoader(failures.append).load("m", str(tmp_path), "importing.py", None, 1, "none")
+
+    assert (raised.value.name, raised.value.__context__) == ("not_there_at_all", None)
+    assert failures == [
+        LoadFailure(
+            "m", "ModuleNotFoundError", "No module named 'not_there_at_all'", "importing.py:2 in <module>",
+            "not_there_at_all",
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.process
+def test_a_handler_of_torchserve_that_lacks_a_package_fails_with_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "ts.torch_handler.image_classifier", raising=False)
+    monkeypatch.delitem(sys.modules, "ts.torch_handler.vision_handler", raising=False)
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    failures: list[LoadFailure] = []
+
+    with pytest.raises(ModuleNotFoundError) as raised:
+        HandlerLoader(failures.append).load("m", str(tmp_path), "image_classifier", None, 1, "none")
+
+    assert (raised.value.name, raised.value.__suppress_context__) == ("torchvision", True)
+    assert [failure.missing_module for failure in failures] == ["torchvision"]
+
+
+def test_a_handler_that_is_not_there_is_named(tmp_path: Path) -> None:
+    failures: list[LoadFailure] = []
+
+    with pytest.raises(ModuleNotFoundError):
+        HandlerLoader(failures.append).load("m", str(tmp_path), "nowhere.py", None, 1, "none")
+
+    assert [cause_of(failure.document()) for failure in failures] == [
+        "ModuleNotFoundError: No module named 'nowhere'. The handler is neither a file nowhere.py of the model nor one "
+        "of TorchServe's own; add the file, or name another handler when you pack the model."
+    ]
+
+
+def test_a_file_of_the_archive_is_named_as_it_is_in_it(tmp_path: Path) -> None:
+    missing = FileNotFoundError(2, "No such file or directory", f"{tmp_path}/data/labels.json")
+
+    failure = describe("m", str(tmp_path), missing)
+
+    assert failure.message == "[Errno 2] No such file or directory: 'data/labels.json'"
+
+
+def test_an_exception_without_a_message_is_told_by_its_type(tmp_path: Path) -> None:
+    told = cause_of(describe("m", str(tmp_path), RuntimeError()).document())
+
+    assert told == "RuntimeError. Correct the handler or the files of the model, and serve it again."
 
 
 def test_what_an_error_quotes_can_be_sent(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def command(
 
     models = [file for file in files if is_without_yaml(file)]
     written = [file for file in files if file not in models]
+    samples: dict[ServiceKey, Path] = {}
 
     def read() -> Checked:
         made = [yaml_of(model) for model in models]
@@ -113,6 +114,7 @@ def command(
         checked = without_errors(check_texts([*made, *read_yaml(written)], flags, tls=False))
         if not checked.rendered:
             raise UnusableInput(f"{', '.join(map(str, files))} contains no InferenceService to serve")
+        samples.update(_samples(checked))
         return checked
 
     given = [path for path in (*files, flags.runtimes, flags.config_dir) if path]
@@ -122,6 +124,7 @@ def command(
     environment = {**os.environ, **({"SERVER_LOG_LEVEL": "DEBUG"} if verbose else {})}
     settings = Settings(_claims(pvc), http_port, environment, _images(image))
     _refuse_both(watch=watch, request=request, expect=expect, quiet=quiet, verbose=verbose)
+    body, expected = _body_of(request, services) if request else None, _expected(expect)
     verbosity = Verbosity.QUIET if quiet else Verbosity.VERBOSE if verbose else Verbosity.NORMAL
     text = HEAD + "---\n".join(yaml_of(model).content for model in models) if models else ""
     if save:
@@ -131,13 +134,15 @@ def command(
             output.note(text)
         for line in filter(None, map(unused_config, models)):
             output.say(line)
-        if request:
-            _one_request(request, expect, services, settings, output)
+        if body is not None:
+            response = _one_request(body, services, settings, output)
+            if expect and not _equals(response, expected):
+                raise RunFailed(f"the response is {response}, not {expect}")
         else:
             work = serve(
                 services,
                 settings,
-                samples=_samples(checked),
+                samples=samples,
                 output=output,
                 inputs=inputs,
                 dashboard_port=dashboard_port or 0,
@@ -172,20 +177,23 @@ def _watched(files: Sequence[Path], read: Callable[[], Sequence[Rendered]]) -> W
     return WatchedFiles(files, read, read_at=time.time())
 
 
-def _one_request(
-    request: Path, expect: str | None, services: Sequence[Rendered], settings: Settings, output: Output
-) -> None:
+def _body_of(request: Path, services: Sequence[Rendered]) -> bytes:
     from isvc.limits import BENCH_BODY_BYTES
     from isvc.run.files import read_bytes
+
+    if len(services) != 1:
+        raise UnusableInput(f"--request requires one InferenceService, and there are {len(services)}")
+    return _as_sent(read_bytes(request, BENCH_BODY_BYTES))
+
+
+def _one_request(body: bytes, services: Sequence[Rendered], settings: Settings, output: Output) -> str:
     from isvc.run.run import request_once
 
-    body, expected = _as_sent(read_bytes(request, BENCH_BODY_BYTES)), _expected(expect)
     response = _run(request_once(services, settings, body=body, output=output), output)
     if response is None:
         raise click.Abort
     output.show(response)
-    if expect and not _equals(response, expected):
-        raise RunFailed(f"the response is {response}, not {expect}")
+    return response
 
 
 def _as_sent(content: bytes) -> bytes:

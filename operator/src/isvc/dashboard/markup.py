@@ -22,7 +22,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from isvc import limits
-from isvc.dashboard.states import ShownState, brief, headline, is_rolling
+from isvc.dashboard.states import ShownState, is_rolling
+from isvc.view.headlines import brief, headline
 from isvc.view.times import parse_time
 from isvc.view.values import ComponentView, ConditionView, ContainerState, ContainerView, HealthStatus, Hop, Purpose
 from isvc_operator.manifests import Manifest, ServiceKey

@@ -9,12 +9,10 @@ from enum import Enum
 
 from isvc.view.diagnosis import NOT_PROCESSED, diagnose
 from isvc.view.fixes import SEE_MESSAGE, fix_for
+from isvc.view.headlines import brief, headline
 from isvc.view.values import ComponentView, Failure, HealthStatus, PodView, ServiceView
 
-_OF_POD = re.compile(r"^pod [^\s,:]+(?:, container [^\s:]+)?:? ")
 _PLACE = re.compile(r"pod ([^\s,]+), container (\S+)")
-_TRACEBACK = "Traceback (most recent call last)"
-_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Timeout)\b")
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/|/lib/python|^<")
 _FIXES = {NOT_PROCESSED: "if it stays, isvc doctor says whether an operator runs"}
@@ -130,20 +128,6 @@ def told_once(service: ServiceView) -> Mapping[str, ShownCause]:
 
 def _told(failure: Failure | None) -> tuple[str, str] | None:
     return (failure.reason, brief(failure.cause)) if failure else None
-
-
-def brief(text: str) -> str:
-    """Return what happens without the names of the pod and the container, which would hide it."""
-    return _OF_POD.sub("", text, count=1)
-
-
-def headline(text: str) -> str:
-    """Return the line that says what is wrong: of a traceback what was raised, else the first one."""
-    lines = [line for line in text.splitlines() if line.strip()] or [""]
-    raised = [number for number, line in enumerate(lines) if _RAISED.match(line)] if _TRACEBACK in text else []
-    number = raised[-1] if raised else 0
-    following = lines[number + 1 : number + 2] if lines[number].rstrip().endswith(":") else []
-    return " ".join(line.strip() for line in [lines[number], *following])
 
 
 def raised_at(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,10 +13,11 @@ from isvc.predict.errors import PredictFailed, UnusableRequest
 from isvc.predict.fields import is_field, without_user
 from isvc.predict.payload import PredictPayload
 from isvc.view.diagnosis import diagnose
+from isvc.view.headlines import headline
 from isvc.view.service import view_of
 from isvc.view.source import Related
-from isvc_operator.api.names import PREDICTOR, READY, TRANSFORMER
-from isvc_operator.manifests import Manifest, condition_of
+from isvc_operator.api.names import LABEL_COMPONENT, PREDICTOR, READY, TRANSFORMER
+from isvc_operator.manifests import Manifest, condition_of, labels_of
 from isvc_operator.resolve.ports import is_grpc
 from isvc_operator.text import one_line
 
@@ -83,14 +84,23 @@ def _is_address(host: str) -> bool:
 
 
 def trouble_of(related: Related) -> str:
-    """Return the state of a service and the first cause, in a line; empty while nothing is wrong with it."""
+    """Return the state of a service and the first cause, in a line; empty while nothing is wrong with it.
+
+    So it is while a ready pod of each component answers: a pod that is to replace it does not explain its answers.
+    """
     found = diagnose(view_of(related))
-    if found.healthy:
+    if found.healthy or _answers(related.pods):
         return ""
     first = found.findings[0]
-    cause = one_line(first.cause.strip().partition("\n")[0]).rstrip(".")
+    cause = one_line(headline(first.cause)).rstrip(".")
     name = f"{found.name} -n {found.namespace}"
     return f"{found.name} is {found.health.value}: {first.reason}: {cause}; isvc diagnose {name} says more"
+
+
+def _answers(pods: Sequence[Manifest]) -> bool:
+    """Whether each component that has pods has a ready one."""
+    components = {labels_of(pod).get(LABEL_COMPONENT) for pod in pods}
+    return bool(pods) and components == {labels_of(pod).get(LABEL_COMPONENT) for pod in pods if is_ready(pod)}
 
 
 def of_service(service: Manifest, address: str | None) -> Target:

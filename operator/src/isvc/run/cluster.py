@@ -68,10 +68,11 @@ class LocalCluster(ServiceSource):
 
     def apply(self, services: Collection[Rendered]) -> None:
         """Run these services, which were checked, and no others."""
-        for key in set(self.services) - {rendered.key for rendered in services}:
+        for key in sorted(self.services.keys() - {rendered.key for rendered in services}):
             task = asyncio.create_task(self.services.pop(key).remove())
             self._endings.add(task)
             task.add_done_callback(self._endings.discard)
+            self._node.group.output.note(f"{key.name} is not served any more; its pods end with their last request")
             self._mark(key)
         for rendered in services:
             self.services[rendered.key] = self._checked[rendered.key]

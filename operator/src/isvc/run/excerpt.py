@@ -29,6 +29,11 @@ _ROUTINE: Final = re.compile(
     r"|torchserve \[.*?\] (s_name_part0=|Listening on port|Connection accepted|Successfully loaded /|\[PID\]|"
     r"Torch worker started|Python runtime|model_name: )"
 )
+# What Java and TorchServe print at each start.
+_NOISE: Final = re.compile(
+    r"WARNING: sun\.reflect\.Reflection\.getCallerClass is not supported|nvidia-smi not available or failed: Cannot run"
+    r"|Model server started\.$"
+)
 _VARYING: Final = re.compile(r"\b[0-9a-f]{8,}\b|\d+")
 
 
@@ -88,7 +93,7 @@ class Excerpt:
             return self._shows_record
         self._judge()
         found = _RECORD.match(line)
-        self._shows_record = found is None or self._is_news(found)
+        self._shows_record = self._is_news(found) if found else not _NOISE.match(line)
         return self._shows_record
 
     def _is_news(self, record: re.Match[str]) -> bool:

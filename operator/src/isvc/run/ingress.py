@@ -40,6 +40,7 @@ _END_TO_END = frozenset(("host", "content-length", "content-encoding", "content-
 _OUR_COOKIE = re.compile(r"\s*isvc-(dashboard|session)-")
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # not added if the client has sent none
 _PAGES = ("/", "/docs")
+_WITHOUT_MODEL = ("OPTIONS", "HEAD")  # methods that are answered without asking a model
 _DASHBOARD = "X-Isvc-Dashboard"  # for the pages of our servers
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 DRAIN: Final = 30.0  # seconds in which requests in progress are finished
@@ -84,7 +85,7 @@ async def ingress(
             headers[_DASHBOARD] = address
             request = request.clone(headers=headers)
         response = await _pass_on(request, session, route.service, route.endpoints, target)
-        if request.method == "POST" and response.status == 200 and is_prediction(target):
+        if request.method not in _WITHOUT_MODEL and response.status == 200 and is_prediction(target):
             predicted(route, clock() - began)
         return response
 

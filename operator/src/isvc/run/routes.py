@@ -46,11 +46,15 @@ def _length_of(prefix: str, raw_path: str) -> int:
     return next((end for end in range(longest + 1) if unquote(raw_path[:end]) == prefix), 0)
 
 
-_PREDICTION = re.compile(r"/v1/models/[^/]+:predict|/v2/models/.+/infer")
+_PREDICTION = re.compile(
+    r"/v1/models/[^/]+:predict|/v2/models/.+/infer"
+    r"|/predictions/.+|/models/[^/]+/invoke|/invocations"  # TorchServe's own, by any method
+    r"|/inference\.GRPCInferenceService/ModelInfer|/org\.pytorch\.serve\.grpc\.inference\.InferenceAPIsService/Predictions"
+)
 
 
 def is_prediction(target: str) -> bool:
-    """Whether a path, with its query, that a service gets is that of predictions, in v1 or v2."""
+    """Whether a path, with its query, that a service gets is that of predictions; or a method of gRPC."""
     return _PREDICTION.fullmatch(unquote(target.partition("?")[0])) is not None
 
 

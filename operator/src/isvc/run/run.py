@@ -25,12 +25,12 @@ from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster, local_cluster
 from isvc.run.container import LOOPBACK
 from isvc.run.door import Sample, door
-from isvc.run.errors import Interrupted, RunFailed, UnusableInput
+from isvc.run.errors import Interrupted, RunFailed
 from isvc.run.ingress import DRAIN, ingress
 from isvc.run.output import Output
 from isvc.run.pod import claims_of
 from isvc.run.processes import process_group
-from isvc.run.service import Settings
+from isvc.run.service import LocalService, Settings
 from isvc_operator.api.names import TRANSFORMER
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
@@ -61,7 +61,8 @@ async def serve(
     """Serve until cancelled; raises RunFailed then if a service is not ready. The printed commands send ``samples``
     to models that they fit.
 
-    With ``inputs``, pods are replaced when these files have changed. The dashboard has a free port if its port is 0.
+    With ``inputs``, pods are replaced when these files have changed; ``inputs.read`` then updates ``samples``. The
+    dashboard has a free port if its port is 0.
     """
     async with (
         _running(services, settings, output) as cluster,
@@ -93,12 +94,12 @@ async def _announce(cluster: LocalCluster, samples: Mapping[ServiceKey, Path], o
     """Print where each service is reached when it is ready; when all are ready or have failed, where to look, and how
     to stop.
     """
-    announced: set[ServiceKey] = set()
+    announced: dict[ServiceKey, LocalService] = {}  # one that is removed from the files and comes again is another
     changes, prompted = cluster.changes(), False
     while True:
         for key, service in list(cluster.services.items()):
-            if service.is_ready and key not in announced:
-                announced.add(key)
+            if service.is_ready and announced.get(key) is not service:
+                announced[key] = service
                 await _show(cluster, key, samples.get(key), output)
         if not prompted and all(service.is_settled for service in cluster.services.values()):
             prompted = True
@@ -135,9 +136,7 @@ async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) 
 
 
 async def request_once(services: Sequence[Rendered], settings: Settings, *, body: bytes, output: Output) -> str:
-    """Serve for one request, and return the response; raises RunFailed if it fails, or if a container does."""
-    if len(services) != 1:
-        raise UnusableInput(f"--request requires one InferenceService, and there are {len(services)}")
+    """Serve one service for one request, and return the response; raises RunFailed if it or a container fails."""
     async with _running(services, settings, output) as cluster:
         ((key, service),) = cluster.services.items()
         await cluster.until(lambda: service.is_settled or cluster.failure is not None)

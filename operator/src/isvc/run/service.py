@@ -43,7 +43,7 @@ from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
 from isvc_operator.resolve.ignored import all_ignored_parts
 from isvc_operator.resolve.requested import components_of, model_of
-from isvc_operator.text import last_of
+from isvc_operator.text import block, last_of
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,12 @@ class LocalService:
 
     async def check(self, rendered: Rendered) -> None:
         """Check whether it can run here; raises UnusableInput. Opens the ports of its Services."""
+        is_alone = len(_deployments(rendered)) == 1  # else components call each other by these ports, too
         for port in service_ports(rendered.children):
             if port not in self._ports:
                 endpoints = Endpoints()
-                self._ports[port] = endpoints, await self._stack.enter_async_context(_listening(port, endpoints))
+                listening = _listening(port, endpoints, self.predicted if is_alone else lambda _: None)
+                self._ports[port] = endpoints, await self._stack.enter_async_context(listening)
         model = model_of(rendered.service.spec.predictor)
         model_format = model.model_format.name if model else ""
         for deployment in _deployments(rendered):
@@ -346,16 +348,21 @@ class LocalService:
     def _log(self, end: LogEnd) -> str:
         pod = self.pod(end.pod)
         lines = pod.log(end.container, previous=end.previous).last(end.lines) if pod else []
-        return last_of("\n".join(lines).strip(), LOG_BYTES)
+        return last_of(block("\n".join(lines)), LOG_BYTES)
 
 
-def _listening(port: ServicePort, endpoints: Endpoints) -> AbstractAsyncContextManager[int]:
-    """Return what listens for a port of a Service, on a port of this machine that stays when pods are replaced."""
+def _listening(
+    port: ServicePort, endpoints: Endpoints, predicted: Callable[[float], None]
+) -> AbstractAsyncContextManager[int]:
+    """Return what listens for a port of a Service, on a port of this machine that stays when pods are replaced.
+
+    ``predicted`` is told of predictions over gRPC, which clients send there; those over HTTP come by the ingress.
+    """
     if not port.is_grpc:
         return service_port(port.service, endpoints)
     from isvc.run.grpc_proxy import grpc_proxy  # here, because it takes long to import
 
-    return grpc_proxy(port.service, endpoints)
+    return grpc_proxy(port.service, endpoints, predicted)
 
 
 def _require_installed(pod: PodPlan, model_format: str) -> None:

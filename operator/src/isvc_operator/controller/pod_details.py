@@ -27,7 +27,7 @@ from isvc_operator.limits import LOG_BYTES, LOG_READ_BYTES
 from isvc_operator.manifests import Event, Pod, name_of
 from isvc_operator.observe.pod_events import mount_failure, with_probe
 from isvc_operator.observe.pods import LOADING, PREPARING, STARTING, PodFailure, stage_of, waiting_container
-from isvc_operator.text import last_of
+from isvc_operator.text import block, last_of
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ async def end_of_log(api: KubeApi, namespace: str, pod: str, container: str, *, 
         text = await read(lines)
         if lines > 1 and len(text.encode()) >= LOG_READ_BYTES:  # cut at the end: an earlier line is too long
             text = await read(1)
-        text = text.strip()
+        text = block(text)
         return "" if _NO_LOG.fullmatch(text) else last_of(text, LOG_BYTES)
     except KubeError as error:
         log.info("%s: the log of pod %s, container %s cannot be read: %s", namespace, pod, container, error)

@@ -15,6 +15,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
 _CONTINUED = "    "  # before each further line of a record: no line of it can pass for another record
+_LOADERS = ("importlib", "ts.model_loader")  # what imports a handler
 OURS = frozenset({"data_plane", "mar_runtime", "torchserve_adapter", "torchserve_compat", "transformer_sdk"})
 
 
@@ -81,12 +82,15 @@ def log_level() -> int:
 
 
 def _begin_with_the_users(shown: traceback.TracebackException, error: BaseException, folder: str) -> None:
-    """Leave out the frames before the first one of a file in `folder`, or else before the first that is not ours."""
+    """Leave out the frames before the first one of a file in `folder`, or else before the first that is neither ours
+    nor of what imports a handler. Of an error of the import itself, no frame is left; one of ours is whole.
+    """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    users = [folder and frame.f_code.co_filename.startswith(folder) for frame in frames]
-    others = [frame.f_globals.get("__name__", "").partition(".")[0] not in OURS for frame in frames]
-    first = next((found.index(True) for found in (users, others) if True in found), 0)
-    del shown.stack[:first]
+    modules = [frame.f_globals.get("__name__", "") for frame in frames]
+    users = [bool(folder) and frame.f_code.co_filename.startswith(folder) for frame in frames]
+    others = [not (name.startswith(_LOADERS) or name.partition(".")[0] in OURS) for name in modules]
+    alone = len(frames) if any(name.startswith(_LOADERS) for name in modules) else 0
+    del shown.stack[: next((found.index(True) for found in (users, others) if True in found), alone)]
     for before, raised in ((shown.__cause__, error.__cause__), (shown.__context__, error.__context__)):
         if before and raised:
             _begin_with_the_users(before, raised, folder)

@@ -41,6 +41,28 @@ async def test_method_path_headers_and_body_arrive_as_they_were_sent(ends: Ends)
     assert headers == {"Host": HOST, "Cookie": "session=abc", "X-Own": "1", "Connection": "close"}
 
 
+async def test_predictions_that_are_answered_are_told_whatever_sends_them(ends: Ends) -> None:
+    told: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=500 if request.query else 200)
+
+    ends.handler = answer
+    route = IngressRoute(HOST, "/", "first-predictor", Endpoints((ends.behind,)))
+    async with ingress([route], 0, lambda route, _: told.append(route.host)) as port:
+        for method, path in (
+            ("GET", "/v1/models/m"),
+            ("OPTIONS", "/predictions/m"),
+            ("POST", "/predictions/m?fails=1"),
+            ("PUT", "/predictions/m"),  # as curl -T sends it
+            ("POST", "/v2/models/m/infer"),
+        ):
+            async with ends.session.request(method, f"http://{LOOPBACK}:{port}{path}"):
+                pass
+
+    assert told == [HOST, HOST]
+
+
 async def test_a_service_on_a_shared_host_gets_the_path_without_its_prefix(ends: Ends) -> None:
     async def echo(request: web.Request) -> web.Response:
         return web.Response(text=request.raw_path)

@@ -8,6 +8,7 @@ from typing import Final
 
 from isvc.commands.output import Cell, Style, Styled
 from isvc.view.diagnosis import Finding
+from isvc.view.headlines import headline
 from isvc.view.times import parse_time
 from isvc.view.values import (
     ComponentView,
@@ -19,7 +20,7 @@ from isvc.view.values import (
     PodView,
     ServiceView,
 )
-from isvc_operator.text import one_line
+from isvc_operator.text import block, one_line
 
 Line = Sequence[Cell]
 
@@ -108,7 +109,7 @@ def history_lines(service: ServiceView) -> Iterator[Line]:
             Styled(f"{one_line(item.at)[:19]} {'+' + since:>7}", Style.FAINT),
             one_line(item.about),
             Styled(one_line(item.reason), Style.WARNING if item.warning else Style.STRONG),
-            one_line(item.message, _CAUSE) + times,
+            _headline(item.message) + times,
         ]
 
 
@@ -120,8 +121,8 @@ def finding_lines(finding: Failure) -> Iterator[Line]:
         code = f" (exit code {finding.exit_code})" if finding.exit_code is not None else ""
         yield [_label("where", Style.STRONG), finding.location + code]
     for index, text in enumerate(finding.evidence if isinstance(finding, Finding) else ()):
-        yield [_label("" if index else "evidence", Style.STRONG), one_line(text)]
-    for index, text in enumerate(finding.log.strip().splitlines()):
+        yield [_label("" if index else "evidence", Style.STRONG), one_line(headline(text))]
+    for index, text in enumerate(block(finding.log).splitlines()):
         yield [_label("" if index else "log", Style.STRONG), f"| {text}"]
     if finding.fix:
         yield [_label("fix", Style.OK), finding.fix]
@@ -209,11 +210,15 @@ def bar(progress: DownloadProgress) -> str:
 
 def _summary(service: ServiceView) -> str:
     if service.failure:
-        return one_line(service.failure.cause, _CAUSE)
+        return _headline(service.failure.cause)
     if service.health is HealthStatus.STARTING:
         progress = [bar(pod.progress) for item in service.components for pod in item.pods if pod.progress]
-        return one_line(progress[0] if progress else service.message, _CAUSE)
+        return _headline(progress[0] if progress else service.message)
     return one_line(service.url) if service.health is HealthStatus.READY else ""
+
+
+def _headline(text: str) -> str:
+    return one_line(headline(text), _CAUSE)
 
 
 def _stage(service: ServiceView) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 from data_plane.model_server import memory
 
-# torch warns about nvgpu's use of pynvml, which users cannot change.
-_WARNING = "The pynvml package is deprecated"
+# Beginnings of warnings of torch: about nvgpu's use of pynvml, which users cannot change, and about TorchScript, which
+# is served all the same.
+_WARNINGS = ("The pynvml package is deprecated", "`torch.jit.")
 
 ENVIRONMENT = {
     **memory.ENVIRONMENT,
@@ -17,10 +19,11 @@ ENVIRONMENT = {
     "ORT_DISABLE_TELEMETRY": "1",
     # Nothing forks without exec here; gRPC would write a line whenever a process is started.
     "GRPC_ENABLE_FORK_SUPPORT": "0",
-    "PYTHONWARNINGS": f"ignore:{_WARNING}:FutureWarning",
+    "PYTHONWARNINGS": ",".join(f"ignore:{warning}:FutureWarning" for warning in _WARNINGS),
 }
 
 
 def ignore_warnings() -> None:
     """Do what PYTHONWARNINGS does, in a process that has started without it."""
-    warnings.filterwarnings("ignore", _WARNING, FutureWarning)
+    for warning in _WARNINGS:
+        warnings.filterwarnings("ignore", re.escape(warning), FutureWarning)

@@ -19,6 +19,11 @@ _CURES = (
         "(isvc pack --model-file); other weights need a handler of your own, or are served without an archive.",
     ),
     (
+        re.compile(r"^'NoneType' object has no attribute 'endswith'$"),  # the path of the weights, in its initialize
+        "The model has no weights that TorchServe's BaseHandler could load; add a .pt, or load them in an initialize of "
+        "your own.",
+    ),
+    (
         re.compile(r"Expected only one class as model definition"),
         "Leave only the network's class in the model file, and import others from files beside it.",
     ),
@@ -70,7 +75,7 @@ def cause_of(failure: Mapping[str, str | None]) -> str:
     else:
         fix = _fix(failure, message)
     at = f" (at {failure['where']})" if failure["where"] else ""
-    return f"{failure['type']}: {message}{at}. {fix}"
+    return f"{failure['type']}{': ' if message else ''}{message}{at}. {fix}"
 
 
 def describe_late_start(model: str, archive: str, timeout_s: float) -> str:
@@ -82,7 +87,13 @@ def describe_late_start(model: str, archive: str, timeout_s: float) -> str:
 
 
 def _fix(failure: Mapping[str, str | None], message: str) -> str:
-    if missing := failure["missing_module"]:
+    missing = failure["missing_module"]
+    if missing and not failure["where"]:
+        return (
+            f"The handler is neither a file {missing}.py of the model nor one of TorchServe's own; add the file, or "
+            "name another handler when you pack the model."
+        )
+    if missing:
         return (
             f"Add the package with the module {missing} to the model's requirements.txt with "
             f"install_py_dep_per_model=true, or install it {BESIDE}; add a module of your own to the model's files."

@@ -26,13 +26,19 @@ _KEPT = 100  # places
 _logged: dict[tuple[type, str, int | None], float] = {}  # when an exception was logged, by its type and its place
 
 
-def failure_of(error: Exception) -> frames.HandlerFailure:
-    """Return the failure that the server sends; log it, unless the handler chose it or its requests run again alone."""
+def failure_of(error: Exception, folder: str | None) -> frames.HandlerFailure:
+    """Return the failure that the server sends; log it, unless the handler chose it or its requests run again alone.
+
+    `folder` is that of the unpacked archive: its files are named as they are in it.
+    """
     if isinstance(error, HandlerOutputError):  # the frames of its traceback are ours
         log.warning("the handler failed: %s", text_of(error))
     elif not isinstance(error, PredictionException | NeedsOwnBatch):
         log.log(logging.WARNING if _is_news(error) else logging.DEBUG, "the handler failed", exc_info=error)
-    return frames.HandlerFailure(_error_message(error), http_status(error), alone=isinstance(error, NeedsOwnBatch))
+    message = _error_message(error)
+    if folder:
+        message = message.replace(f"{folder}/", "")
+    return frames.HandlerFailure(message, http_status(error), alone=isinstance(error, NeedsOwnBatch))
 
 
 def _is_news(error: Exception) -> bool:

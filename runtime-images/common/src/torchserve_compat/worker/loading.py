@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import logging
 import os
 import traceback
 from collections.abc import Callable
@@ -20,6 +21,10 @@ from data_plane.garbage import no_collections
 from data_plane.messages import text_of
 from torchserve_compat.values import NOT_AWAITED
 from torchserve_compat.worker.calls import HandlerCalls
+
+_THEIR_HANDLERS = "ts.torch_handler."
+# Of what TorchServe's handlers import: it tells that the first import on a machine takes a moment.
+logging.getLogger("matplotlib.font_manager").addFilter(lambda record: "font cache" not in record.getMessage())
 
 
 @dataclass(frozen=True)
@@ -77,8 +82,18 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
             return super()._load_handler_file(handler)
 
     def _load_default_handler(self, handler: str) -> Any:
-        with no_collections():
-            return super()._load_default_handler(handler)
+        """Import one of TorchServe's handlers, which `load` tries where the archive's could not be imported.
+
+        Where TorchServe has none of this name, what was raised first is raised again.
+        """
+        try:
+            with no_collections():
+                return super()._load_default_handler(handler)
+        except ImportError as error:
+            if not (error.name or "").startswith(_THEIR_HANDLERS):
+                raise error from None
+            first = error.__context__ or error
+        raise first
 
     def _load_default_envelope(self, envelope: str) -> Any:
         def wrap(entry_point: Any) -> HandlerCalls:
@@ -91,18 +106,19 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
 
 
 def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailure:
-    """Return type, message and place of an exception raised while the model was loaded."""
-    # The loader tries two ways to import a handler; the failure of the first is the cause to report.
-    while isinstance(error, ImportError) and error.__context__ is not None:
-        error = error.__context__
+    """Return type, message and place of an exception raised while the model was loaded.
+
+    Files in `model_dir` are named as they are in the archive.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename.startswith(os.path.realpath(model_dir))]
-    if not own and not isinstance(error, SyntaxError):  # whose message has the place; the frames are the importer's
+    # The message of a SyntaxError has the place, and a handler that is not there has none.
+    if not own and frames and not isinstance(error, SyntaxError) and "importlib" not in frames[-1].filename:
         own = list(frames)
     return LoadFailure(
         model=model_name,
         type=type(error).__name__,
-        message=text_of(error),
+        message=text_of(error).replace(f"{model_dir}/", ""),
         where=f"{Path(own[-1].filename).name}:{own[-1].lineno} in {own[-1].name}" if own else "",
         missing_module=error.name if isinstance(error, ModuleNotFoundError) else None,
     )

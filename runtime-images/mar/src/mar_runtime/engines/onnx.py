@@ -25,6 +25,10 @@ DATATYPES = {f"tensor({each.onnx})": each.name for each in datatypes.DATATYPES.v
 # What scikit-learn's converter writes for the probabilities of a classifier: for each row, a value for each class.
 _MAPS = re.compile(r"seq\(map\((int64|string),tensor\((float|double)\)\)\)")
 _NO_LOCALE = re.compile(r"Failed to construct locale with name:\s?([\w.@-]+?):")
+_NO_WEIGHTS = re.compile(r'External data path does not exist: "(?:[^"]*/)?([^"/]+)"')
+_NO_MODEL = re.compile(r"Protobuf parsing failed|No graph was found")
+# What says nothing to people: the file again, and the place in onnxruntime's sources, with its function.
+_PLACE = re.compile(r"^Load model from .*? failed:|/onnxruntime_src/\S+:\d+ .*\) (?=[A-Z])")
 _ERRORS_ONLY = 3
 _BFLOAT16 = 16  # in onnx.proto's TensorProto.DataType
 
@@ -43,7 +47,7 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> OnnxEngi
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=providers)
     except Exception as error:
-        raise CannotLoad(path, f"cannot be loaded by onnxruntime: {_reason(error)}") from error
+        raise CannotLoad(path, f"cannot be loaded by onnxruntime: {_why_not_loaded(error)}") from error
     inputs, outputs = session.get_inputs(), session.get_outputs()
     _check_beside_bfloat16(path, inputs, outputs)
     maps = frozenset(node.name for node in outputs if _MAPS.fullmatch(node.type))
@@ -185,6 +189,15 @@ def _as_output(array: Array) -> Array:
 def _each(function: Callable[..., object], array: Array) -> Array:
     changed: Array = np.vectorize(function, otypes=[object])(array)
     return changed
+
+
+def _why_not_loaded(error: Exception) -> str:
+    text = _reason(error)
+    if missing := _NO_WEIGHTS.search(text):
+        return f"its weights are in {missing[1]}, which is not beside it; put both files into a folder, and serve that"
+    if _NO_MODEL.search(text):
+        return "it is no ONNX file, or damaged; export or copy it again"
+    return _PLACE.sub("", text).rstrip(".")
 
 
 def _reason(error: Exception) -> str:

@@ -6,7 +6,8 @@ import asyncio
 import functools
 import gc
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import TypeVar
 
 from data_plane.errors import NotReady, ServingError, UnknownModel
 from data_plane.health import State
@@ -22,6 +23,10 @@ from mar_runtime.models.preparation import PreparedArchive, prepare
 from mar_runtime.pool import forkserver
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_FAIL_TOO_S = 2.0  # in which other models may fail as well, once one has failed
 
 
 class LoadFailed(ServingError):
@@ -65,7 +70,7 @@ class ModelSupervisor:
             for one in prepared:
                 by_name.setdefault(one.name, []).append(one)
             end = self._failed.put_nowait
-            await asyncio.gather(*(self._serve(name, versions, end) for name, versions in by_name.items()))
+            await _all(self._serve(name, versions, end) for name, versions in by_name.items())
             times.end("models")
             times.report()
         error = await self._failed.get()
@@ -146,7 +151,7 @@ class ModelSupervisor:
         async def prepare_one(request: ModelRequest) -> PreparedArchive | FileRequest:
             return request if isinstance(request, FileRequest) else await prepare(request, self._settings, models)
 
-        return await asyncio.gather(*map(prepare_one, requests))
+        return await _all(map(prepare_one, requests))
 
     async def _serve(self, name: str, versions: Sequence[PreparedArchive | FileRequest], on_failure: OnFailure) -> None:
         for prepared in versions:
@@ -184,3 +189,22 @@ class ModelSupervisor:
 
     def _parts(self) -> list[ModelPart]:
         return [part for versions in self._built.values() for built in versions for part in built.parts]
+
+
+async def _all(work: Iterable[Coroutine[None, None, T]]) -> list[T]:
+    """Do these at the same time, and return their results.
+
+    Where one fails, the others have a moment to fail as well, so that people can mend all of them at once: the first in
+    their order is raised, and the others are logged.
+    """
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    except StartError:
+        await asyncio.wait(tasks, timeout=_FAIL_TOO_S)
+    first, *others = [error for task in tasks if task.done() and (error := task.exception())]
+    for error in others:
+        log.error("%s", error)
+    if others and isinstance(first, StartError):
+        raise type(first)(f"{first} The log has {len(others)} more.") from first
+    raise first

@@ -151,7 +151,6 @@ class WorkerProcess:
         """Handle a sentinel: the process has ended, or the forkserver process has."""
         asyncio.get_running_loop().remove_reader(self._process.sentinel)
         if _runs(self.pid):
-            log.warning("worker %d goes on: the process that it was forked from has died", self.pid)
             self._is_orphan = True
             self._following = asyncio.get_running_loop().create_task(self._follow())
         else:
@@ -159,6 +158,9 @@ class WorkerProcess:
 
     async def _follow(self) -> None:
         """Look for the end of a process of which nobody tells it."""
+        await asyncio.sleep(_LOOK_S)  # in which it ends as well where all of them are killed
+        if _runs(self.pid):
+            log.warning("worker %d goes on: the process that it was forked from has died", self.pid)
         while _runs(self.pid):  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(_LOOK_S)
         self._exited.set_result(None)

@@ -1,0 +1,25 @@
+"""What a message of several lines says, in one of them. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_OF_POD: Final = re.compile(r"^pod [^\s,:]+(?:, container [^\s:]+)?:? ")
+_TRACEBACK: Final = "Traceback (most recent call last)"
+_QUOTE: Final = "| "  # begins the further lines in a status
+_RAISED: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Timeout)\b")
+
+
+def brief(text: str) -> str:
+    """Return what happens without the names of the pod and the container, which would hide it."""
+    return _OF_POD.sub("", text, count=1)
+
+
+def headline(text: str) -> str:
+    """Return the line that says what is wrong: of a traceback what was raised, else the first one."""
+    lines = [line.removeprefix(_QUOTE) for line in text.splitlines() if line.strip()] or [""]
+    raised = [number for number, line in enumerate(lines) if _RAISED.match(line)] if _TRACEBACK in text else []
+    number = raised[-1] if raised else 0
+    following = lines[number + 1 : number + 2] if lines[number].rstrip().endswith(":") else []
+    return " ".join(line.strip() for line in [lines[number], *following])

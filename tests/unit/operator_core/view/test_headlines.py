@@ -1,0 +1,35 @@
+"""What is said of a message of several lines where there is room for one."""
+
+from __future__ import annotations
+
+import pytest
+
+from isvc.view.headlines import brief, headline
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("no file", "no file"),
+        ("there are two:\n  a\n  b", "there are two: a"),
+        ("", ""),
+        ("Traceback (most recent call last):\n  File", "Traceback (most recent call last): File"),
+        ("Traceback (most recent call last)\nKeyError: 'a'\nLast log lines:", "KeyError: 'a'"),
+        ("it starts\n| Traceback (most recent call last)\n|   File\n| KeyError: 'a'", "KeyError: 'a'"),
+    ],
+    ids=["one", "several", "none", "cut", "raised", "of a status"],
+)
+def test_the_line_that_matters_is_said(text: str, line: str) -> None:
+    assert headline(text) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("pod a-1, container kserve-container exited with code 1: no file", "exited with code 1: no file"),
+        ("pod a-1: the server is starting", "the server is starting"),
+        ("podium: 1", "podium: 1"),
+    ],
+)
+def test_what_happens_is_said_without_the_names_of_pods(text: str, shown: str) -> None:
+    assert brief(text) == shown
