@@ -59,4 +59,4 @@ class HandlerCalls:
             responses = self._envelope.serve(batch, self._handle, context)
             return frames.HandlerResult(responses, time.perf_counter() - started)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything
-            return frames.HandlerResult([], time.perf_counter() - started, failure_of(error))
+            return frames.HandlerResult([], time.perf_counter() - started, failure_of(error, self._handle))
