@@ -16,17 +16,11 @@ from hypothesis import strategies as st
 
 from isvc_operator.config import IngressConfig
 from isvc_operator.resolve.annotations import VALUES, ingress_annotations
-from tests.support.source_tree import ROOT
+from tests.support.programs import program
 
 NGINX, HAPROXY, INGRESS = "nginx.ingress.kubernetes.io/", "haproxy.org/", "haproxy-ingress.github.io/"
 
 Annotations = Mapping[str, str]
-
-
-def program(name: str) -> str:
-    found = subprocess.run(["bash", "tests/cluster/program", name], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert found.returncode == 0, f"{name} can be neither found nor downloaded; it says above why"
-    return found.stdout.strip()
 
 
 def complaint(*command: str | Path) -> str:

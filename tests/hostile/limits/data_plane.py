@@ -346,6 +346,13 @@ BOUNDS = (
         constant="data_plane.limits:MAX_GRPC_STREAMS",
         unit=Unit.COUNT,
         beyond="the client library queues further calls",
+        test=f"{_GRPC}test_calls_that_a_client_delays_are_not_refused",
+    ),
+    Bound(
+        what="calls of one gRPC connection that the server has not released yet",
+        constant="data_plane.limits:MAX_GRPC_UNRELEASED",
+        unit=Unit.COUNT,
+        beyond="the call is refused, as HTTP/2's REFUSED_STREAM; the client library repeats it once",
         test=f"{_GRPC}test_a_connection_has_so_many_calls_at_a_time",
     ),
     Bound(

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from data_plane.errors import InferenceFailed, UnprocessableInput
+from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput
 from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines import CannotLoad, Engine, load_engine
 from mar_runtime.engines.signature import Signature
@@ -392,6 +392,43 @@ def test_what_the_model_raises_is_told_without_its_traceback(tmp_path: Path) -> 
             engine.run({"rows": -ROWS})
         assert caught.value.message == "The model failed: negative numbers are not supported"
         assert lists(engine.run({"rows": ROWS})) == {"output-0": [[0, 1, 2], [3, 4, 5]]}
+
+
+PICTURES = np.zeros((2, 1, 8, 8), np.float32)
+OTHER_KIND = 'Input "image" is {}; the model was traced with FP32 of shape [1, 1, 8, 8]. It failed: '
+
+
+@pytest.mark.parametrize(
+    ("pictures", "error", "message"),
+    [
+        (PICTURES[0], UnprocessableInput, OTHER_KIND.format("FP32 of shape [1, 8, 8]")),
+        (PICTURES.astype(np.int64), UnprocessableInput, OTHER_KIND.format("INT64 of shape [2, 1, 8, 8]")),
+        (
+            np.zeros((2, 3, 8, 8), np.float32),
+            InferenceFailed,
+            "The model failed: Given groups=1, weight of size [8, 1, 3, 3], expected input[2, 3, 8, 8] to have 1 "
+            'channels, but got 3 channels instead. Input "image" is FP32 of shape [2, 3, 8, 8]; the model was traced '
+            "with FP32 of shape [1, 1, 8, 8].",
+        ),
+    ],
+    ids=["dimensions", "datatype", "sizes"],
+)
+def test_what_a_traced_model_fails_on_is_compared_with_its_example(
+    tmp_path: Path, pictures: Any, error: type[ServingError], message: str
+) -> None:
+    path = torch_models.save_traced(tmp_path / "model.pt", torch_models.Convolutions(), torch.zeros(1, 1, 8, 8))
+
+    with pytest.raises(ServingError) as caught:
+        load_engine(path, "cpu", 1).run({"image": pictures})
+
+    assert (type(caught.value), caught.value.message[: len(message)]) == (error, message)
+
+
+@pytest.mark.parametrize("rows", [ROWS[0], ROWS[None], ROWS.astype(np.int64)], ids=["fewer", "more", "integers"])
+def test_a_traced_model_takes_what_it_can(tmp_path: Path, rows: Any) -> None:
+    path = torch_models.save_traced(tmp_path / "model.pt", torch_models.Affine(), torch.zeros(1, 3))
+
+    assert lists(load_engine(path, "cpu", 1).run({"rows": rows})) == {"output-0": (2 * rows + 1).tolist()}
 
 
 def test_a_forward_that_needs_what_no_tensor_holds_is_refused_at_load(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from data_plane.limits import (
     MAX_GRPC_METADATA,
     MAX_GRPC_READERS,
     MAX_GRPC_STREAMS,
+    MAX_GRPC_UNRELEASED,
     MIN_GRPC_READERS,
 )
 from data_plane.model import Call
@@ -199,14 +200,25 @@ async def test_a_connection_has_so_many_calls_at_a_time(*, acknowledges: bool) -
     async with asking() as asked:
         refused = await asyncio.to_thread(first_refused_call, asked.port, acknowledges=acknowledges)
 
-    assert refused == MAX_GRPC_STREAMS + 1
+    assert refused == MAX_GRPC_UNRELEASED + 1
 
 
 def first_refused_call(port: int, *, acknowledges: bool) -> int:
     with GrpcVisitor(port, acknowledges=acknowledges) as visitor:
-        for _ in range(MAX_GRPC_STREAMS + 1):
+        for _ in range(MAX_GRPC_UNRELEASED + 1):
             visitor.call(LIVE.encode(), b"")
         return next(stream for kind, stream, _ in visitor.frames() if kind == RST_STREAM) // 2 + 1
+
+
+async def test_calls_that_a_client_delays_are_not_refused() -> None:
+    """It begins one with each response, before the server has released the call that the response is of."""
+
+    async def live(asked: Asking) -> None:
+        for _ in range(5):
+            assert await asked.live()
+
+    async with asking() as asked:
+        await asyncio.gather(*(live(asked) for _ in range(3 * MAX_GRPC_STREAMS)))
 
 
 async def test_metadata_are_bounded() -> None:

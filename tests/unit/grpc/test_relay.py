@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import struct
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 import uvloop
 
-from data_plane.limits import GRPC_COPIES, MAX_UNACKNOWLEDGED_FRAMES
+from data_plane.limits import GRPC_COPIES, MAX_GRPC_STREAMS, MAX_UNACKNOWLEDGED_FRAMES
 from data_plane.model import Call
 from data_plane.protocol.v2 import grpc as wire
 from data_plane.protocol.v2 import open_inference_pb2 as pb
@@ -33,6 +34,7 @@ INFER = "/inference.GRPCInferenceService/ModelInfer"
 LIVE = "/inference.GRPCInferenceService/ServerLive"
 TENSOR = Tensor.from_numpy("x", np.array([1, 2], dtype=np.float32))
 REQUEST = wire.request_to_proto(TensorRequest((TENSOR,), "42"), "m").SerializeToString()
+MAX_CONCURRENT_STREAMS = 3  # a setting
 OPENING, ACKNOWLEDGEMENT, PING = frame(SETTINGS, 0, 0, bytes(6)), frame(SETTINGS, ACK, 0), frame(6, 0, 0, bytes(8))
 LARGE = 8_000_000  # bytes: more than all buffers on the way
 OK = b"grpc-status" + text(b"0")
@@ -85,6 +87,16 @@ def test_a_client_that_waits_for_nothing_is_served(run: Run) -> None:
         sent = PREFACE + frame(SETTINGS, 0, 0) + call(1, LIVE.encode(), b"", b"")
         async with grpc_port(serving()) as port, connected(port, sent) as (answers, _):
             await answers.readuntil(OK)
+
+    run(test())
+
+
+def test_a_client_is_told_of_fewer_calls_than_grpc_takes(run: Run) -> None:
+    async def test() -> None:
+        async with grpc_port(serving()) as port, connected(port, b"") as (answers, _):
+            head = await answers.readexactly(9)
+            settings = await answers.readexactly(int.from_bytes(head[:3], "big"))
+        assert dict(struct.iter_unpack(">HI", settings))[MAX_CONCURRENT_STREAMS] == MAX_GRPC_STREAMS
 
     run(test())
 

@@ -55,6 +55,60 @@ def test_what_a_handler_raises_is_told(error: Exception, failure: HandlerFailure
     assert frames.decode_result(frames.encode(result)).failure == failure
 
 
+class Running:
+    """Runs its model on tensors of one datatype, as TorchServe's BaseHandler does on what it makes of a request."""
+
+    def __init__(self, model: Any, dtype: Any) -> None:
+        self.model = model
+        self._dtype = dtype
+
+    def handle(self, *_: Any) -> Any:
+        import torch
+
+        return self.model(torch.zeros((1, 1, 4), dtype=self._dtype))
+
+
+def networks() -> dict[str, Any]:
+    from torch import nn
+
+    return {"linear": nn.Linear(4, 2), "convolution": nn.Conv1d(1, 2, 2), "recurrent": nn.LSTM(4, 2),
+            "normalized": nn.LayerNorm(4)}  # fmt: skip
+
+
+@pytest.mark.parametrize("network", ["linear", "convolution", "recurrent", "normalized"])
+@pytest.mark.parametrize("sent", ["int64", "float64"])
+def test_an_error_of_another_datatype_says_what_to_send(network: str, sent: str) -> None:
+    import torch
+
+    result = run("kserve", Running(networks()[network], getattr(torch, sent)).handle, "v1", [instances(1)])
+
+    assert result.failure is not None
+    assert result.failure.message.endswith(
+        ". The model's parameters are FP32: send numbers with a decimal point, over v2 as FP32, or let the handler's "
+        "preprocess convert its input with .to(torch.float32)."
+    )
+
+
+def test_for_parameters_that_no_numbers_become_the_handler_has_to_convert_them() -> None:
+    import torch
+
+    result = run("kserve", Running(torch.nn.Linear(4, 2).bfloat16(), torch.float32).handle, "v1", [instances(1)])
+
+    assert result.failure is not None
+    assert result.failure.message.endswith(
+        ". The model's parameters are BF16: let the handler's preprocess convert its input with .to(torch.bfloat16)."
+    )
+
+
+def test_an_error_about_whole_numbers_is_told_as_it_is() -> None:
+    import torch
+
+    result = run("kserve", Running(torch.nn.Embedding(4, 2), torch.float32).handle, "v1", [instances(1)])
+
+    assert result.failure is not None
+    assert "The model's parameters" not in result.failure.message
+
+
 def test_an_exception_that_comes_again_is_logged_once_a_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

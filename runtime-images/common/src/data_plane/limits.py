@@ -133,8 +133,12 @@ MAX_GRPC_CONNECTIONS = 1024
 # Frames of HTTP/2 until a gRPC client acknowledges the server's settings, which it does with the first that it reads.
 MAX_UNACKNOWLEDGED_FRAMES = 1024
 
-# Concurrent calls on one gRPC connection; the client delays further ones.
+# Concurrent calls on one gRPC connection, as its client is told; it delays further ones.
 MAX_GRPC_STREAMS = 128
+
+# Calls of one gRPC connection until gRPC has released them, which is after their clients have the response and may have
+# begun the next ones. It refuses calls beyond.
+MAX_GRPC_UNRELEASED = 2 * MAX_GRPC_STREAMS
 
 # Bytes of a gRPC call's metadata, as gRPC counts them: with 32 for each field.
 MAX_GRPC_METADATA = 16 * 1024

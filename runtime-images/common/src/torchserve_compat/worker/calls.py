@@ -59,5 +59,5 @@ class HandlerCalls:
             responses = self._envelope.serve(batch, self._handle, context)
             return frames.HandlerResult(responses, time.perf_counter() - started)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything
-            failure = failure_of(error, context.system_properties.get("model_dir"))
+            failure = failure_of(error, self._handle, context.system_properties.get("model_dir"))
             return frames.HandlerResult([], time.perf_counter() - started, failure)

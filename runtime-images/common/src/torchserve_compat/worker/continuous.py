@@ -78,7 +78,7 @@ class RunningBatch(Generic[K]):
         try:
             outputs = self._call(running, context)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything
-            failure = failure_of(error, context.system_properties.get("model_dir"))
+            failure = failure_of(error, self._handle, context.system_properties.get("model_dir"))
             outputs = [(key, self._ended(one, failure=failure)) for key, one in running]
         for key, one in outputs:
             if isinstance(one, HandlerResult):
@@ -105,7 +105,8 @@ class RunningBatch(Generic[K]):
             response = values.response_of(*_encoded(one.form, result), context, place)
             is_last = _stops(context.stopping_criteria, place, result)
         except Exception as error:  # noqa: BLE001 - a criterion may raise anything; it fails its request only
-            return self._ended(one, failure=failure_of(error, context.system_properties.get("model_dir")))
+            failure = failure_of(error, self._handle, context.system_properties.get("model_dir"))
+            return self._ended(one, failure=failure)
         if is_last:
             return self._ended(one, response)
         return Piece(

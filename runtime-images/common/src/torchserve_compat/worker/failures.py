@@ -15,6 +15,8 @@ from data_plane.messages import encodable, text_of
 from torchserve_compat import frames
 from torchserve_compat.values import HandlerOutputError, status_of
 from torchserve_compat.worker.context import NeedsOwnBatch
+from torchserve_compat.worker.datatypes import datatype_advice
+from torchserve_compat.worker.merging import Handle
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +28,7 @@ _KEPT = 100  # places
 _logged: dict[tuple[type, str, int | None], float] = {}  # when an exception was logged, by its type and its place
 
 
-def failure_of(error: Exception, folder: str | None) -> frames.HandlerFailure:
+def failure_of(error: Exception, handle: Handle, folder: str | None) -> frames.HandlerFailure:
     """Return the failure that the server sends; log it, unless the handler chose it or its requests run again alone.
 
     `folder` is that of the unpacked archive: its files are named as they are in it.
@@ -35,7 +37,7 @@ def failure_of(error: Exception, folder: str | None) -> frames.HandlerFailure:
         log.warning("the handler failed: %s", text_of(error))
     elif not isinstance(error, PredictionException | NeedsOwnBatch):
         log.log(logging.WARNING if _is_news(error) else logging.DEBUG, "the handler failed", exc_info=error)
-    message = _error_message(error)
+    message = _error_message(error, handle)
     if folder:
         message = message.replace(f"{folder}/", "")
     return frames.HandlerFailure(message, http_status(error), alone=isinstance(error, NeedsOwnBatch))
@@ -61,7 +63,7 @@ def http_status(error: Exception) -> int:
     return _OUT_OF_MEMORY if _is_out_of_memory(error) else _INTERNAL_SERVER_ERROR
 
 
-def _error_message(error: Exception) -> str:
+def _error_message(error: Exception, handle: Handle) -> str:
     """Return the text that the client reads. A handler may quote its input, so the text can be anything."""
     if isinstance(error, PredictionException):
         return encodable(str(error.message))
@@ -70,7 +72,8 @@ def _error_message(error: Exception) -> str:
         return text
     if _is_out_of_memory(error):
         return f"Out of memory: {text}" if text else "Out of memory"
-    return f"{type(error).__name__} : {text}"
+    advice = datatype_advice(error, handle)
+    return f"{type(error).__name__} : {text}" + (f". {advice}" if advice else "")
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,14 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput
 from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines.arguments import Argument, Leaf, arguments
 from mar_runtime.engines.config import ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature
 from mar_runtime.engines.torch_engine import (
+    DATATYPES,
     SCALARS,
     Scalar,
     TorchEngine,
@@ -48,12 +50,14 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> TorchEng
             saved = torch.jit.load(str(path), map_location=chosen).eval()  # type: ignore[no-untyped-call]
         except (RuntimeError, ValueError) as error:
             raise CannotLoad(path, f"cannot be loaded as TorchScript: {reason(error)}") from error
-        taken = arguments(saved)
-        signature = _signature(path, taken, config)
+        taken, traced = arguments(saved), examples(path)
+        signature = _signature(path, taken, traced, config)
         optimized = _optimize(saved) if chosen.type == "cpu" else None
     names = tuple(metadata.name for metadata in signature.inputs)
-    call = _Call(names, taken, Forward(saved, optimized, tuple(saved.buffers())))
-    scalars = {leaf.name: leaf.scalar for one in taken for leaf in one.leaves if leaf.scalar}
+    leaves = [leaf for one in taken for leaf in one.leaves]
+    example = {leaf.name: one for leaf, one in zip(leaves, traced, strict=True)} if len(traced) == len(leaves) else {}
+    call = _Call(names, taken, Forward(saved, optimized, tuple(saved.buffers())), example)
+    scalars = {leaf.name: leaf.scalar for leaf in leaves if leaf.scalar}
     return TorchEngine("pytorch_torchscript", signature, call, chosen, scalars)
 
 
@@ -66,14 +70,14 @@ def _deprecations_ignored() -> Iterator[None]:
         yield
 
 
-def _signature(path: Path, taken: Sequence[Argument], config: ModelConfig) -> Signature:
+def _signature(path: Path, taken: Sequence[Argument], traced: Sequence[Example], config: ModelConfig) -> Signature:
     """What forward's tensors hold is known from model-config.yaml, or guessed from the example. Raises CannotLoad."""
     if wrong := ", ".join(f"{one.name}: {one.type}" for one in taken if not one.leaves and not one.is_optional):
         raise CannotLoad(path, f"forward takes what no tensor holds ({wrong}); package it with a handler (.mar)")
     leaves = [leaf for one in taken for leaf in one.leaves]
     optional = frozenset(leaf.name for one in taken if one.is_optional for leaf in one.leaves)
     if not config.inputs:
-        return Signature(tuple(_guess(leaves, examples(path))), config.outputs, optional, is_guess=True)
+        return Signature(tuple(_guess(leaves, traced)), config.outputs, optional, is_guess=True)
     names, declared = [leaf.name for leaf in leaves], [metadata.name for metadata in config.inputs]
     needed = [leaf.name for leaf in leaves if not (leaf.scalar and leaf.name in optional)]
     if not set(needed) <= set(declared) <= set(names):
@@ -110,10 +114,42 @@ class _Call:
     names: tuple[str, ...]
     arguments: Sequence[Argument]
     forward: Forward
+    example: Mapping[str, Example]
+    """What the model was traced with; empty if it was not."""
 
     def __call__(self, values: Sequence[torch.Tensor | Scalar | None]) -> object:
         given = {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
-        return self.forward([one.value(given) for one in self.arguments])
+        passed = [one.value(given) for one in self.arguments]
+        try:
+            return self.forward(passed)
+        except Exception as error:
+            raise self._failure(given, reason(error)) from error
+
+    def _failure(self, given: Mapping[str, torch.Tensor | Scalar], why: str) -> ServingError:
+        """Return the error of a run. A traced model takes other inputs than its example, so only a run can tell."""
+        sent = {name: _example_of(value) for name, value in given.items() if isinstance(value, torch.Tensor)}
+        pairs = [(name, one, self.example[name]) for name, one in sent.items() if name in self.example]
+        said = " ".join(
+            f'Input "{name}" is {_described(one)}; the model was traced with {_described(traced)}.'
+            for name, one, traced in pairs
+            if _kind(one) != _kind(traced) or one.shape[1:] != traced.shape[1:]
+        )
+        if any(_kind(one) != _kind(traced) for _, one, traced in pairs):
+            return UnprocessableInput(f"{said} It failed: {why}")
+        return InferenceFailed(f"The model failed: {why.rstrip('.')}. {said}" if said else f"The model failed: {why}")
+
+
+def _example_of(value: torch.Tensor) -> Example:
+    return Example(DATATYPES.get(value.dtype, str(value.dtype)), tuple(value.shape))
+
+
+def _kind(tensor: Example) -> tuple[str, int]:
+    """Return what few models take other than they were traced with: the datatype and the number of dimensions."""
+    return tensor.datatype, len(tensor.shape)
+
+
+def _described(tensor: Example) -> str:
+    return f"{tensor.datatype} of shape {list(tensor.shape)}"
 
 
 @dataclass(slots=True)

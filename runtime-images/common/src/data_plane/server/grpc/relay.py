@@ -2,7 +2,8 @@
 
 gRPC's limits on the calls of a connection begin when its client acknowledges the server's settings (RFC 9113, 6.5.3).
 Until then gRPC takes 16 MiB of metadata for each call. So the relay acknowledges them before all that a client sends
-after its own settings, and leaves out the client's acknowledgement. Everything else passes as it is.
+after its own settings, and leaves out the client's acknowledgement. It tells clients of fewer concurrent calls than
+gRPC takes, as gRPC counts a call for a moment longer than its client. Everything else passes as it is.
 """
 
 from __future__ import annotations
@@ -11,12 +12,23 @@ import asyncio
 import socket
 import ssl
 
-from data_plane.limits import HEAD_TIMEOUT, LINGER, MAX_GRPC_CONNECTIONS, MAX_UNACKNOWLEDGED_FRAMES
+from data_plane.limits import (
+    HEAD_TIMEOUT,
+    LINGER,
+    MAX_GRPC_CONNECTIONS,
+    MAX_GRPC_STREAMS,
+    MAX_GRPC_UNRELEASED,
+    MAX_UNACKNOWLEDGED_FRAMES,
+)
 
 LOOPBACK = "127.0.0.1"
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEAD = 9  # bytes of a frame before its payload; the first three are the payload's length
 _ACKNOWLEDGEMENT = b"\0\0\0\4\1\0\0\0\0"  # of settings: a frame
+# The setting MAX_CONCURRENT_STREAMS: gRPC's own, and what clients get instead.
+_TAKEN_STREAMS, _TOLD_STREAMS = (
+    b"\0\3" + number.to_bytes(4, "big") for number in (MAX_GRPC_UNRELEASED, MAX_GRPC_STREAMS)
+)
 
 
 class GrpcRelay:
@@ -109,13 +121,16 @@ class _Client(asyncio.Protocol):
         self.transport = transport
         self._relay.add(self)
 
-    def begin(self, upstream: asyncio.Transport) -> None:
-        """Send on what has come, and what will."""
-        if self._upstream is None:
-            self._upstream = upstream
-            self.transport.resume_reading()
-            self.data_received(self._early)
-            self._early = b""
+    def write(self, data: bytes, upstream: asyncio.Transport) -> None:
+        """Send what gRPC has sent. After the first of it, send on what has come from the client, and what will."""
+        if self._upstream:
+            self.transport.write(data)
+            return
+        self.transport.write(data.replace(_TAKEN_STREAMS, _TOLD_STREAMS, 1))
+        self._upstream = upstream
+        self.transport.resume_reading()
+        self.data_received(self._early)
+        self._early = b""
 
     def data_received(self, data: bytes) -> None:
         if self._upstream is None:
@@ -160,8 +175,7 @@ class _Upstream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._client.transport.is_closing():
-            self._client.transport.write(data)
-            self._client.begin(self._transport)
+            self._client.write(data, self._transport)
 
     def pause_writing(self) -> None:
         self._client.transport.pause_reading()

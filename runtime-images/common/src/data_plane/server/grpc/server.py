@@ -14,7 +14,7 @@ from data_plane.limits import (
     KEEP_ALIVE,
     MAX_GRPC_CONNECTIONS,
     MAX_GRPC_METADATA,
-    MAX_GRPC_STREAMS,
+    MAX_GRPC_UNRELEASED,
     MIN_GRPC_READERS,
 )
 from data_plane.model import Call, Models
@@ -51,7 +51,7 @@ class GrpcServer:
             options=(
                 ("grpc.max_receive_message_length", max_message_size),
                 ("grpc.so_reuseport", 0),  # no other process gets the relay's connections
-                ("grpc.max_concurrent_streams", MAX_GRPC_STREAMS),
+                ("grpc.max_concurrent_streams", MAX_GRPC_UNRELEASED),
                 ("grpc.max_metadata_size", MAX_GRPC_METADATA),
                 ("grpc.absolute_max_metadata_size", MAX_GRPC_METADATA),
                 ("grpc.max_connection_idle_ms", KEEP_ALIVE * 1000),
