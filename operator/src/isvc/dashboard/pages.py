@@ -226,32 +226,22 @@ class Pages:
 
 def _partials(parts: Mapping[str, str]) -> str:
     """Return HTML by which htmx updates the elements with these ids, and keeps what is the same in them."""
-    return "".join(
-        f'<hx-partial hx-target="#{name}" hx-swap="innerMorph">{html}</hx-partial>' for name, html in parts.items()
-    )
+    return "".join(_partial(name, "innerMorph", html) for name, html in parts.items())
 
 
 def _row_changes(rows: Mapping[ServiceKey, str], sent: Mapping[ServiceKey, str]) -> Iterator[str]:
-    """Yield HTML by which htmx makes the rows that were sent these; both are in one order."""
+    """Yield HTML by which htmx makes the rows that were sent these; the page puts them in order."""
     for key in sent.keys() - rows.keys():
-        yield _partial(f"#{anchor(key)}", "delete", "")
+        yield _partial(anchor(key), "delete", "")
     for key, row in rows.items():
         if row != sent.get(key, row):
-            yield _partial(f"#{anchor(key)}", "outerMorph", row)
-    new, target = "", ("#rows", "afterbegin")
-    for key, row in rows.items():  # those that are new side by side are added at once, after one that is there
-        if key not in sent:
-            new += row
-            continue
-        if new:
-            yield _partial(*target, new)
-        new, target = "", (f"#{anchor(key)}", "afterend")
-    if new:
-        yield _partial(*target, new)
+            yield _partial(anchor(key), "outerMorph", row)
+    if new := "".join(row for key, row in rows.items() if key not in sent):
+        yield _partial("rows", "beforeend", new)
 
 
-def _partial(target: str, swap: str, html: str) -> str:
-    return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{html}</hx-partial>'
+def _partial(name: str, swap: str, html: str) -> str:
+    return f'<hx-partial hx-target="#{name}" hx-swap="{swap}">{html}</hx-partial>'
 
 
 def _applied(service: Manifest) -> Manifest:
