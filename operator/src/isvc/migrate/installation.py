@@ -10,12 +10,12 @@ from typing import Any, Final
 from isvc.migrate import kept
 from isvc.migrate.errors import MigrationRefused
 from isvc.migrate.names import OPERATOR, OPERATOR_CONTAINER, OPERATOR_NAMESPACE
-from isvc.migrate.objects import deployment_path, path, root
+from isvc.migrate.objects import path, root
 from isvc.migrate.session import Session, Step, StepTaken
-from isvc_operator.kube.requests import ApiRequest
+from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import Manifest, name_of
 
-_OPERATOR: Final = deployment_path(OPERATOR_NAMESPACE, OPERATOR)
+_OPERATOR: Final = path_of("Deployment", OPERATOR_NAMESPACE, OPERATOR)
 _RUNTIMES: Final = ("ClusterServingRuntime", "ServingRuntime")
 _WATCHED: Final = "WATCH_NAMESPACES"
 

@@ -9,7 +9,7 @@ from typing import Any
 from isvc.migrate.names import MIGRATION
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import NamespaceEnding, ObjectNotFound
-from isvc_operator.kube.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest
+from isvc_operator.kube.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, path_of
 from isvc_operator.manifests import Manifest, name_of
 
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -87,9 +87,11 @@ class LiveObjects:
         return answer
 
 
-def service_path(service: Manifest) -> str:
-    return path("serving.kserve.io/v1beta1", "inferenceservices", service["metadata"]["namespace"], name_of(service))
+def path_to(manifest: Manifest) -> str:
+    """Return the path of an object of a kind that the operator knows."""
+    return path_of(manifest["kind"], manifest["metadata"]["namespace"], name_of(manifest))
 
 
-def deployment_path(namespace: str, name: str) -> str:
-    return path("apps/v1", "deployments", namespace, name)
+def named(service: Manifest) -> str:
+    """Return what people call a service: its namespace and its name."""
+    return f"{service['metadata']['namespace']}/{name_of(service)}"
