@@ -15,7 +15,7 @@ from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESP
 from isvc.migrate.objects import LiveObjects
 from isvc.migrate.plan import MigrationPlan, PlanLine, ServiceMigration, blocking, check_cluster, ok, warning
 from isvc.source.inputs import ClusterInputs, read_inputs
-from isvc_operator.api.kinds import Role, is_a
+from isvc_operator.api.kinds import Role, is_a, with_role
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.decide import Inputs, decide
@@ -28,12 +28,7 @@ from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtim
 
 SERVING = "serving.kserve.io"
 _CHILDREN = (
-    ("apps/v1", "deployments"),
-    ("v1", "services"),
-    ("networking.k8s.io/v1", "ingresses"),
-    ("autoscaling/v2", "horizontalpodautoscalers"),
-    ("keda.sh/v1alpha1", "scaledobjects"),
-    ("gateway.networking.k8s.io/v1", "httproutes"),
+    *((kind.api_version, kind.plural) for kind in with_role(Role.CHILD) if kind.made_by_kserve),
     ("networking.istio.io/v1beta1", "virtualservices"),
 )
 _NOT_HANDLED = {"InferenceGraph": "inferencegraphs", "TrainedModel": "trainedmodels"}
