@@ -12,10 +12,10 @@ import sys
 from typing import Any
 
 from isvc.migrate.names import KSERVE_LEASE, KSERVE_NAMESPACE
-from isvc.migrate.objects import LiveObjects, deployment_path, path, service_path
+from isvc.migrate.objects import LiveObjects, path, path_to
 from isvc_operator.kube.client import connect
 from isvc_operator.kube.errors import KubeError
-from isvc_operator.manifests import Manifest, controller_of, name_of
+from isvc_operator.manifests import Manifest, controller_of
 
 _LEASES = path("coordination.k8s.io/v1", "leases", KSERVE_NAMESPACE)
 _LEASE = f"{_LEASES}/{KSERVE_LEASE}"
@@ -59,7 +59,7 @@ async def _reconcile(objects: LiveObjects) -> None:
             conditions = [{"type": kind, "status": "True"} for kind in ("PredictorReady", "IngressReady", "Ready")]
             status = {"conditions": conditions, "deploymentMode": "Standard", "observedGeneration": 7}
             if (service.get("status") or {}).get("conditions") != conditions:
-                await objects.merge(f"{service_path(service)}/status", {"status": status})
+                await objects.merge(f"{path_to(service)}/status", {"status": status})
 
 
 async def _make(objects: LiveObjects, item: Manifest) -> None:
@@ -71,7 +71,7 @@ async def _make(objects: LiveObjects, item: Manifest) -> None:
     template: dict[str, Any] = {"spec": {"initContainers": None, "volumes": None, "containers": the_containers()}}
     patch = {"metadata": {"annotations": ours}, "spec": {**_NOT_KSERVES, "template": template}}
     try:
-        await objects.merge(deployment_path(item["metadata"]["namespace"], name_of(item)), patch)
+        await objects.merge(path_to(item), patch)
     except KubeError:
         return
 

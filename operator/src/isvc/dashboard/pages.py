@@ -23,7 +23,7 @@ from isvc.dashboard.scraping import Scraping
 from isvc.dashboard.states import ShownState, summary_of, told_once
 from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
 from isvc.dashboard.timeline import line_of
-from isvc.view.source import Related, ServiceSource
+from isvc.view.source import ServiceSource
 from isvc.view.values import ServiceView
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
 
@@ -134,9 +134,10 @@ class Pages:
         """Return a page about one service."""
         key, service = self.find(request)
         viewer, tab = request[VIEWER], request.match_info.get("tab", "")
-        parts = self._parts(viewer, key, service, tab)
-        template, context = f"{tab or 'overview'}.html", self._context(tab)
-        return self._page(template, viewer=viewer, key=key, service=service, tab=tab, tabs=TABS, parts=parts, **context)
+        parts, kept = self._parts(viewer, key, service, tab), limits.DASHBOARD_LOG_LINES
+        return self._page(
+            f"{tab or 'overview'}.html", viewer=viewer, key=key, tab=tab, tabs=TABS, parts=parts, lines_kept=kept
+        )
 
     async def service_events(self, request: web.Request) -> web.StreamResponse:
         """Send the parts of a page that change; for the charts, also each new point."""
@@ -195,24 +196,12 @@ class Pages:
             parts["history"] = self._part("history", line=line, history=service.history)
         if tab == "logs":
             parts["container"] = self._part("containers", service=service)
-        if tab == "yaml" and (related := self._related(viewer, key)):
-            body = related.service
+        if tab == "yaml" and (related := self._source.related(key)):
+            body, children = related.service, related.without(viewer.hidden(key)).children
             parts["yaml"] = self._part(
-                "yaml",
-                service=service,
-                applied=_applied(body),
-                status=body.get("status"),
-                children=related.children,
+                "yaml", service=service, applied=_applied(body), status=body.get("status"), children=children
             )
         return parts
-
-    def _related(self, viewer: Viewer, key: ServiceKey) -> Related | None:
-        """Return the service's objects, without those that the viewer may not see."""
-        found = self._source.related(key)
-        return found and found.without(viewer.hidden(key))
-
-    def _context(self, tab: str) -> dict[str, Any]:
-        return {"lines_kept": limits.DASHBOARD_LOG_LINES} if tab == "logs" else {}
 
     # --- templates ------------------------------------------------------------------------------------------
 
@@ -226,32 +215,22 @@ class Pages:
 
 def _partials(parts: Mapping[str, str]) -> str:
     """Return HTML by which htmx updates the elements with these ids, and keeps what is the same in them."""
-    return "".join(
-        f'<hx-partial hx-target="#{name}" hx-swap="innerMorph">{html}</hx-partial>' for name, html in parts.items()
-    )
+    return "".join(_partial(name, "innerMorph", html) for name, html in parts.items())
 
 
 def _row_changes(rows: Mapping[ServiceKey, str], sent: Mapping[ServiceKey, str]) -> Iterator[str]:
-    """Yield HTML by which htmx makes the rows that were sent these; both are in one order."""
+    """Yield HTML by which htmx makes the rows that were sent these; the page puts them in order."""
     for key in sent.keys() - rows.keys():
-        yield _partial(f"#{anchor(key)}", "delete", "")
+        yield _partial(anchor(key), "delete", "")
     for key, row in rows.items():
         if row != sent.get(key, row):
-            yield _partial(f"#{anchor(key)}", "outerMorph", row)
-    new, target = "", ("#rows", "afterbegin")
-    for key, row in rows.items():  # those that are new side by side are added at once, after one that is there
-        if key not in sent:
-            new += row
-            continue
-        if new:
-            yield _partial(*target, new)
-        new, target = "", (f"#{anchor(key)}", "afterend")
-    if new:
-        yield _partial(*target, new)
+            yield _partial(anchor(key), "outerMorph", row)
+    if new := "".join(row for key, row in rows.items() if key not in sent):
+        yield _partial("rows", "beforeend", new)
 
 
-def _partial(target: str, swap: str, html: str) -> str:
-    return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{html}</hx-partial>'
+def _partial(name: str, swap: str, html: str) -> str:
+    return f'<hx-partial hx-target="#{name}" hx-swap="{swap}">{html}</hx-partial>'
 
 
 def _applied(service: Manifest) -> Manifest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -56,7 +56,10 @@ class DryRun:
         namespaces = sorted({service.metadata.namespace or "" for service in given.services})
         inputs = await read_inputs(self.api, namespaces, await self._config(), self.reader)
         self.notes += [f"you may not read {kind}: the operator may know more" for kind in inputs.hidden]
-        self._use(inputs, (after for _, after in pairs), given.objects)
+        inputs.use(after for _, after in pairs)
+        for body in given.objects:
+            metadata = body["metadata"]
+            self.reader.remember(metadata["namespace"], ObjectReference(body["kind"], metadata["name"]), body)
         for _, after in pairs:
             if after["kind"] == inference_service.KIND:
                 with _named(given, after):
@@ -73,22 +76,26 @@ class DryRun:
         except ObjectNotFound:
             before = None
         if before is None:
-            return None, await self._asked(body, requests.ApiRequest("POST", kind_path, _DRY, body), body)
-        last = annotations_of(before).get(LAST_APPLIED)
-        patch = merge_patch(json.loads(last) if last else {}, body, before)
-        asked = requests.ApiRequest("PATCH", path, _DRY, patch, requests.MERGE_PATCH)
-        return before, await self._asked(body, asked, _changed(before, patch))
+            asked, computed = requests.ApiRequest("POST", kind_path, _DRY, body), body
+        else:
+            last = annotations_of(before).get(LAST_APPLIED)
+            patch = merge_patch(json.loads(last) if last else {}, body, before)
+            asked = requests.ApiRequest("PATCH", path, _DRY, patch, requests.MERGE_PATCH)
+            computed = _changed(before, patch)
+        what = f"{kind} {name_of(body)}"
+        stored = await self._stored(what, asked)
+        if stored is None:
+            self.notes.append(f"you may not ask what applying {what} does: its defaults are not known here")
+        return before, stored or computed
 
-    async def _asked(self, body: Manifest, request: requests.ApiRequest, computed: Manifest) -> Manifest:
-        """Return what the API server would store; who may not ask gets what is ``computed`` here."""
-        what = f"{body['kind']} {name_of(body)}"
+    async def _stored(self, what: str, request: requests.ApiRequest) -> Manifest | None:
+        """Return what the API server would store; None if the caller may not ask it."""
         try:
             stored: Manifest = decode(await self.api.send(request))
         except RequestRefused as error:
             if error.status != _FORBIDDEN:
                 raise DiffFailed(f"{what} would be refused: {error}") from error
-            self.notes.append(f"you may not ask what applying {what} does: its defaults are not known here")
-            return computed
+            return None
         return stored
 
     async def _config(self) -> OperatorConfig:
@@ -104,13 +111,6 @@ class DryRun:
         except ConfigError as error:
             raise DiffFailed(f"{error}; isvc doctor tells more") from error
         return OperatorConfig()
-
-    def _use(self, inputs: ClusterInputs, applied: Iterable[Manifest], objects: Iterable[Manifest]) -> None:
-        """Decide from what would be there."""
-        inputs.use(applied)
-        for body in objects:
-            metadata = body["metadata"]
-            self.reader.remember(metadata["namespace"], ObjectReference(body["kind"], metadata["name"]), body)
 
     async def _children(self, known: ClusterInputs, after: Manifest) -> AsyncIterator[Change]:
         """Yield what the operator changes once the service is what it is ``after`` the files are applied."""
@@ -135,12 +135,8 @@ class DryRun:
 
     async def _updated(self, live: Manifest, child: Manifest) -> Change | None:
         """Return what an update of a child changes: as the API server says, or the fields that differ."""
-        try:
-            stored = decode(await self.api.send(requests.apply(child, force=True, dry_run=True)))
-        except RequestRefused as error:
-            if error.status != _FORBIDDEN:
-                raise DiffFailed(f"{child['kind']} {name_of(child)} would be refused: {error}") from error
-        else:
+        asked = requests.apply(child, force=True, dry_run=True)
+        if stored := await self._stored(f"{child['kind']} {name_of(child)}", asked):
             return change_of(Actor.OPERATOR, live, stored)
         return fields_changed(Actor.OPERATOR, live, differences(live, child))
 

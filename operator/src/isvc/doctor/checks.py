@@ -36,10 +36,6 @@ class Check:
     verdict: Verdict
     message: str
 
-    def as_data(self) -> dict[str, str]:
-        """Return the check as plain values."""
-        return {"subject": self.subject, "verdict": self.verdict.value, "message": self.message}
-
 
 @dataclass(frozen=True)
 class Right:

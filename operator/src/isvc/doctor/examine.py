@@ -26,6 +26,7 @@ from isvc.doctor.checks import (
 )
 from isvc.source.inputs import ClusterInputs, list_all, read_inputs
 from isvc.source.server import server_version
+from isvc.view.json_shape import as_json
 from isvc_operator import __version__
 from isvc_operator.api import inference_service, serving_runtime
 from isvc_operator.api.kinds import GATEWAY_API, ResourceKind, Role, kind_named
@@ -260,4 +261,4 @@ def _unknown(subject: str, error: KubeError) -> Check:
 
 def as_data(checks: list[Check], verdict: Verdict) -> dict[str, Any]:
     """Return the checks as plain values."""
-    return {"verdict": verdict.value, "checks": [check.as_data() for check in checks]}
+    return {"verdict": verdict.value, "checks": as_json(checks)}

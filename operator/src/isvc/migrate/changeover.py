@@ -19,7 +19,7 @@ from isvc.migrate.handover import (
 )
 from isvc.migrate.installation import install, start_operator, stop_operator, uninstall_runtimes
 from isvc.migrate.kserve import pause_controllers, put_away, put_back, resume_controllers
-from isvc.migrate.objects import path, service_path
+from isvc.migrate.objects import named, path, path_to
 from isvc.migrate.read import MigrationScope, children_of, services_in
 from isvc.migrate.session import Session, Step, StepTaken
 from isvc_operator.api.kinds import Role, with_role
@@ -90,7 +90,7 @@ async def _left_with_kserve(session: Session) -> list[str]:
     services = await services_in(session.objects, ())
     children = await children_of(session.objects, services)
     return [
-        _named(service)
+        named(service)
         for service in services
         if mode_refused(service) or not all(map(is_adopted, deployments_in(children[_uid(service)])))
     ]
@@ -101,7 +101,7 @@ async def _forget(session: Session, service: Manifest) -> None:
     conditions = (service.get("status") or {}).get("conditions") or []
     kept = [item for item in conditions if item["type"] not in _OWN_CONDITIONS]
     if kept != conditions:
-        await session.objects.merge(f"{service_path(service)}/status", {"status": {"conditions": kept}})
+        await session.objects.merge(f"{path_to(service)}/status", {"status": {"conditions": kept}})
     namespace = service["metadata"]["namespace"]
     for api, plural in _OWN_CHILDREN:
         for child in await session.objects.items(api, plural, namespace):
@@ -113,19 +113,15 @@ async def _forget(session: Session, service: Manifest) -> None:
 
 async def _wait_for_kserve(session: Session, service: Manifest) -> None:
     async def is_back() -> bool:
-        found = await session.objects.get(service_path(service)) or {}
+        found = await session.objects.get(path_to(service)) or {}
         deployments = deployments_in((await children_of(session.objects, [service]))[_uid(service)])
         return is_ready(found) and all(is_complete(item) and not is_adopted(item) for item in deployments)
 
-    await session.until(f"{_named(service)} is not served by KServe's pods yet", is_back)
-    name = _named(service)
+    await session.until(f"{named(service)} is not served by KServe's pods yet", is_back)
+    name = named(service)
     session.report(StepTaken(Step.SERVICE_GIVEN_BACK, f"{name} is back with KServe", [name]))
 
 
 def _uid(service: Manifest) -> str:
     uid: str = service["metadata"]["uid"]
     return uid
-
-
-def _named(service: Manifest) -> str:
-    return f"{service['metadata']['namespace']}/{name_of(service)}"

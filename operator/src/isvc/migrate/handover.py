@@ -20,7 +20,7 @@ from typing import Final
 
 from isvc.migrate.errors import MigrationFailed
 from isvc.migrate.names import HASH, REVISION, SLICE_OF
-from isvc.migrate.objects import deployment_path, path, service_path
+from isvc.migrate.objects import named, path_to
 from isvc.migrate.session import Session, Step, StepTaken
 from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED, READY
 from isvc_operator.manifests import Manifest, annotations_of, condition_of, controller_of, find, labels_of, name_of
@@ -35,21 +35,21 @@ async def prepare(session: Session, service: Manifest, children: Iterable[Manife
     new = [item for item in deployments_in(children) if not is_adopted(item) and not is_handed_over(item)]
     for deployment in new:
         marks = {"annotations": {ANNOTATION_HANDOVER: "true"}}
-        await session.objects.merge(_path(deployment), {"metadata": marks, "spec": {"paused": True}})
+        await session.objects.merge(path_to(deployment), {"metadata": marks, "spec": {"paused": True}})
     if new and is_ready(service):
         # KServe writes the generation of the Deployment here.
         status = {"observedGeneration": service["metadata"]["generation"]}
-        await session.objects.merge(f"{service_path(service)}/status", {"status": status})
+        await session.objects.merge(f"{path_to(service)}/status", {"status": status})
 
 
 async def hand_over(session: Session, service: Manifest, children: Iterable[Manifest]) -> None:
     """Take the steps from the third one on, for every Deployment of the service; raises MigrationFailed."""
-    name = f"{service['metadata']['namespace']}/{name_of(service)}"
+    name = named(service)
     everything = list(children)
     started = session.clock()
 
     async def ready() -> bool:
-        return is_ready(await session.objects.get(service_path(service)) or {})
+        return is_ready(await session.objects.get(path_to(service)) or {})
 
     try:
         for deployment in deployments_in(everything):
@@ -68,7 +68,7 @@ async def abandon(session: Session, children: Iterable[Manifest]) -> None:
     everything = list(children)
     for deployment in deployments_in(everything):
         if is_handed_over(deployment):
-            await session.objects.merge(_path(deployment), {"spec": {"paused": None, "minReadySeconds": None}})
+            await session.objects.merge(path_to(deployment), {"spec": {"paused": None, "minReadySeconds": None}})
             await _restore(session, deployment, find(everything, "Service", name_of(deployment)))
 
 
@@ -109,7 +109,7 @@ def _is_observed(deployment: Manifest) -> bool:
 
 
 async def _replace_pods(session: Session, deployment: Manifest, service: Manifest | None) -> None:
-    where, place = f"Deployment {name_of(deployment)}", _path(deployment)
+    where, place = f"Deployment {name_of(deployment)}", path_to(deployment)
 
     async def adopted() -> Manifest | None:
         found = await session.objects.get(place)
@@ -151,7 +151,7 @@ async def _narrow(session: Session, service: Manifest, newest: Manifest) -> None
     """Let the Service select the pods of one ReplicaSet only."""
     namespace, name = service["metadata"]["namespace"], name_of(service)
     selector = {HASH: labels_of(newest)[HASH]}
-    await session.objects.merge(_service_path(service), {"spec": {"selector": selector}})
+    await session.objects.merge(path_to(service), {"spec": {"selector": selector}})
 
     async def only_new() -> bool:
         labels = f"{SLICE_OF}={name}"
@@ -165,12 +165,12 @@ async def _narrow(session: Session, service: Manifest, newest: Manifest) -> None
 
 async def _restore(session: Session, deployment: Manifest, service: Manifest | None) -> None:
     if service is not None:
-        await session.objects.merge(_service_path(service), {"spec": {"selector": {HASH: None}}})
-    await session.objects.merge(_path(deployment), {"metadata": {"annotations": {ANNOTATION_HANDOVER: None}}})
+        await session.objects.merge(path_to(service), {"spec": {"selector": {HASH: None}}})
+    await session.objects.merge(path_to(deployment), {"metadata": {"annotations": {ANNOTATION_HANDOVER: None}}})
 
 
 async def _why(session: Session, service: Manifest) -> str:
-    condition = condition_of(await session.objects.get(service_path(service)) or {}, READY)
+    condition = condition_of(await session.objects.get(path_to(service)) or {}, READY)
     text = condition.get("message") or condition.get("reason") or ""
     return f"Its status says: {' '.join(text.split())}. " if text else ""
 
@@ -181,11 +181,3 @@ def _target(endpoint: Manifest) -> str:
 
 def _serves(endpoint: Manifest) -> bool:
     return (endpoint.get("conditions") or {}).get("ready") is not False
-
-
-def _path(deployment: Manifest) -> str:
-    return deployment_path(deployment["metadata"]["namespace"], name_of(deployment))
-
-
-def _service_path(service: Manifest) -> str:
-    return path("v1", "services", service["metadata"]["namespace"], name_of(service))

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from isvc.migrate import kept
 from isvc.migrate.errors import MigrationRefused
+from isvc.migrate.handover import is_complete
 from isvc.migrate.names import OPERATOR, OPERATOR_CONTAINER, OPERATOR_NAMESPACE
-from isvc.migrate.objects import deployment_path, path, root
+from isvc.migrate.objects import path, root
 from isvc.migrate.session import Session, Step, StepTaken
-from isvc_operator.kube.requests import ApiRequest
+from isvc_operator.kube.requests import ApiRequest, path_of
 from isvc_operator.manifests import Manifest, name_of
 
-_OPERATOR: Final = deployment_path(OPERATOR_NAMESPACE, OPERATOR)
+_OPERATOR: Final = path_of("Deployment", OPERATOR_NAMESPACE, OPERATOR)
 _RUNTIMES: Final = ("ClusterServingRuntime", "ServingRuntime")
 _WATCHED: Final = "WATCH_NAMESPACES"
 
@@ -86,12 +87,8 @@ async def stop_operator(session: Session) -> None:
 
 
 async def _is_available(session: Session) -> bool:
-    operator = await session.objects.get(_OPERATOR) or {"metadata": {}}
-    status = operator.get("status", {})
-    return bool(
-        status.get("observedGeneration", 0) >= operator["metadata"].get("generation", 0)
-        and status.get("updatedReplicas") == status.get("availableReplicas") == 1
-    )
+    operator = await session.objects.get(_OPERATOR)
+    return operator is not None and is_complete(operator)
 
 
 def _watched(operator: Manifest) -> set[str]:

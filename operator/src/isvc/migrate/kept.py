@@ -6,14 +6,15 @@ import json
 from typing import Any, Final
 
 from isvc.migrate.names import KSERVE_NAMESPACE, MIGRATION
-from isvc.migrate.objects import LiveObjects, path
+from isvc.migrate.objects import LiveObjects
+from isvc_operator.kube.requests import path_of
 
 WEBHOOKS: Final = "webhookConfigurations"  # by their path
 REPLACED: Final = "replacedObjects"  # by their path
 CREATED: Final = "createdRuntimes"  # paths, as the keys
 REPLICAS: Final = "managerReplicas"  # one entry
 
-_PATH: Final = path("v1", "configmaps", KSERVE_NAMESPACE, MIGRATION)
+_PATH: Final = path_of("ConfigMap", KSERVE_NAMESPACE, MIGRATION)
 
 
 async def read(objects: LiveObjects, key: str) -> dict[str, Any]:
@@ -30,7 +31,7 @@ async def add(objects: LiveObjects, key: str, entries: dict[str, Any]) -> None:
         return
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": MIGRATION, "namespace": KSERVE_NAMESPACE}}
     if await objects.get(_PATH) is None:
-        await objects.create(path("v1", "configmaps", KSERVE_NAMESPACE), manifest)
+        await objects.create(path_of("ConfigMap", KSERVE_NAMESPACE), manifest)
     await objects.merge(_PATH, {"data": {key: json.dumps({**entries, **known})}})
 
 

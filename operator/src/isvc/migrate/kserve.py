@@ -18,12 +18,13 @@ from isvc.migrate.names import (
     KSERVE_WEBHOOK_SERVICE,
     MIGRATION,
 )
-from isvc.migrate.objects import deployment_path, path
+from isvc.migrate.objects import path
 from isvc.migrate.plan import electing_containers
 from isvc.migrate.session import Session, Step, StepTaken
+from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import Manifest, annotations_of, name_of
 
-_MANAGER: Final = deployment_path(KSERVE_NAMESPACE, KSERVE_MANAGER)
+_MANAGER: Final = path_of("Deployment", KSERVE_NAMESPACE, KSERVE_MANAGER)
 _LEASES: Final = path("coordination.k8s.io/v1", "leases", KSERVE_NAMESPACE)
 _LEASE: Final = f"{_LEASES}/{KSERVE_LEASE}"
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"

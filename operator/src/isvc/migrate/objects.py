@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from isvc.migrate.names import MIGRATION
+from isvc.source.inputs import list_path
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import NamespaceEnding, ObjectNotFound
-from isvc_operator.kube.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest
+from isvc_operator.kube.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, path_of
 from isvc_operator.manifests import Manifest, name_of
 
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-_PAGE = "500"
 
 
 def path(api: str, plural: str, namespace: str = "", name: str = "") -> str:
@@ -39,22 +38,9 @@ class LiveObjects:
             return None
         return found
 
-    async def items(self, api: str, plural: str, namespace: str = "", *, labels: str = "") -> list[dict[str, Any]]:
+    async def items(self, api: str, plural: str, namespace: str = "", *, labels: str = "") -> list[Manifest]:
         """Return all objects of a kind; none if the cluster does not have the kind."""
-        found: list[dict[str, Any]] = []
-        page = ""
-        while True:
-            query = (("limit", _PAGE), *((("labelSelector", labels),) if labels else ()))
-            query = (*query, ("continue", page)) if page else query
-            try:
-                answer = json.loads(await self.api.send(ApiRequest("GET", path(api, plural, namespace), query)))
-            except ObjectNotFound:
-                return []
-            kind = answer["kind"].removesuffix("List")
-            found += [{"apiVersion": api, "kind": kind, **item} for item in answer["items"]]
-            page = answer["metadata"].get("continue", "")
-            if not page:
-                return found
+        return await list_path(self.api, path(api, plural, namespace), api, labels=labels)
 
     async def merge(self, path: str, patch: Manifest) -> Manifest:
         """Replace fields; None removes one."""
@@ -87,9 +73,11 @@ class LiveObjects:
         return answer
 
 
-def service_path(service: Manifest) -> str:
-    return path("serving.kserve.io/v1beta1", "inferenceservices", service["metadata"]["namespace"], name_of(service))
+def path_to(manifest: Manifest) -> str:
+    """Return the path of an object of a kind that the operator knows."""
+    return path_of(manifest["kind"], manifest["metadata"]["namespace"], name_of(manifest))
 
 
-def deployment_path(namespace: str, name: str) -> str:
-    return path("apps/v1", "deployments", namespace, name)
+def named(service: Manifest) -> str:
+    """Return what people call a service: its namespace and its name."""
+    return f"{service['metadata']['namespace']}/{name_of(service)}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE
+from isvc.view.json_shape import as_json
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.config import parse_config
 from isvc_operator.errors import ConfigError
@@ -70,13 +71,13 @@ class MigrationPlan:
         """Return the plan as plain values; each level is ok, warning or blocking."""
         return {
             "level": self.worst.value,
-            "cluster": _data_of(self.cluster),
+            "cluster": as_json(self.cluster),
             "services": [
                 {
                     "namespace": service.namespace,
                     "name": service.name,
                     "level": _worst_of(service.lines).value,
-                    "lines": _data_of(service.lines),
+                    "lines": as_json(service.lines),
                 }
                 for service in self.services
             ],
@@ -91,10 +92,6 @@ class MigrationPlan:
             counts[_worst_of(service.lines)] += 1
         summary = ", ".join(f"{number} {level.value}" for level, number in counts.items())
         yield f"{len(self.services)} services: {summary}"
-
-
-def _data_of(lines: tuple[PlanLine, ...]) -> list[dict[str, str]]:
-    return [{"level": line.level.value, "text": line.text} for line in lines]
 
 
 def _section(title: str, lines: tuple[PlanLine, ...]) -> Iterator[str]:

@@ -12,27 +12,23 @@ from isvc.limits import FILE_BYTES
 from isvc.migrate.checks import ServiceChange, check_children, mode_refused
 from isvc.migrate.errors import MigrationRefused
 from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESPACE
-from isvc.migrate.objects import LiveObjects, deployment_path, path
+from isvc.migrate.objects import LiveObjects
 from isvc.migrate.plan import MigrationPlan, PlanLine, ServiceMigration, blocking, check_cluster, ok, warning
 from isvc.source.inputs import ClusterInputs, read_inputs
-from isvc_operator.api.kinds import Role, is_a
+from isvc_operator.api.kinds import Role, is_a, with_role
 from isvc_operator.api.names import CONFIG_MAP
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.decide import Inputs, decide
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.objects import ObjectReader
+from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, labels_of, name_of
 from isvc_operator.observe.status import ROLL_OUT
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 
 SERVING = "serving.kserve.io"
 _CHILDREN = (
-    ("apps/v1", "deployments"),
-    ("v1", "services"),
-    ("networking.k8s.io/v1", "ingresses"),
-    ("autoscaling/v2", "horizontalpodautoscalers"),
-    ("keda.sh/v1alpha1", "scaledobjects"),
-    ("gateway.networking.k8s.io/v1", "httproutes"),
+    *((kind.api_version, kind.plural) for kind in with_role(Role.CHILD) if kind.made_by_kserve),
     ("networking.istio.io/v1beta1", "virtualservices"),
 )
 _NOT_HANDLED = {"InferenceGraph": "inferencegraphs", "TrainedModel": "trainedmodels"}
@@ -139,19 +135,19 @@ def check_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: boo
 async def _configuration(objects: LiveObjects, scope: MigrationScope) -> Mapping[str, str]:
     """Return the data of the ConfigMap that the operator will read."""
     given = [item for item in scope.manifests if (item["kind"], name_of(item)) == ("ConfigMap", CONFIG_MAP)]
-    found = given[-1] if given else await objects.get(path("v1", "configmaps", OPERATOR_NAMESPACE, CONFIG_MAP))
+    found = given[-1] if given else await objects.get(path_of("ConfigMap", OPERATOR_NAMESPACE, CONFIG_MAP))
     data: Mapping[str, str] = (found or {}).get("data") or {}
     return data
 
 
 async def _of_cluster(objects: LiveObjects, scope: MigrationScope, data: Mapping[str, str]) -> tuple[PlanLine, ...]:
-    kserves = await objects.get(path("v1", "configmaps", KSERVE_NAMESPACE, CONFIG_MAP)) or {}
+    kserves = await objects.get(path_of("ConfigMap", KSERVE_NAMESPACE, CONFIG_MAP)) or {}
     others = {
         kind: len(await _all(objects, f"{SERVING}/v1alpha1", plural, scope.namespaces))
         for kind, plural in _NOT_HANDLED.items()
     }
     return check_cluster(
-        manager=await objects.get(deployment_path(KSERVE_NAMESPACE, KSERVE_MANAGER)),
+        manager=await objects.get(path_of("Deployment", KSERVE_NAMESPACE, KSERVE_MANAGER)),
         kserve_config=kserves.get("data") or {},
         config=data,
         others=others,

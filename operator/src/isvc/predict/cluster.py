@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 from urllib.parse import urlsplit
 
 from isvc.api_server import PersonsApi
@@ -30,7 +28,7 @@ from isvc_operator.api.names import LABEL_COMPONENT, LABEL_SERVICE
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError, ObjectNotFound
-from isvc_operator.manifests import Manifest
+from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.resolve.requested import component_name
 
 _GATEWAYS = "/apis/gateway.networking.k8s.io/v1/namespaces/{}/gateways/{}"
@@ -82,33 +80,29 @@ async def forwarded_target(api: PersonsApi, service: Manifest) -> AsyncIterator[
     kube_service = await _read(api, requests.get("Service", namespace, _service_of(service, entry)))
     port = target_port(kube_service, pod)
     if port is None:
-        raise PredictFailed(f"Service {kube_service['metadata']['name']} names a port that pod {_name(pod)} lacks")
+        raise PredictFailed(f"Service {kube_service['metadata']['name']} names a port that pod {name_of(pod)} lacks")
     host = f"{kube_service['metadata']['name']}.{namespace}.svc"
     if urlsplit(str(service.get("status", {}).get("address", {}).get("url", ""))).scheme == "https":
         raise PredictFailed(f"the pods of InferenceService {name} serve TLS, which --port-forward does not speak")
-    async with forwarded(api, namespace, _name(pod), port) as found:
+    async with forwarded(api, namespace, name_of(pod), port) as found:
         try:
             yield Target(f"http://{host}", host, found.socket)
         except PredictFailed as error:
             if found.problems:
                 raise PredictFailed(
-                    f"port {port} of pod {_name(pod)} cannot be reached: {found.problems[0]}"
+                    f"port {port} of pod {name_of(pod)} cannot be reached: {found.problems[0]}"
                 ) from error
             raise
 
 
 def _service_of(service: Manifest, entry: str) -> str:
     """Return the name of the Kubernetes Service of the component that gets the requests."""
-    return component_name(_name(service), entry, service["spec"].get("predictor", {}).get("name"))
-
-
-def _name(manifest: Manifest) -> str:
-    return str(manifest["metadata"]["name"])
+    return component_name(name_of(service), entry, service["spec"].get("predictor", {}).get("name"))
 
 
 async def _read(api: KubeApi, request: requests.ApiRequest) -> Manifest:
-    read: Any = json.loads(await api.send(request))
-    return dict(read)
+    read: Manifest = requests.decode(await api.send(request))
+    return read
 
 
 async def _read_if_any(api: KubeApi, request: requests.ApiRequest) -> Manifest | None:

@@ -18,15 +18,8 @@ from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import ApiRequest, collection_path, decode
 from isvc_operator.manifests import Manifest, ServiceKey
 
-_PAGE = 500
+_PAGE = "500"
 _READ = (Role.SERVICE, Role.INPUT, Role.CHILD)
-
-
-def list_objects(kind: ResourceKind, namespace: str, *, page: str = "", limit: int) -> ApiRequest:
-    """List the watched objects of a kind; ``page`` is the ``continue`` token of the previous page."""
-    labels = (("labelSelector", LABEL_SERVICE),) if kind.selected_by_label else ()
-    query = (*labels, ("limit", str(limit)), *((("continue", page),) if page else ()))
-    return ApiRequest("GET", collection_path(kind, namespace), query, accept="application/json")
 
 
 async def list_all(api: KubeApi, kind: ResourceKind, namespace: str = "") -> list[Manifest]:
@@ -34,15 +27,24 @@ async def list_all(api: KubeApi, kind: ResourceKind, namespace: str = "") -> lis
 
     Raises KubeError.
     """
+    labels = LABEL_SERVICE if kind.selected_by_label else ""
+    return await list_path(api, collection_path(kind, namespace), kind.api_version, labels=labels)
+
+
+async def list_path(api: KubeApi, path: str, api_version: str, *, labels: str) -> list[Manifest]:
+    """Return all objects at a path, of any kind, as ``list_all`` does; ``labels`` is a selector, or empty."""
+    query = (("limit", _PAGE), *((("labelSelector", labels),) if labels else ()))
     found: list[Manifest] = []
     page = ""
     while True:
+        request = ApiRequest("GET", path, (*query, ("continue", page)) if page else query)
         try:
-            listed = decode(await api.send(list_objects(kind, namespace, page=page, limit=_PAGE)))
+            listed = decode(await api.send(request))
         except ObjectNotFound:
             return []
-        found += [{"apiVersion": kind.api_version, "kind": kind.name, **item} for item in listed.get("items") or ()]
-        page = listed.get("metadata", {}).get("continue") or ""
+        kind = listed["kind"].removesuffix("List")
+        found += [{"apiVersion": api_version, "kind": kind, **item} for item in listed.get("items") or ()]
+        page = listed["metadata"].get("continue")
         if not page:
             return found
 

@@ -20,10 +20,10 @@ _LINE_BYTES: Final = 4 * LOG_LINE_CHARACTERS  # at most so many for these charac
 _MISSED: Final = 100_000  # lines that may have come while there was no connection
 
 
-def follow_log(key: ContainerKey, options: LogOptions, since_time: str = "") -> ApiRequest:
+def read_log(key: ContainerKey, options: LogOptions, since_time: str) -> ApiRequest:
     """Read a container's log with the times of its lines, for as long as it goes on if it is followed.
 
-    ``since_time``: no line that is older than its second.
+    ``since_time``: no line that is older than its second; empty for none.
     """
     query = [("container", key.container), ("timestamps", "true"), ("tailLines", str(options.lines))]
     if options.follow:
@@ -51,12 +51,13 @@ class _Last:
             self.at, self.count = at, self.count + 1 if at == self.at else 1
 
 
-async def followed_lines(
+async def log_lines(
     api: WatchApi, key: ContainerKey, options: LogOptions, still_runs: Callable[[], Awaitable[bool]]
 ) -> AsyncGenerator[Line, None]:
-    """Yield each line once for as long as the container runs, however often the connection ends; raises KubeError.
+    """Yield each line once for as long as ``still_runs``, however often the connection ends; raises KubeError.
 
-    A kubelet ends a log after four hours, and proxies end one that says nothing for some minutes.
+    A kubelet ends a log after four hours, and proxies end one that says nothing for some minutes. A line that is too
+    long is cut.
     """
     last, wanted = _Last(), options
     while True:
@@ -99,18 +100,11 @@ def _order(at: str) -> tuple[datetime, str]:
     return time if time.tzinfo else time.replace(tzinfo=UTC), at
 
 
-async def log_lines(api: WatchApi, key: ContainerKey, options: LogOptions) -> AsyncGenerator[Line, None]:
-    """Yield each line with its time; a line that is too long is cut. Raises KubeError."""
-    async with aclosing(_marked_lines(api, key, options)) as lines:
-        async for line, _ in lines:
-            yield line
-
-
 async def _marked_lines(
-    api: WatchApi, key: ContainerKey, options: LogOptions, since_time: str = ""
+    api: WatchApi, key: ContainerKey, options: LogOptions, since_time: str
 ) -> AsyncGenerator[tuple[Line, bool], None]:
     """Yield each line, and whether it is whole: the last one may lack its end."""
-    request = follow_log(key, options, since_time)
+    request = read_log(key, options, since_time)
     async with api.stream(request) as parts:
         async for line, is_whole in _lines(parts):
             yield _timed(line.decode(errors="replace")), is_whole

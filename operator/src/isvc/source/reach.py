@@ -11,7 +11,7 @@ from typing import Final
 from isvc.api_server import ProxyApi
 from isvc.source.errors import NotReachable
 from isvc.source.objects import WatchedObjects
-from isvc.source.pod_log import followed_lines, log_lines
+from isvc.source.pod_log import log_lines
 from isvc.source.proxy_targets import answer_seconds, service_target
 from isvc.view.changed import Changed
 from isvc.view.source import ContainerKey, LogOptions, ServiceRequest, ServiceResponse
@@ -42,10 +42,8 @@ class Reach:
 
     def log(self, key: ContainerKey, options: LogOptions) -> AsyncGenerator[tuple[str | None, str], None]:
         """Yield the lines of a container's log with their times."""
-        instance = self._instance(key)
-        if not options.follow or instance is None:
-            return log_lines(self._api, key, options)
-        return followed_lines(self._api, key, options, lambda: self._still_runs(key, instance))
+        instance = self._instance(key) if options.follow else None
+        return log_lines(self._api, key, options, lambda: self._still_runs(key, instance))
 
     async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
         """Send a request to the service through the API server."""
@@ -80,8 +78,10 @@ class Reach:
                     return status.get("restartCount", 0), running.get("startedAt", "")
         return None
 
-    async def _still_runs(self, key: ContainerKey, instance: Instance) -> bool:
-        """Whether an instance still runs, once its pod has had the time to say so."""
+    async def _still_runs(self, key: ContainerKey, instance: Instance | None) -> bool:
+        """Whether there is an instance that still runs, once its pod has had the time to say so."""
+        if instance is None:
+            return False
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDED_WITHIN), aclosing(self._changed.changes()) as changes:
                 while self._instance(key) == instance:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from isvc.limits import LOG_LINE_CHARACTERS
-from isvc.source.pod_log import followed_lines, log_lines
+from isvc.source.pod_log import log_lines
 from isvc.view.source import ContainerKey, LogOptions
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest
@@ -37,6 +37,9 @@ class Streaming:
         for part in self._parts:
             yield part
 
+    async def still_runs(self) -> bool:
+        return False
+
 
 @pytest.mark.parametrize(
     ("parts", "lines"),
@@ -54,13 +57,13 @@ class Streaming:
 async def test_parts_become_lines_with_their_times(parts: list[bytes], lines: list[tuple[str | None, str]]) -> None:
     api = Streaming(*parts)
 
-    assert [line async for line in log_lines(api, KEY, LogOptions(lines=10))] == lines
+    assert [line async for line in log_lines(api, KEY, LogOptions(lines=10), api.still_runs)] == lines
 
 
 async def test_a_line_that_is_too_long_is_cut() -> None:
     api = Streaming(*[b"x" * LOG_LINE_CHARACTERS] * 9, b"\nnext\n")
 
-    found = [text async for _, text in log_lines(api, KEY, LogOptions(lines=10))]
+    found = [text async for _, text in log_lines(api, KEY, LogOptions(lines=10), api.still_runs)]
 
     assert found == ["x" * LOG_LINE_CHARACTERS, "next"]
 
@@ -69,7 +72,7 @@ async def test_what_is_asked_for() -> None:
     api = Streaming()
     options = LogOptions(lines=5, follow=True, previous=True, since_seconds=60)
 
-    assert [line async for line in log_lines(api, KEY, options)] == []
+    assert [line async for line in log_lines(api, KEY, options, api.still_runs)] == []
 
     (request,) = api.asked
     assert (request.path, dict(request.query)) == (
@@ -124,7 +127,7 @@ async def test_a_log_whose_connection_ends_goes_on_with_the_next_line() -> None:
     )
     options = LogOptions(lines=3, follow=True, since_seconds=60)
 
-    found = [text async for _, text in followed_lines(api, KEY, options, api.still_runs)]
+    found = [text async for _, text in log_lines(api, KEY, options, api.still_runs)]
 
     assert found == ["one", "two", "three", "four", "five", "six"]
     first, *others = api.asked
@@ -136,7 +139,7 @@ async def test_a_log_whose_connection_ends_goes_on_with_the_next_line() -> None:
 async def test_a_line_that_was_cut_is_whole_when_the_log_goes_on() -> None:
     api = Cut([at(1, "one"), at(2, "tw…")], [at(1, "one"), at(2, "two"), at(3, "no end of a line…")])
 
-    found = [text async for _, text in followed_lines(api, KEY, LogOptions(lines=3, follow=True), api.still_runs)]
+    found = [text async for _, text in log_lines(api, KEY, LogOptions(lines=3, follow=True), api.still_runs)]
 
     assert found == ["one", "two", "no end of a line"]
 
@@ -144,7 +147,7 @@ async def test_a_line_that_was_cut_is_whole_when_the_log_goes_on() -> None:
 async def test_a_log_that_has_said_nothing_yet_is_asked_for_again_as_before() -> None:
     api = Cut([], [at(1, "one")])
 
-    found = [text async for _, text in followed_lines(api, KEY, LogOptions(lines=3, follow=True), api.still_runs)]
+    found = [text async for _, text in log_lines(api, KEY, LogOptions(lines=3, follow=True), api.still_runs)]
 
     assert (found, api.asked[0]) == (["one"], api.asked[1])
 
@@ -154,5 +157,5 @@ async def test_a_log_that_is_refused_or_whose_container_has_ended_is_an_error(er
     api = Cut([at(1, "one")], error)
 
     with pytest.raises(KubeError, match=str(error)):
-        async for _ in followed_lines(api, KEY, LogOptions(lines=3, follow=True), api.still_runs):
+        async for _ in log_lines(api, KEY, LogOptions(lines=3, follow=True), api.still_runs):
             pass

@@ -20,7 +20,7 @@ from cryptography import x509
 from isvc import api_server
 from isvc.api_server import PersonsApi, connect_others
 from isvc.run.container import LOOPBACK
-from isvc.source.pod_log import follow_log
+from isvc.source.pod_log import read_log
 from isvc.source.reach import through_service
 from isvc.view.source import ContainerKey, LogOptions
 from isvc_operator.kube import client as client_module
@@ -456,7 +456,7 @@ async def test_the_response_of_a_log_may_begin_with_its_first_line(
 ) -> None:
     monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 0.1)
     bert = ContainerKey(service=ServiceKey("models", "bert"), pod="bert", container="server")
-    request = follow_log(bert, LogOptions(lines=1, follow=True))
+    request = read_log(bert, LogOptions(lines=1, follow=True), "")
 
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         await asyncio.sleep(0.3)  # longer than any other request may take

@@ -22,24 +22,21 @@ const filter = document.querySelector("[data-filter]");
 
 function wanted() {
   const query = new URLSearchParams(location.search);
-  return { text: query.get("q") ?? "", health: query.get("health") ?? "", sort: query.get("sort") ?? "" };
+  return { q: query.get("q") ?? "", health: query.get("health") ?? "", sort: query.get("sort") ?? "" };
 }
 
 function want(change) {
-  const all = { ...wanted(), ...change };
-  const query = new URLSearchParams();
-  if (all.text) query.set("q", all.text);
-  if (all.health) query.set("health", all.health);
-  if (all.sort) query.set("sort", all.sort);
+  const all = Object.entries({ ...wanted(), ...change });
+  const query = new URLSearchParams(all.filter(([, value]) => value));
   history.replaceState(null, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
   showWanted();
 }
 
 function showWanted() {
   if (!filter) return;
-  const { text, health, sort } = wanted();
+  const { q, health, sort } = wanted();
   arrange(sort);
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = q.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0;
   const rows = document.getElementById("rows").rows;
   for (const row of rows) {
@@ -59,7 +56,7 @@ function showWanted() {
 // By a column, as "5" or "-5"; else what needs somebody comes first. Only rows that are out of place are moved.
 function arrange(sort) {
   const column = sort === "" ? 1 : Math.abs(Number(sort));
-  const sign = Object.is(Number(sort), -0) || sort.startsWith("-") ? -1 : 1;
+  const sign = sort.startsWith("-") ? -1 : 1;
   const of = (row, index) => row.cells[index]?.dataset.sort ?? "";
   const compare = (a, b) => (a === b ? 0 : a !== "" && b !== "" && !isNaN(a) && !isNaN(b) ? a - b : a < b ? -1 : 1);
   const body = document.getElementById("rows");
@@ -81,16 +78,16 @@ if (filter) {
     want({ sort: begin[(begin.indexOf(wanted().sort) + 1) % 3] });
   });
   const search = document.getElementById("search");
-  search.value = wanted().text;
+  search.value = wanted().q;
   filter.addEventListener("submit", (event) => event.preventDefault());
-  search.addEventListener("input", () => want({ text: search.value }));
+  search.addEventListener("input", () => want({ q: search.value }));
   filter.addEventListener("click", (event) => {
     const button = event.target.closest("[data-show]");
     if (button) want({ health: button.dataset.show });
   });
   document.querySelector("[data-clear]").addEventListener("click", () => {
     search.value = "";
-    want({ text: "", health: "" });
+    want({ q: "", health: "" });
     search.focus();
   });
 }

@@ -77,7 +77,7 @@ function draw() {
   pending = [];
   if (isLate) return drawAll();
   lines.append(...added.map(row));
-  trim();
+  while (lines.childElementCount > SHOWN) lines.firstElementChild.remove();
   toEnd();
   count();
 }
@@ -105,23 +105,23 @@ function toEnd() {
   drawnTo = lines.scrollTop;
 }
 
-function trim() {
-  while (lines.childElementCount > SHOWN) lines.firstElementChild.remove();
-}
-
 function drawAll() {
   lines.replaceChildren(...kept.filter(matches).slice(-SHOWN).map(row));
   toEnd();
   count();
 }
 
-function open() {
-  leave();
+function clear() {
   kept = [];
   pending = [];
   received = 0;
-  ended = "";
   lines.replaceChildren();
+}
+
+function open() {
+  leave();
+  clear();
+  ended = "";
   const option = at("container").selectedOptions[0];
   chosen = option?.id ?? "";
   if (!option) return say("No container has been started.");
@@ -149,10 +149,7 @@ function open() {
   stream.addEventListener("error", () => {
     // The browser connects again, and the log begins again.
     if (stream.readyState === EventSource.CLOSED) return say("The log cannot be read; choose the container again.");
-    kept = [];
-    pending = [];
-    received = 0;
-    lines.replaceChildren();
+    clear();
     say("Connection lost; trying again.");
   });
 }

@@ -20,8 +20,8 @@ _CURES = (
     ),
     (
         re.compile(r"^'NoneType' object has no attribute 'endswith'$"),  # the path of the weights, in its initialize
-        "The model has no weights that TorchServe's BaseHandler could load; add a .pt, or load them in an initialize of "
-        "your own.",
+        "The model has no weights that TorchServe's BaseHandler could load; add a .pt, or load them in an initialize "
+        "of your own.",
     ),
     (
         re.compile(r"Expected only one class as model definition"),
