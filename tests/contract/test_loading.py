@@ -190,7 +190,7 @@ ROWS = {
     "a handler that leaves weights to BaseHandler which are not there": Row(
         Tried("extending.py", {"extending.py": EXTENDING}),
         "TorchServe's BaseHandler has no weights to load; add it",
-        "",
+        "The model has no weights that TorchServe's BaseHandler could load; add a .pt, or",
         Tried("extending.py", {"extending.py": EXTENDING}, "net.pt", script),
     ),
     "a class after the colon": Row(

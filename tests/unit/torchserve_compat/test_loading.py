@@ -184,6 +184,12 @@ def test_a_file_of_the_archive_is_named_as_it_is_in_it(tmp_path: Path) -> None:
     assert failure.message == "[Errno 2] No such file or directory: 'data/labels.json'"
 
 
+def test_an_exception_without_a_message_is_told_by_its_type(tmp_path: Path) -> None:
+    told = cause_of(describe("m", str(tmp_path), RuntimeError()).document())
+
+    assert told == "RuntimeError. Correct the handler or the files of the model, and serve it again."
+
+
 def test_what_an_error_quotes_can_be_sent(tmp_path: Path) -> None:
     failure = describe("m", str(tmp_path), SystemExit("no label \ud800"))
 
