@@ -24,6 +24,7 @@ SERVER = f"""{AT} INFO    mar_runtime serving m
 WARNING: sun.reflect.Reflection.getCallerClass is not supported. This will impact performance.
 nvidia-smi not available or failed: Cannot run program "nvidia-smi": error=2, No such file or directory
 Model server started.
+	at org.pytorch.serve.wlm.WorkerThread.run(WorkerThread.java:192) [model-server.jar:?]
 {AT} INFO    torchserve_adapter models can be registered at http://127.0.0.1:8081 (enable_model_api)
 {AT} INFO    torchserve_compat.packages.installation model m: installing for requirements.txt: words==1.0
 loading my weights
@@ -33,7 +34,7 @@ loading my weights
     Traceback (most recent call last):
     KeyError: 'a'
 """
-KNOWN = SERVER.splitlines()[10:]
+KNOWN = SERVER.splitlines()[11:]
 
 
 class Printed:

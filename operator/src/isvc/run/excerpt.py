@@ -29,10 +29,10 @@ _ROUTINE: Final = re.compile(
     r"|torchserve \[.*?\] (s_name_part0=|Listening on port|Connection accepted|Successfully loaded /|\[PID\]|"
     r"Torch worker started|Python runtime|model_name: )"
 )
-# What Java and TorchServe print at each start.
+# What Java and TorchServe print at each start, and the calls of a traceback in Java.
 _NOISE: Final = re.compile(
     r"WARNING: sun\.reflect\.Reflection\.getCallerClass is not supported|nvidia-smi not available or failed: Cannot run"
-    r"|Model server started\.$"
+    r"|Model server started\.$|\tat [\w.$]+\("
 )
 _VARYING: Final = re.compile(r"\b[0-9a-f]{8,}\b|\d+")
 

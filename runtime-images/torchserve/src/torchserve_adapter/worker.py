@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 import runpy
 import sys
@@ -33,6 +34,7 @@ class Loader:
 
     def load(self, model: str, folder: str, handler: str, gpu: int | None, batch_size: int, *more: Any) -> Any:
         self.model, self.folder = model, os.path.realpath(folder)
+        _begin_tracebacks_with(self.folder)
         version = json.loads(Path(folder, "MAR-INF/MANIFEST.json").read_text())["model"].get("modelVersion", "1.0")
         stated = (
             json.loads((_HOME.parent / "batch-sizes.json").read_text()).get(model, {}).get(str(version), batch_size)
@@ -43,6 +45,16 @@ class Loader:
         """Return whether the exception comes from the handler's own code."""
         frames = traceback.extract_tb(error.__traceback__)
         return bool(self.folder) and any(frame.filename.startswith(self.folder) for frame in frames)
+
+
+def _begin_tracebacks_with(folder: str) -> None:
+    """Log tracebacks from the first line in this folder on; whole where the server logs DEBUG."""
+    from data_plane.log_lines import IndentingFormatter, set_log_level
+
+    if os.environ.get("SERVER_LOG_LEVEL") == "DEBUG":
+        set_log_level(logging.DEBUG)
+    for handler in logging.getLogger().handlers:  # TorchServe's, which writes a message and nothing else
+        handler.setFormatter(IndentingFormatter("%(message)s", folder=folder))
 
 
 def main() -> None:

@@ -65,6 +65,12 @@ _CURE_OF_FUNCTION = (
     "What follows the colon of the handler is called as a function, with (data, context). For a class, name only its "
     "file: handler.py."
 )
+# Where TorchServe's BaseHandler looks at the name of the weights, which is None if the manifest has none.
+_USE_OF_WEIGHTS = re.compile(r"base_handler\.py:\d+ in initialize")
+_CURE_OF_WEIGHTS = (
+    "The model has no weights that TorchServe's BaseHandler could load; add a .pt, or load them in an initialize of "
+    "your own."
+)
 
 
 def cause_of(failure: Mapping[str, str | None]) -> str:
@@ -100,6 +106,8 @@ def _fix(failure: Mapping[str, str | None], message: str) -> str:
         )
     if failure["type"] == "TypeError" and _CALL_OF_FUNCTION.fullmatch(failure["where"] or ""):
         return _CURE_OF_FUNCTION
+    if failure["type"] == "AttributeError" and _USE_OF_WEIGHTS.fullmatch(failure["where"] or ""):
+        return _CURE_OF_WEIGHTS
     if failure["type"] == "MemoryError":
         message = "can't allocate memory"
     found = ((pattern.search(message), fix) for pattern, fix in _CURES)
