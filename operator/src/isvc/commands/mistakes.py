@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 import yaml
@@ -38,7 +39,7 @@ _REQUIRED: Final = ("Required value", "Field required")
 _IN_POD: Final = re.compile(r"spec\.template\.spec\.((?:c|initC)ontainers\[\d+\]\.)?(.+)")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _QUANTITY: Final = str(QUANTITY_SCHEMA["pattern"])
-_RUNTIMES: Final = ("ServingRuntime", "ClusterServingRuntime", "ClusterStorageContainer")
+_WITH_CONTAINERS: Final = ("ServingRuntime", "ClusterServingRuntime", "ClusterStorageContainer")
 _NEAR: Final = 0.8  # the ratio of difflib; a field that is known may be as near as 0.6
 
 
@@ -67,7 +68,8 @@ def without_repetition(message: str) -> str:
 
 def _with_file(finding: CheckFinding) -> CheckFinding:
     file = finding.place.file
-    return finding if finding.text.startswith(file) else replace(finding, text=f"{file}: {finding.text}")
+    is_named = not file or finding.text.startswith(f"{file}:")
+    return finding if is_named else replace(finding, text=f"{file}: {finding.text}")
 
 
 def _plain(finding: CheckFinding, body: Mapping[str, Any]) -> Iterator[CheckFinding]:
@@ -245,16 +247,22 @@ def _written(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 def _known_fields(kind: str, path: str) -> Collection[str]:
     """Return the names of the fields at a path of an object of Kubernetes, or of a pod in a runtime."""
-    from kubernetes.client import models  # here, because it takes half a second
-
-    if kind in _RUNTIMES:
+    if kind in _WITH_CONTAINERS:
         kind, path = "Pod", path.replace("spec.container.", "spec.containers.")
-    model = getattr(models, f"V1{kind}", None)
-    schema = model.model_json_schema() if model else {}
+    schema = _schema(kind)
     definitions = schema.get("$defs", {})
     for name in _names(path):
         schema = _object_in(schema.get("properties", {}).get(name, {}), definitions)
     return tuple(schema.get("properties", ()))
+
+
+@cache
+def _schema(kind: str) -> Mapping[str, Any]:
+    from kubernetes.client import models  # here, because it takes half a second
+
+    model = getattr(models, f"V1{kind}", None)
+    schema: Mapping[str, Any] = model.model_json_schema() if model else {}
+    return schema
 
 
 def _object_in(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
