@@ -6,9 +6,9 @@ import socket
 from collections.abc import Iterator
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 8, 9
+DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 7, 8, 9
 END_STREAM = ACK = 1
-_END_HEADERS = 4
+END_HEADERS = 4
 _MAX_FRAME = 16384  # bytes of a payload
 REFERENCE = b"\xbe"  # one byte for the field that a connection has sent last by `indexed`
 
@@ -57,7 +57,7 @@ def call(stream: int, path: bytes, more: bytes, message: bytes | None) -> bytes:
     while len(fields) > _MAX_FRAME:
         frames += frame(kind, 0, stream, fields[:_MAX_FRAME])
         fields, kind = fields[_MAX_FRAME:], CONTINUATION
-    frames += frame(kind, _END_HEADERS, stream, fields)
+    frames += frame(kind, END_HEADERS, stream, fields)
     if message is None:
         return frames
     return frames + frame(DATA, END_STREAM, stream, b"\0" + len(message).to_bytes(4, "big") + message)

@@ -177,10 +177,10 @@ BOUNDS = (
         test=f"{_CONNECTIONS}test_an_idle_connection_is_kept_for_long",
     ),
     Bound(
-        what="time for which idle connections stay open when a server ends; gRPC has its own",
+        what="time for which idle connections stay open when a server ends, and gRPC takes calls that are on their way",
         constant="data_plane.limits:DRAIN_IDLE",
         unit=Unit.SECONDS,
-        beyond="they are closed",
+        beyond="they are closed; a gRPC call is cancelled",
         test="tests/unit/data_plane/test_connections.py::test_an_idle_connection_is_closed_after_the_server_has_drained",
     ),
     Bound(

@@ -22,11 +22,25 @@ from data_plane.protocol.v2.requests import TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from data_plane.server.budget import ByteBudget
 from data_plane.server.certificate import Certificate, Tls
-from data_plane.server.grpc.relay import Frames, GrpcRelay
+from data_plane.server.grpc import server as server_module
+from data_plane.server.grpc.relay import Boundaries, Frames, GrpcRelay
 from data_plane.server.run import listen
 from tests.support.fake_models import FakeModel, serving
 from tests.support.grpc_servers import grpc_port, grpc_server
-from tests.support.http2_frames import ACK, PREFACE, SETTINGS, WINDOW_UPDATE, call, frame, text
+from tests.support.http2_frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    GOAWAY,
+    HEADERS,
+    PREFACE,
+    SETTINGS,
+    WINDOW_UPDATE,
+    call,
+    frame,
+    text,
+)
 from tests.support.object_stores import tls
 from tests.support.ports import free_port
 
@@ -212,6 +226,43 @@ def test_a_client_is_told_that_grpc_has_ended(run: Run) -> None:
         async with connected(listener.getsockname()[1], b"") as (answers, _):
             assert await answers.read() == b""
         relay.close_port()
+
+    run(test())
+
+
+@pytest.mark.parametrize("size", [1, 7, 9, 1000])
+def test_other_frames_come_between_those_of_grpc(size: int) -> None:
+    fields, rest = frame(HEADERS, 0, 1, b"x" * 20), frame(CONTINUATION, END_HEADERS, 1, b"x" * 20)
+    sent = [
+        OPENING,
+        frame(HEADERS, END_HEADERS, 1, b"x"),
+        fields + rest,
+        frame(DATA, 0, 1, bytes(300)),
+        ACKNOWLEDGEMENT,
+    ]
+    boundaries, whole = Boundaries(), b"".join(sent)
+    starts = range(0, len(whole), size)
+
+    found = {start + size for start in starts if boundaries.is_between(whole[start : start + size])}
+
+    ends = {len(b"".join(sent[:number])) for number in range(1, len(sent) + 1)}
+    assert found == {start + size for start in starts if min(start + size, len(whole)) in ends}
+
+
+def test_a_call_that_crosses_the_end_of_a_server_is_served(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client has begun it before it read that the server ends."""
+    monkeypatch.setattr(server_module, "DRAIN_IDLE", 20)
+
+    async def test() -> None:
+        server, port = grpc_server(serving())
+        await server.start()
+        async with connected(port, PREFACE + frame(SETTINGS, 0, 0) + ACKNOWLEDGEMENT) as (answers, client):
+            await answers.readuntil(ACKNOWLEDGEMENT)
+            stopping = asyncio.ensure_future(server.stop(60))
+            await answers.readuntil(frame(GOAWAY, 0, 0, b"\x7f\xff\xff\xff" + bytes(4)))
+            client.write(call(1, LIVE.encode(), b"", b""))
+            await answers.readuntil(OK)
+        await stopping
 
     run(test())
 

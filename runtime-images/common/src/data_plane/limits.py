@@ -65,7 +65,7 @@ MIN_RATE = 8 * 1024
 KEEP_ALIVE = 3660
 
 # Seconds that idle connections stay open when a server ends: a request may be on its way, and its response says that it
-# is the last. Over gRPC, clients are told to close their connections.
+# is the last. Over gRPC, clients are told at once that it ends, and calls that they have begun by then are served.
 DRAIN_IDLE = 1
 
 # Seconds for which a rejected client may pause while it sends the rest of its body, and for which one that sent what is

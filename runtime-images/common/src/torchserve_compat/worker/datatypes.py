@@ -22,8 +22,8 @@ _FROM_JSON = "FP32"  # what torch makes of numbers, if one of them has a decimal
 
 def datatype_advice(error: Exception, handle: Any) -> str:
     """Return how to send what the model takes, if the error is that of another datatype; else an empty text."""
-    model, torch = getattr(getattr(handle, "__self__", None), "model", None), sys.modules.get("torch")
-    if not torch or not isinstance(model, torch.nn.Module) or not _MISMATCH.search(text_of(error)):
+    model, nn = getattr(getattr(handle, "__self__", None), "model", None), sys.modules.get("torch.nn")
+    if not nn or not isinstance(model, nn.Module) or not _MISMATCH.search(text_of(error)):
         return ""
     found = {str(one.dtype).removeprefix("torch.") for one in model.parameters() if one.is_floating_point()}
     if len(found) != 1:

@@ -3,7 +3,8 @@
 gRPC's limits on the calls of a connection begin when its client acknowledges the server's settings (RFC 9113, 6.5.3).
 Until then gRPC takes 16 MiB of metadata for each call. So the relay acknowledges them before all that a client sends
 after its own settings, and leaves out the client's acknowledgement. It tells clients of fewer concurrent calls than
-gRPC takes, as gRPC counts a call for a moment longer than its client. Everything else passes as it is.
+gRPC takes, as gRPC counts a call for a moment longer than its client. When a server ends, it tells clients so while
+gRPC still takes calls: those that gRPC gets once it ends are cancelled. Everything else passes as it is.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _ACKNOWLEDGEMENT = b"\0\0\0\4\1\0\0\0\0"  # of settings: a frame
 _TAKEN_STREAMS, _TOLD_STREAMS = (
     b"\0\3" + number.to_bytes(4, "big") for number in (MAX_GRPC_UNRELEASED, MAX_GRPC_STREAMS)
 )
+_HEADERS, _CONTINUATION, _END_HEADERS = 1, 9, 4
+_GOAWAY = b"\0\0\x08\x07\0\0\0\0\0\x7f\xff\xff\xff\0\0\0\0"  # a frame; calls on their way are still taken
 
 
 class GrpcRelay:
@@ -70,6 +73,13 @@ class GrpcRelay:
     def close_port(self) -> None:
         """Accept no more connections."""
         self._server.close()
+
+    async def dismiss(self, seconds: float) -> None:
+        """Tell clients to begin no more calls here; wait until they have gone, or may be taken to know it."""
+        for client in self._clients.values():
+            client.dismiss()
+        if self._clients:
+            await asyncio.wait(tuple(self._clients), timeout=seconds)
 
     async def left(self, seconds: float) -> None:
         """Wait until the clients have gone; then close the connections of the others."""
@@ -115,6 +125,8 @@ class _Client(asyncio.Protocol):
     def __init__(self, relay: GrpcRelay) -> None:
         self._relay = relay
         self._frames = Frames()
+        self._answers = Boundaries()
+        self._is_dismissed = False
         self.gone = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -123,14 +135,25 @@ class _Client(asyncio.Protocol):
 
     def write(self, data: bytes, upstream: asyncio.Transport) -> None:
         """Send what gRPC has sent. After the first of it, send on what has come from the client, and what will."""
-        if self._upstream:
-            self.transport.write(data)
-            return
-        self.transport.write(data.replace(_TAKEN_STREAMS, _TOLD_STREAMS, 1))
-        self._upstream = upstream
-        self.transport.resume_reading()
-        self.data_received(self._early)
-        self._early = b""
+        if self._upstream is None:
+            data = data.replace(_TAKEN_STREAMS, _TOLD_STREAMS, 1)
+            self._upstream = upstream
+            self.transport.resume_reading()
+            self.data_received(self._early)
+            self._early = b""
+        self.transport.write(data)
+        if self._answers.is_between(data) and self._is_dismissed:
+            self._go_away()
+
+    def dismiss(self) -> None:
+        """Tell the client to begin no more calls, as soon as gRPC has sent what it has begun to send."""
+        self._is_dismissed = True
+        if self._answers.is_between(b"") and self._upstream:
+            self._go_away()
+
+    def _go_away(self) -> None:
+        self._is_dismissed = False
+        self.transport.write(_GOAWAY)
 
     def data_received(self, data: bytes) -> None:
         if self._upstream is None:
@@ -216,3 +239,22 @@ class Frames:
             at = end
         self._begun, self._kept = max(0, at - len(data)), data[at:]
         return bytes(passed)
+
+
+class Boundaries:
+    """Where another frame may be put between those of gRPC."""
+
+    def __init__(self) -> None:
+        self._left = 0  # bytes of a frame that has begun
+        self._kept = b""  # of a head
+        self._has_fields_left = False  # of a block, which other frames must not interrupt
+
+    def is_between(self, data: bytes) -> bool:
+        """Return whether one may come after these next bytes."""
+        data, at = self._kept + data, self._left
+        while at + _HEAD <= len(data):
+            if data[at + 3] in (_HEADERS, _CONTINUATION):
+                self._has_fields_left = not data[at + 4] & _END_HEADERS
+            at += _HEAD + int.from_bytes(data[at : at + 3])
+        self._left, self._kept = max(0, at - len(data)), data[at:]
+        return not (self._left or self._kept or self._has_fields_left)

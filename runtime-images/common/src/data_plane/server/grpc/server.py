@@ -8,6 +8,7 @@ import socket
 import grpc
 
 from data_plane.limits import (
+    DRAIN_IDLE,
     GRPC_PING,
     GRPC_PING_TIMEOUT,
     HEAD_TIMEOUT,
@@ -107,7 +108,8 @@ class GrpcServer:
         clock = asyncio.get_running_loop().time
         ends = clock() + grace_s
         self._relay.close_port()
-        await self._server.stop(grace_s)
+        await self._relay.dismiss(min(DRAIN_IDLE, grace_s))
+        await self._server.stop(max(0.0, ends - clock()))
         await self._relay.left(max(0.0, ends - clock()))
 
 
