@@ -40,7 +40,6 @@ _COLORED = re.compile(  # a text that is not closed is one up to the end of its 
     re.MULTILINE,
 )
 _HOURS = 3 * 3600.0
-_BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 # Of metadata: the API server writes them.
 _UNREAD = ("managedFields", "resourceVersion", "uid", "selfLink", "creationTimestamp", "generation", "ownerReferences")
 _MAPS = ("labels", "annotations")
@@ -69,7 +68,7 @@ def templates(*, where: str) -> Environment:
         finalize=_finalize,
     )
     made.filters.update(
-        anchor=anchor, path=path, duration=duration, seconds=seconds, amount=amount, bytes=byte_size, yaml=as_yaml,
+        anchor=anchor, path=path, duration=duration, seconds=seconds, amount=amount, yaml=as_yaml,
         tone=tone, container_text=container_text, container_tone=container_tone, container_end=container_end,
         brief=brief, headline=headline, state=state, colored=colored,
         condition_tone=condition_tone, steps=steps, clock=clock, after=after,
@@ -126,17 +125,6 @@ def amount(value: float | None) -> str:
     if value < 0.005:
         return "0"
     return f"{value:.2f}" if value < 1 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def byte_size(value: float | None) -> str:
-    """Write a size with a binary unit."""
-    if value is None:
-        return "–"
-    for unit in _BYTES:
-        if value < 1024 or unit == _BYTES[-1]:
-            break
-        value /= 1024
-    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
 
 
 def as_yaml(manifest: Any) -> str:
