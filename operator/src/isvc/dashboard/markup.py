@@ -43,7 +43,7 @@ _HOURS = 3 * 3600.0
 # Of metadata: the API server writes them.
 _UNREAD = ("managedFields", "resourceVersion", "uid", "selfLink", "creationTimestamp", "generation", "ownerReferences")
 _MAPS = ("labels", "annotations")
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 KEYS = {
@@ -144,7 +144,7 @@ def as_yaml(manifest: Any) -> str:
 
 def _written(manifest: Manifest) -> dict[str, Any]:
     metadata = {name: value for name, value in manifest.get("metadata", {}).items() if name not in _UNREAD}
-    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED}
+    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED}
     metadata = {**metadata, "labels": metadata.get("labels"), "annotations": annotations}
     written = {name: value for name, value in manifest.items() if name != "status"}
     written["metadata"] = {name: value for name, value in metadata.items() if value or name not in _MAPS}

@@ -18,7 +18,7 @@ from isvc import limits
 from isvc.dashboard.access import VIEWER, Viewer
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.feed import Feed
-from isvc.dashboard.markup import anchor
+from isvc.dashboard.markup import LAST_APPLIED, anchor
 from isvc.dashboard.scraping import Scraping
 from isvc.dashboard.states import ShownState, summary_of, told_once
 from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
@@ -28,8 +28,6 @@ from isvc.view.values import ServiceView
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
 
 Parts = dict[str, Markup]  # HTML by the id of the element that it is in
-
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True)
@@ -236,7 +234,7 @@ def _partial(name: str, swap: str, html: str) -> str:
 def _applied(service: Manifest) -> Manifest:
     """Return the service as it was applied: as kubectl keeps it, else its spec."""
     try:
-        applied = json.loads(annotations_of(service).get(_LAST_APPLIED, ""))
+        applied = json.loads(annotations_of(service).get(LAST_APPLIED, ""))
     except (ValueError, RecursionError):
         applied = None
     if isinstance(applied, dict) and applied.get("kind") == service["kind"]:  # whoever may annotate it can write there
