@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,8 +104,6 @@ class Pages:
                             }
                             if different := "".join(_row_changes(rows, sent)):
                                 await stream.send(different + _partials({"summary": self._summary(viewer)}))
-                            elif not changed:
-                                await stream.beat()
                             is_other, sent = rows.keys() != sent.keys(), rows
                             if is_other:
                                 break
@@ -145,18 +142,12 @@ class Pages:
             raise HttpRefusal(404, "there is no such page")
         async with self._streams.begin(request) as stream:
             with self._feed.changed.read() as changes, self._scraping.watching([key] if tab == "charts" else []):
-                changed, sent, last, loop = frozenset((key,)), Parts(), 0.0, asyncio.get_running_loop()
-                beaten = loop.time()
+                changed, sent, last = frozenset((key,)), Parts(), 0.0
                 while True:
-                    if key in changed:
+                    if key in changed or not changed:
                         await self._send_parts(stream, viewer, key, tab, sent)
                         if viewer.may_see(key):
                             last = await self._send_points(stream, key, last)
-                    elif not changed:
-                        await self._send_parts(stream, viewer, key, tab, sent)
-                        if loop.time() - beaten >= HEARTBEAT:
-                            await stream.beat()
-                            beaten = loop.time()
                     changed = await changes.wait(TABS[tab].redrawn)
 
     async def _send_parts(self, stream: EventStream, viewer: Viewer, key: ServiceKey, tab: str, sent: Parts) -> None:
