@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from isvc.api_server import ProxiedResponse, ProxyApi, connect
-from isvc.source.errors import NotAllowed
+from isvc.source.errors import NotSeen
 from isvc.source.source import ClusterSource, cluster_source
 from isvc.view.service import view_of
 from isvc.view.values import HealthStatus
@@ -116,6 +116,6 @@ async def test_who_may_see_nothing_is_told_what_to_do(
     apiserver: ApiServer, namespace: str, tmp_path: Path, elsewhere: Sequence[str], message: str
 ) -> None:
     kubeconfig = a_reader(apiserver, namespace, [SERVICES, PODS], tmp_path)
-    with pytest.raises(NotAllowed, match=message):
+    with pytest.raises(NotSeen, match=message):
         async with seen(kubeconfig, *elsewhere):
             pass

@@ -24,13 +24,6 @@ def test_a_duration_is_written_as_people_do(seconds: float, text: str) -> None:
     assert markup.duration(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("size", "text"), [(None, "–"), (12, "12 B"), (2048, "2.0 KiB"), (300 * 1024**2, "300 MiB"), (2**50, "1024 TiB")]
-)
-def test_a_size_has_a_binary_unit(size: float | None, text: str) -> None:
-    assert markup.byte_size(size) == text
-
-
 @pytest.mark.parametrize(("value", "text"), [(None, "–"), (0, "0"), (0.25, "0.25"), (12.34, "12.3"), (4321, "4,321")])
 def test_an_amount_has_two_or_three_digits(value: float | None, text: str) -> None:
     assert markup.amount(value) == text

@@ -108,7 +108,7 @@ async def test_a_large_response_is_shown_in_part(
 
     assert "x" * size in text
     assert "x" * (size + 1) not in text
-    assert "256 KiB more are not shown" in text
+    assert "256.0 KiB more are not shown" in text
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,21 @@ async def test_a_dashboard_that_hears_no_more_changes_ends_with_an_error(source:
         await looked_at()
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/events", f"{PATH}/events?tab=", f"{PATH}/log?pod={CONTAINER['pod']}&container={CONTAINER['container']}"],
+    ids=["services", "service", "log"],
+)
+async def test_every_stream_says_that_it_is_there(
+    viewer: aiohttp.ClientSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT", 0.01)
+    async with viewer.get(path) as response:
+        async for line in response.content:
+            if line == b":\n":
+                break
+
+
 # --- logs ----------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 from aiohttp import web
 
@@ -14,7 +14,7 @@ from isvc import limits
 from isvc.dashboard.access import VIEWER, Viewer
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.pages import Pages
-from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
+from isvc.dashboard.stream import EventStream, Streams
 from isvc.view.source import LOG, ContainerKey, LogOptions
 from isvc.view.values import ServiceView
 from isvc_operator.errors import OperatorError
@@ -85,8 +85,6 @@ async def _send(stream: EventStream, logs: Sequence[tuple[str, Log]]) -> str:
                     await stream.send(json.dumps([item if item[3] else item[:3] for item in items]), event="lines")
                 if None in gathered:
                     return await reading
-                if not items:
-                    await stream.beat()
         finally:
             reading.cancel()  # the source's connections are closed at the end of the group
 
@@ -113,14 +111,11 @@ async def _read(label: str, lines: Log, ahead: asyncio.Queue[Line | None]) -> st
 
 
 async def _gathered(ahead: asyncio.Queue[Line | None]) -> list[Line | None]:
-    """Return the next lines as soon as there are some, None for the end; nothing after a while without any."""
-    items = list[Line | None]()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(HEARTBEAT):
-            items.append(await ahead.get())
-    if items and items[0] is not None and ahead.empty():
+    """Return the next lines as soon as there are some, None for the end."""
+    items = [await ahead.get()]
+    if items[0] is not None and ahead.empty():
         await asyncio.sleep(_GATHER)
-    while items and not ahead.empty():
+    while not ahead.empty():
         items.append(ahead.get_nowait())
     return items
 

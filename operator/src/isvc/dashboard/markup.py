@@ -41,11 +41,10 @@ _COLORED = re.compile(  # a text that is not closed is one up to the end of its 
     re.MULTILINE,
 )
 _HOURS = 3 * 3600.0
-_BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 # Of metadata: the API server writes them.
 _UNREAD = ("managedFields", "resourceVersion", "uid", "selfLink", "creationTimestamp", "generation", "ownerReferences")
 _MAPS = ("labels", "annotations")
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 KEYS = {
@@ -70,7 +69,7 @@ def templates(*, where: str) -> Environment:
         finalize=_finalize,
     )
     made.filters.update(
-        anchor=anchor, path=path, duration=duration, seconds=seconds, amount=amount, bytes=byte_size, yaml=as_yaml,
+        anchor=anchor, path=path, duration=duration, seconds=seconds, amount=amount, yaml=as_yaml,
         tone=tone, container_text=container_text, container_tone=container_tone, container_end=container_end,
         brief=brief, headline=headline, state=state, colored=colored,
         condition_tone=condition_tone, steps=steps, clock=clock, after=after,
@@ -129,17 +128,6 @@ def amount(value: float | None) -> str:
     return f"{value:.2f}" if value < 1 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def byte_size(value: float | None) -> str:
-    """Write a size with a binary unit."""
-    if value is None:
-        return "–"
-    for unit in _BYTES:
-        if value < 1024 or unit == _BYTES[-1]:
-            break
-        value /= 1024
-    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-
-
 def as_yaml(manifest: Any) -> str:
     """Return an object, or a part of one, as YAML: without what the API server adds, and the values of a Secret.
 
@@ -157,7 +145,7 @@ def as_yaml(manifest: Any) -> str:
 
 def _written(manifest: Manifest) -> dict[str, Any]:
     metadata = {name: value for name, value in manifest.get("metadata", {}).items() if name not in _UNREAD}
-    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED}
+    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED}
     metadata = {**metadata, "labels": metadata.get("labels"), "annotations": annotations}
     written = {name: value for name, value in manifest.items() if name != "status"}
     written["metadata"] = {name: value for name, value in metadata.items() if value or name not in _MAPS}

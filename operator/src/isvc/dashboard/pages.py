@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from isvc import limits
 from isvc.dashboard.access import VIEWER, Viewer
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.feed import Feed
-from isvc.dashboard.markup import anchor
+from isvc.dashboard.markup import LAST_APPLIED, anchor
 from isvc.dashboard.scraping import Scraping
 from isvc.dashboard.states import ShownState, summary_of, told_once
 from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
@@ -28,8 +27,6 @@ from isvc.view.values import ServiceView
 from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
 
 Parts = dict[str, Markup]  # HTML by the id of the element that it is in
-
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True)
@@ -107,8 +104,6 @@ class Pages:
                             }
                             if different := "".join(_row_changes(rows, sent)):
                                 await stream.send(different + _partials({"summary": self._summary(viewer)}))
-                            elif not changed:
-                                await stream.beat()
                             is_other, sent = rows.keys() != sent.keys(), rows
                             if is_other:
                                 break
@@ -147,18 +142,12 @@ class Pages:
             raise HttpRefusal(404, "there is no such page")
         async with self._streams.begin(request) as stream:
             with self._feed.changed.read() as changes, self._scraping.watching([key] if tab == "charts" else []):
-                changed, sent, last, loop = frozenset((key,)), Parts(), 0.0, asyncio.get_running_loop()
-                beaten = loop.time()
+                changed, sent, last = frozenset((key,)), Parts(), 0.0
                 while True:
-                    if key in changed:
+                    if key in changed or not changed:
                         await self._send_parts(stream, viewer, key, tab, sent)
                         if viewer.may_see(key):
                             last = await self._send_points(stream, key, last)
-                    elif not changed:
-                        await self._send_parts(stream, viewer, key, tab, sent)
-                        if loop.time() - beaten >= HEARTBEAT:
-                            await stream.beat()
-                            beaten = loop.time()
                     changed = await changes.wait(TABS[tab].redrawn)
 
     async def _send_parts(self, stream: EventStream, viewer: Viewer, key: ServiceKey, tab: str, sent: Parts) -> None:
@@ -236,7 +225,7 @@ def _partial(name: str, swap: str, html: str) -> str:
 def _applied(service: Manifest) -> Manifest:
     """Return the service as it was applied: as kubectl keeps it, else its spec."""
     try:
-        applied = json.loads(annotations_of(service).get(_LAST_APPLIED, ""))
+        applied = json.loads(annotations_of(service).get(LAST_APPLIED, ""))
     except (ValueError, RecursionError):
         applied = None
     if isinstance(applied, dict) and applied.get("kind") == service["kind"]:  # whoever may annotate it can write there

@@ -15,7 +15,7 @@ from isvc.dashboard.errors import HttpRefusal, NotSignedIn
 from isvc.view.source import ServiceSource
 from isvc_operator.errors import OperatorError
 
-HEARTBEAT = 15.0  # seconds after which a silent stream says that it is there
+HEARTBEAT = 15.0  # seconds after which a stream says that it is there
 LOST = 10.0  # seconds without a word from the source, after which pages say so
 _LOOKED = 2.0  # seconds between two looks at it
 _FAREWELL = 0.5  # seconds in which pages are told that the dashboard stops
@@ -36,8 +36,10 @@ class EventStream:
         await self.response.write(f"{head}{lines}\n".encode(errors="replace"))
 
     async def beat(self) -> None:
-        """Say that the stream is there, which finds a client that is not."""
-        await self.response.write(b":\n\n")
+        """Say again and again that the stream is there, which finds a client that is not."""
+        while True:
+            await asyncio.sleep(HEARTBEAT)
+            await self.response.write(b":\n\n")
 
 
 class Streams:
@@ -77,6 +79,7 @@ class Streams:
             looking = [
                 asyncio.create_task(self._look_again(request, task, may_go_on)),
                 asyncio.create_task(self._tell_connection(stream)),
+                asyncio.create_task(stream.beat()),
             ]
             try:
                 yield stream

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -50,8 +50,8 @@ class Point:
 
 def reading_of(text: str) -> Reading:
     """Return what the metrics of a pod say; raises ValueError for what is not Prometheus' format."""
-    requests, durations, other = Counter[int](), Counter[float](), Counter[str]()
-    memory: dict[str, float] = {}
+    requests, durations = defaultdict[int, float](float), defaultdict[float, float](float)
+    other, memory = defaultdict[str, float](float), dict[str, float]()
     # A text may have many other metrics, and to parse one line takes as long as to skip a hundred.
     ours = "\n".join(line for line in text.split("\n") if not line[:1].isalpha() or line.startswith(_NAMES))
     for family in text_string_to_metric_families(ours + "\n"):
@@ -62,12 +62,12 @@ def reading_of(text: str) -> Reading:
             if name in _MEMORY:
                 memory[name] = value
             elif name == "http_requests_total":
-                requests[int(labels.get("status", 0))] += value  # type: ignore[assignment]
+                requests[int(labels.get("status", 0))] += value
             elif name == "http_request_seconds_bucket":
                 if (bound := float(labels.get("le", "inf"))) > 0:
-                    durations[bound] += value  # type: ignore[assignment]
+                    durations[bound] += value
             else:
-                other[name] += value  # type: ignore[assignment]
+                other[name] += value
     used = next((memory[name] for name in _MEMORY if name in memory), None)
     batches, instances = other["batch_size_instances_count"], other["batch_size_instances_sum"]
     return Reading(requests, durations, batches, instances, used)
@@ -79,16 +79,17 @@ def _is_counted(name: str, labels: Mapping[str, str]) -> bool:
 
 def point(at: float, seconds: float, pods: Iterable[tuple[bool, Reading | None, Reading]]) -> Point:
     """Return the traffic of pods: whether clients send to it, its reading before, and its reading ``seconds`` later."""
-    requests, durations, batches, instances, memory = Counter[int](), Counter[float](), 0.0, 0.0, list[float]()
+    requests, durations = defaultdict[int, float](float), defaultdict[float, float](float)
+    batches, instances, memory = 0.0, 0.0, list[float]()
     for is_first, before, after in pods:
         if after.memory is not None:
             memory.append(after.memory)
         if before is None:
             continue
         for status, count in after.requests.items() if is_first else ():
-            requests[status] += _since(before.requests.get(status, 0), count)  # type: ignore[assignment]
+            requests[status] += _since(before.requests.get(status, 0), count)
         for bound, count in after.durations.items() if is_first else ():
-            durations[bound] += _since(before.durations.get(bound, 0), count)  # type: ignore[assignment]
+            durations[bound] += _since(before.durations.get(bound, 0), count)
         batches += _since(before.batches, after.batches)
         instances += _since(before.instances, after.instances)
     return Point(

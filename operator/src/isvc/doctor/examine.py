@@ -24,7 +24,7 @@ from isvc.doctor.checks import (
     check_version,
     minor_version,
 )
-from isvc.source.inputs import ClusterInputs, list_all, read_inputs
+from isvc.source.inputs import ClusterInputs, list_all, list_path, read_inputs
 from isvc.source.server import server_version
 from isvc.view.json_shape import as_json
 from isvc_operator import __version__
@@ -45,7 +45,7 @@ from isvc_operator.text import one_line
 
 _DEFAULT: Final = "default"  # every namespace gets this service account
 _HOME: Final = "isvc-system"
-_OPERATOR: Final = (("labelSelector", "app.kubernetes.io/name=isvc-operator"),)
+_OPERATOR: Final = "app.kubernetes.io/name=isvc-operator"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 _CLASSES: Final = ResourceKind(
     "IngressClass", "networking.k8s.io", "v1", "ingressclasses", Role.REFERENCE, namespaced=False
@@ -110,27 +110,26 @@ class Examination:
 
     async def _operator(self) -> tuple[Check, str]:
         """Return the check, and the operator's own namespace."""
-        path = requests.path_of("Deployment", "")
         try:
             try:
-                listed = decode(await self.api.send(requests.ApiRequest("GET", path, _OPERATOR)))
+                found = await self._operators("")
             except RequestRefused:  # a list of the whole cluster
-                path = requests.path_of("Deployment", _HOME)
-                listed = decode(await self.api.send(requests.ApiRequest("GET", path, _OPERATOR)))
+                found = await self._operators(_HOME)
         except KubeError as error:
             return _unknown("operator", error), _HOME
-        found = list(listed.get("items") or ())
         return check_operator(found, __version__), found[0]["metadata"]["namespace"] if found else _HOME
+
+    async def _operators(self, namespace: str) -> list[Manifest]:
+        return await list_path(self.api, requests.path_of("Deployment", namespace), "apps/v1", labels=_OPERATOR)
 
     async def _namespace(self) -> Check | None:
         """Return that the namespace does not exist; who may not read it can still have rights in it."""
         try:
-            await self._read(f"/api/v1/namespaces/{self.namespace}")
+            if await self._read_if_any(f"/api/v1/namespaces/{self.namespace}"):
+                return None
         except KubeError as error:
             if error.status != _NOT_FOUND:
                 return None
-        else:
-            return None
         message = f"{self.namespace} does not exist; create it, or name another one with --namespace"
         return Check("namespace", Verdict.PROBLEM, message)
 
@@ -213,15 +212,12 @@ class Examination:
         if not found:
             yield Check("services", Verdict.OK, f"{len(keys)} in namespace {self.namespace}; each can be served")
 
-    async def _read(self, path: str) -> Manifest:
-        found: Manifest = decode(await self.api.send(requests.ApiRequest("GET", path)))
-        return found
-
     async def _read_if_any(self, path: str) -> Manifest | None:
         try:
-            return await self._read(path)
+            found: Manifest = decode(await self.api.send(requests.ApiRequest("GET", path)))
         except ObjectNotFound:
             return None
+        return found
 
 
 async def _service(known: ClusterInputs, key: ServiceKey) -> Check | None:

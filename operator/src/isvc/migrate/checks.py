@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from isvc.migrate.plan import PlanLine, blocking, ok, warning
+from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.manifests import Container, Manifest, find, name_of
 from isvc_operator.resolve.service import Resolved
@@ -15,7 +16,6 @@ from isvc_operator.resolve.service import Resolved
 _IN_PLACE: Final = ("", "Standard", "RawDeployment")
 _MODE: Final = "serving.kserve.io/deploymentMode"
 _KSERVES_INITIALIZER: Final = re.compile(r"(^|/)kserve/storage-initializer([:@]|$)")
-_AUTOSCALERS: Final = ("HorizontalPodAutoscaler", "ScaledObject")
 _AGENT_PORT: Final = 9081  # of KServe's logger and batcher, which pass requests on to the server beside them
 
 
@@ -200,7 +200,7 @@ def _other_children(change: ServiceChange) -> Iterator[PlanLine]:
     for child in change.before:
         kind, name = child["kind"], name_of(child)
         if (kind, name) in rendered:
-            if kind in _AUTOSCALERS:
+            if kind in AUTOSCALERS:
                 yield ok(f"{kind} {name}: adopted as it is")
         elif kind == "VirtualService":
             yield warning(f"{kind} {name} stays as KServe has made it; delete it when nothing uses it any more")
@@ -208,7 +208,7 @@ def _other_children(change: ServiceChange) -> Iterator[PlanLine]:
             yield blocking(f"{kind} {name} is deleted; set enableGatewayApi in the operator's inferenceservice-config")
         elif kind == "HorizontalPodAutoscaler" and child["spec"].get("minReplicas", 1) == child["spec"]["maxReplicas"]:
             yield ok(f"{kind} {name} is deleted: it keeps the size at {child['spec']['maxReplicas']}, as it is")
-        elif kind in _AUTOSCALERS:
+        elif kind in AUTOSCALERS:
             yield warning(f"{kind} {name} is deleted: this service is not scaled automatically from then on")
         else:
             yield warning(f"{kind} {name} is deleted: it is not rendered")

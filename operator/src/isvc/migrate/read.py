@@ -16,7 +16,7 @@ from isvc.migrate.objects import LiveObjects
 from isvc.migrate.plan import MigrationPlan, PlanLine, ServiceMigration, blocking, check_cluster, ok, warning
 from isvc.source.inputs import ClusterInputs, read_inputs
 from isvc_operator.api.kinds import Role, is_a, with_role
-from isvc_operator.api.names import CONFIG_MAP
+from isvc_operator.api.names import CONFIG_MAP, GROUP
 from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.decide import Inputs, decide
 from isvc_operator.kube.client import KubeApi
@@ -26,7 +26,6 @@ from isvc_operator.manifests import Manifest, ServiceKey, controller_of, labels_
 from isvc_operator.observe.status import ROLL_OUT
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 
-SERVING = "serving.kserve.io"
 _CHILDREN = (
     *((kind.api_version, kind.plural) for kind in with_role(Role.CHILD) if kind.made_by_kserve),
     ("networking.istio.io/v1beta1", "virtualservices"),
@@ -66,7 +65,7 @@ def read_manifests(files: Iterable[Path]) -> tuple[Manifest, ...]:
 
 async def services_in(objects: LiveObjects, namespaces: Sequence[str]) -> list[Manifest]:
     """Return the services of these namespaces, all of them if none is named."""
-    found = await _all(objects, f"{SERVING}/v1beta1", "inferenceservices", namespaces)
+    found = await _all(objects, f"{GROUP}/v1beta1", "inferenceservices", namespaces)
     return sorted(found, key=lambda item: (item["metadata"]["namespace"], name_of(item)))
 
 
@@ -143,7 +142,7 @@ async def _configuration(objects: LiveObjects, scope: MigrationScope) -> Mapping
 async def _of_cluster(objects: LiveObjects, scope: MigrationScope, data: Mapping[str, str]) -> tuple[PlanLine, ...]:
     kserves = await objects.get(path_of("ConfigMap", KSERVE_NAMESPACE, CONFIG_MAP)) or {}
     others = {
-        kind: len(await _all(objects, f"{SERVING}/v1alpha1", plural, scope.namespaces))
+        kind: len(await _all(objects, f"{GROUP}/v1alpha1", plural, scope.namespaces))
         for kind, plural in _NOT_HANDLED.items()
     }
     return check_cluster(

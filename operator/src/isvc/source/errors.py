@@ -11,10 +11,6 @@ class NotSeen(OperatorError):
     """Something of a cluster cannot be seen."""
 
 
-class NotAllowed(NotSeen):
-    """The reader may not see any service."""
-
-
 class NotInstalled(NotSeen):
     """The cluster has no InferenceServices."""
 

@@ -139,12 +139,10 @@ class WatchedObjects:
         if service:
             if body["kind"] != KIND:
                 self._of_service[service].add(key)
-            self._place(_subject(body), service)
+            subject = _subject(body)
+            self._services[subject] = service
+            self._events[subject].extend(self._unplaced.pop(subject, ()))
         self._report([service] if service else self._all_in(body))
-
-    def _place(self, subject: _Subject, service: ServiceKey) -> None:
-        self._services[subject] = service
-        self._events[subject].extend(self._unplaced.pop(subject, ()))
 
     def _remove(self, body: Manifest) -> None:
         key, uid = key_of(body), body["metadata"]["uid"]

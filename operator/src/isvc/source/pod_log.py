@@ -10,6 +10,7 @@ from typing import Final
 
 from isvc.limits import LOG_LINE_CHARACTERS
 from isvc.view.source import ContainerKey, LogOptions
+from isvc.view.times import parse_time
 from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest, path_of
@@ -124,9 +125,7 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[tuple[bytes, bool
 
 def _timed(line: str) -> Line:
     """Split what the API server writes before each line: a time with nanoseconds."""
-    time, separator, text = line.partition(" ")
-    try:
-        datetime.fromisoformat(time)
-    except ValueError:
+    time, _, text = line.partition(" ")
+    if parse_time(time) is None:
         return None, line[:LOG_LINE_CHARACTERS].rstrip("\r")
-    return time, (text if separator else "")[:LOG_LINE_CHARACTERS].rstrip("\r")
+    return time, text[:LOG_LINE_CHARACTERS].rstrip("\r")

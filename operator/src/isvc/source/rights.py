@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from isvc.source.errors import NotAllowed
+from isvc.source.errors import NotSeen
 from isvc.view.source import LOG, Shown
 from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import (
@@ -78,8 +78,8 @@ class Rights:
 async def rights_of(api: KubeApi, namespaces: Sequence[str], *, sends: bool = False) -> Rights:
     """Ask what the reader may watch in the namespaces, in the whole cluster without any.
 
-    ``sends``: whether services are sent requests, and pods' metrics are read. Raises NotAllowed if InferenceServices
-    are not among what may be watched, and KubeError if the API server does not respond.
+    ``sends``: whether services are sent requests, and pods' metrics are read. Raises NotSeen if InferenceServices are
+    not among what may be watched, and KubeError if the API server does not respond.
     """
     places = [*namespaces] or [""]
     wanted = dict.fromkeys(
@@ -90,7 +90,7 @@ async def rights_of(api: KubeApi, namespaces: Sequence[str], *, sends: bool = Fa
     )
     refused = [place for place in places if not allowed[_SERVICES, place]]
     if len(refused) == len(places):
-        raise NotAllowed(_not_allowed(refused))
+        raise NotSeen(_not_allowed(refused))
     collections = [item for key in wanted if allowed[key] for item in _collections(*key)]
     # Without permission for a kind that is not installed there is nothing to miss.
     missed = [key for key in wanted if not allowed[key] and not key[0].optional]

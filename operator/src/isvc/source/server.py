@@ -27,19 +27,19 @@ async def server_version(api: PersonsApi) -> Manifest | None:
             found: Any = decode(await api.send(ApiRequest("GET", VERSION)))
     except TimeoutError as error:
         why = f"it accepts connections and says nothing for {FIRST_RESPONSE_SECONDS:g} s"
-        raise _failed(api, KubeError(0, ""), why) from error
+        raise _failed(api, why) from error
     except ValueError as error:
-        raise _failed(api, KubeError(0, ""), "its response is not JSON: this is no API server") from error
+        raise _failed(api, "its response is not JSON: this is no API server") from error
     except ObjectNotFound as error:
-        raise _failed(api, error, "it does not know /version: this is no API server") from error
+        raise _failed(api, "it does not know /version: this is no API server", error.status) from error
     except RequestRefused as error:
         if _FORBIDDEN in str(error):
             return None
-        raise _failed(api, error, str(error)) from error
+        raise _failed(api, str(error), error.status) from error
     except KubeError as error:
-        raise _failed(api, error, str(error)) from error
+        raise _failed(api, str(error), error.status) from error
     if not isinstance(found, dict) or "gitVersion" not in found:
-        raise _failed(api, KubeError(0, ""), "its response names no version: this is no API server")
+        raise _failed(api, "its response names no version: this is no API server")
     return found
 
 
@@ -53,6 +53,6 @@ async def require_services(api: PersonsApi) -> None:
         return
 
 
-def _failed(api: PersonsApi, error: KubeError, why: str) -> KubeError:
+def _failed(api: PersonsApi, why: str, status: int = 0) -> KubeError:
     """Return a plain KubeError: what is not found or refused here is not what the command asks for."""
-    return KubeError(error.status, one_line(f"{api.server}: {why}; {_FIX}"))
+    return KubeError(status, one_line(f"{api.server}: {why}; {_FIX}"))

@@ -22,7 +22,7 @@ from isvc.view.source import ContainerKey, LogOptions, Related, ServiceRequest, 
 from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import Role
 from isvc_operator.kube.informer.watch_session import WatchSession
-from isvc_operator.kube.informer.watching import Collection, Watching
+from isvc_operator.kube.informer.watching import Watching
 from isvc_operator.manifests import ServiceKey, name_of
 
 _RECHECK: Final = 30.0  # seconds, for a kind whose CRD is not installed
@@ -83,12 +83,12 @@ class ClusterSource:
                 tasks.create_task(self._read_logs())
                 first = [watch for watch in self._watches if watch.collection.kind.role is not Role.EVENT]
                 for watch in first:
-                    tasks.create_task(self._follow(watch.collection))
+                    tasks.create_task(follow(self._session, watch.collection, self._objects))
                 for watch in first:  # the pods have to be known, so that the Events of others are not kept
                     await watch.known.wait()
                 for watch in self._watches:
                     if watch.collection.kind.role is Role.EVENT:
-                        tasks.create_task(self._follow(watch.collection))
+                        tasks.create_task(follow(self._session, watch.collection, self._objects))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
         finally:
@@ -162,9 +162,6 @@ class ClusterSource:
     def reached_by(self, api: ProxyApi) -> Reach:
         """Return what reads logs and sends requests with the rights of somebody else."""
         return Reach(api, self._objects, self._changed)
-
-    async def _follow(self, collection: Collection) -> None:
-        await follow(self._session, collection, self._objects)
 
     def _note(self, keys: Iterable[ServiceKey]) -> None:
         found = [*keys]
