@@ -146,7 +146,7 @@ class PodDetails:
             return PodDetail()
         namespace, lines = pod["metadata"]["namespace"], 1 if stage == LOADING else _WAITING_LINES
         text = await end_of_log(self.api, namespace, name_of(pod), container, previous=False, lines=lines)
-        return PodDetail(progress=text) if stage == LOADING else PodDetail(log=text)
+        return PodDetail(progress=text.strip()) if stage == LOADING else PodDetail(log=text)
 
     async def _events(self, pod: Pod) -> Sequence[Event]:
         """Return the pod's Events; none if they cannot be read."""
