@@ -267,6 +267,34 @@ def test_a_call_that_crosses_the_end_of_a_server_is_served(run: Run, monkeypatch
     run(test())
 
 
+def test_a_client_may_go_while_a_server_ends(run: Run) -> None:
+    peers: asyncio.Queue[int] = asyncio.Queue()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(OPENING)
+        await peers.put(writer.get_extra_info("peername")[1])
+        with contextlib.suppress(ConnectionResetError):
+            await reader.read()
+        writer.close()
+        ended.set()
+
+    async def test() -> None:
+        listener = listen("127.0.0.1", 0)
+        relay = GrpcRelay(listener, 1, None)
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as upstream:
+            await relay.start(upstream.sockets[0].getsockname()[1])
+            async with connected(listener.getsockname()[1], b"") as (answers, _):
+                await answers.readexactly(len(OPENING))
+                relay.abort(f"ipv4:127.0.0.1:{await peers.get()}")
+                await asyncio.sleep(0)  # its transport is closed; the relay has not noticed
+                await relay.dismiss(20)
+            relay.close_port()
+            await ended.wait()
+
+    ended = asyncio.Event()
+    run(test())
+
+
 def test_the_end_of_a_server_waits_for_no_client_for_long(run: Run) -> None:
     """One that has not said a word, and one that does not close its connection."""
 

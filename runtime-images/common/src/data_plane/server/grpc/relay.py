@@ -76,6 +76,7 @@ class GrpcRelay:
 
     async def dismiss(self, seconds: float) -> None:
         """Tell clients to begin no more calls here; wait until they have gone, or may be taken to know it."""
+        self._limit = 0  # no more, not even those that are being accepted
         for client in self._clients.values():
             client.dismiss()
         if self._clients:
@@ -153,7 +154,8 @@ class _Client(asyncio.Protocol):
 
     def _go_away(self) -> None:
         self._is_dismissed = False
-        self.transport.write(_GOAWAY)
+        if not self.transport.is_closing():
+            self.transport.write(_GOAWAY)
 
     def data_received(self, data: bytes) -> None:
         if self._upstream is None:
