@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, cast
 
 from model_archive.archive import ENDINGS, HANDLER, has_manifest
-from model_archive.configuration import CONFIG, STORES, select
+from model_archive.configuration import CONFIG, OF_STORES, STORES, select
 from model_archive.errors import CannotPack, InvalidArchive, NoModel
 from model_archive.formats import SUFFIXES, Format, format_of
 from model_archive.inspection import (
@@ -105,10 +105,11 @@ class Inspection:
         stores = _stores(settings)
         archives = _archives(files, stores, lambda file: has_manifest(self._packed(file), str(file.path)))
         has_handler = PurePosixPath(HANDLER) in files  # which the files beside it are for
-        if has_handler and not archives and settings is None:
+        is_alone = _is_alone(files)
+        if has_handler and not archives and (settings is None or is_alone):
             archives = [PurePosixPath()]
         looked_into = {path: self._archive(path, files) for path in archives[:MAX_INSPECTED]}
-        served, unserved = _served(settings, archives, stores)
+        served, unserved = _served(None if is_alone else settings, archives, stores)
         problems += unserved
         if len(archives) > MAX_INSPECTED:
             problems.append(f"there are {len(archives)} archives, of which {MAX_INSPECTED} were looked into")
@@ -193,14 +194,17 @@ class Inspection:
 
     def _configuration(self, files: Mapping[PurePosixPath, SourceFile]) -> tuple[dict[str, str] | None, list[str]]:
         """Return the settings of config.properties, None without one, and what is wrong with them."""
-        file = files.get(PurePosixPath(CONFIG))
+        is_alone, name = _is_alone(files), PurePosixPath(CONFIG).name
+        expected = name if is_alone else CONFIG
+        file = files.get(PurePosixPath(expected))
         if file is None:
-            elsewhere = [str(path) for path in files if path.name == PurePosixPath(CONFIG).name]
+            elsewhere = [] if is_alone else [str(path) for path in files if path.name == name]
             return None, [f"{elsewhere[0]} has no effect; move it to {CONFIG}"] if elsewhere else []
         try:
-            return parse_settings(self._beginning(file, MAX_CONFIG + 1)), []
+            settings = parse_settings(self._beginning(file, MAX_CONFIG + 1), expected)
         except LayoutError as error:
             return {}, [str(error)]
+        return {key: value for key, value in settings.items() if not (is_alone and key in OF_STORES)}, []
 
     def _beginning(self, file: SourceFile, size: int) -> bytes:
         with self._packed(file).open("rb") as stream:
@@ -278,6 +282,15 @@ class _Parts(io.RawIOBase):
         buffer[: len(part)] = part
         self._position += len(part)
         return len(part)
+
+
+def _is_alone(files: Mapping[PurePosixPath, SourceFile]) -> bool:
+    """Return whether the files are one model with its handler, and no model store: its settings lie beside it."""
+    has_store = (
+        any(path.parts[0] in STORES if len(path.parts) > 1 else path.suffix == ".mar" for path in files)
+        or PurePosixPath(CONFIG) in files
+    )
+    return not has_store and any(PurePosixPath(name) in files for name in (HANDLER, MANIFEST))
 
 
 def _stores(settings: Mapping[str, str] | None) -> list[PurePosixPath]:

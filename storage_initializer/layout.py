@@ -78,17 +78,17 @@ def not_there(reference: Reference, store: object, there: Iterable[str]) -> str:
     )
 
 
-def parse_settings(content: bytes) -> dict[str, str]:
+def parse_settings(content: bytes, name: str = CONFIG) -> dict[str, str]:
     """Return the settings of a Java properties file, of which one byte more than MAX_CONFIG has been read at most."""
     import javaproperties  # the only dependency, and of this check alone
 
     if len(content) > MAX_CONFIG:
-        raise LayoutError(f"{CONFIG} is larger than 1 MiB; it should be a short text file")
+        raise LayoutError(f"{name} is larger than 1 MiB; it should be a short text file")
 
     try:
         return dict(javaproperties.load(BytesIO(content)))
     except ValueError as error:
-        raise LayoutError(f"{CONFIG} is not a Java properties file ({error}); correct it") from error
+        raise LayoutError(f"{name} is not a Java properties file ({error}); correct it") from error
 
 
 def requested(settings: Mapping[str, str]) -> tuple[Reference, ...] | None:

@@ -38,10 +38,13 @@ def test_a_folder_with_a_handler_is_told_in_words(tmp_path: Path, capsys: Captur
     (tmp_path / "handler.py").write_text("def handle(data, context): return data\n")
     (tmp_path / "weights.pt").touch()
     (tmp_path / "requirements.txt").write_text("six\nnumpy\n")
+    (tmp_path / "config.properties").write_text("install_py_dep_per_model=true\n")
 
     assert main(["inspect", str(tmp_path)]) == 0
 
-    assert capsys.readouterr().out.splitlines()[2:] == [
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "config.properties: install_py_dep_per_model",
+        "",
         "FILE               FOUND AS",
         "handler.py         function handle",
         "weights.pt         weights",

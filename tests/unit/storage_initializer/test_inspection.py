@@ -228,6 +228,37 @@ def test_a_configuration_elsewhere_has_no_effect(tmp_path: Path) -> None:
     assert found["problems"] == ["config.properties has no effect; move it to config/config.properties"]
 
 
+@pytest.mark.parametrize("name", ["handler.py", MANIFEST])
+def test_the_configuration_beside_a_handler_is_read_there(name: str) -> None:
+    handler = {"handler.py": b"def handle(data, context): return data\n", MANIFEST: json.dumps(manifest()).encode()}
+    files = {"handler.py": handler["handler.py"], name: handler[name]}
+
+    found = inspected(
+        {**files, "config.properties": b"install_py_dep_per_model=true\nload_models=a.mar", "in/config.properties": b""}
+    )
+
+    assert found["configuration"] == {"install_py_dep_per_model": "true"}
+    assert [(one["path"], one["served"]) for one in found["archives"]] == [(".", True)]
+    assert found["problems"] == []
+
+
+def test_the_configuration_beside_a_handler_is_not_read_where_a_model_store_is(tmp_path: Path) -> None:
+    files = {"handler.py": b"", "config.properties": b"", "model-store/a.mar": mar(tmp_path)}
+
+    found = inspected(files)
+
+    assert found["configuration"] is None
+    assert found["problems"] == ["config.properties has no effect; move it to config/config.properties"]
+
+
+def test_a_broken_configuration_beside_a_handler_is_named() -> None:
+    found = inspected({"handler.py": b"def handle(data, context): return data\n", "config.properties": b"a=\\u00g0"})
+
+    assert found["problems"] == [
+        "config.properties is not a Java properties file (Invalid \\u escape sequence: \\u00g0); correct it"
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [

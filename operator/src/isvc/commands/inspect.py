@@ -67,10 +67,12 @@ def _write(found: dict[str, Any]) -> None:
     settings = found["configuration"]
     files = "1 file" if found["files"] == 1 else f"{found['files']} files"
     write_line(Styled(found["source"], Style.STRONG), f"{files}, {format_size(found['bytes'])}")
-    if settings is not None:
-        write_line(f"config/config.properties: {', '.join(settings) or 'no setting'}")
     archives = found["archives"]
-    if archives and archives[0]["path"] == "." and "model" not in archives[0]:
+    is_folder = bool(archives) and archives[0]["path"] == "."
+    if settings is not None:
+        file = "config.properties" if is_folder else "config/config.properties"
+        write_line(f"{file}: {', '.join(settings) or 'no setting'}")
+    if is_folder and "model" not in archives[0]:
         _write_folder(archives[0])
     elif archives:
         write_line("")

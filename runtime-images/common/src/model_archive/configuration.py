@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from model_archive.errors import InvalidConfiguration
 
 CONFIG = "config/config.properties"
+OF_STORES = ("model_store", "load_models", "model_snapshot")
+"""Settings that a folder with one model does not have: its config.properties lies beside its handler."""
 STORES = ("model-store", "mar-store")
 """Folders that are taken for the model store where the configured one does not exist."""
 _SNAPSHOT, _LOAD_MODELS, _MODELS = "model_snapshot", "load_models", "models"

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.configuration.plan import ArchiveRequest, ModelRequest, bare_files
 from model_archive.archive import HANDLER, is_source, is_unpacked
-from model_archive.configuration import CONFIG, STORES
+from model_archive.configuration import CONFIG, OF_STORES, STORES
 from torchserve_compat.store import notices, properties, rules
 from torchserve_compat.store.archives import Archive, read_archive, read_store
 from torchserve_compat.store.known_settings import USUAL, Runtime
@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 _RULES = (rules.environment, rules.flags, rules.placeholders, rules.model_store, rules.sizes)
 _RULES_OF_SOURCE = tuple(rule for rule in _RULES if rule is not rules.model_store)
-_OF_STORES = ("model_store", "load_models", "model_snapshot")  # which a folder with one model has not
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def _beside_source(file: Path) -> Mapping[str, str]:
     if not file.is_file():
         return {"install_py_dep_per_model": "true"}
     found = properties.parse(file.read_bytes(), str(file))
-    return {name: value for name, value in found.items() if name not in _OF_STORES}
+    return {name: value for name, value in found.items() if name not in OF_STORES}
 
 
 def _source(folder: Path, settings: Mapping[str, str], service_name: str | None) -> ArchiveRequest:
