@@ -22,7 +22,7 @@ from typing import IO, Any, Literal, cast
 
 from model_archive.archive import ENDINGS, HANDLER, has_manifest
 from model_archive.configuration import CONFIG, OF_STORES, STORES, select
-from model_archive.errors import CannotPack, InvalidArchive, NoModel
+from model_archive.errors import InvalidArchive, NoModel
 from model_archive.formats import SUFFIXES, Format, format_of
 from model_archive.inspection import (
     Inspected,
@@ -168,7 +168,7 @@ class Inspection:
         inside = {each.relative_to(path): file for each, file in files.items() if each.is_relative_to(path)}
         try:
             manifest = self._manifest(inside, str(path))
-        except (InvalidArchive, CannotPack) as error:
+        except InvalidArchive as error:
             return Inspected(problems=(str(error),))
         contents = {
             name: self._beginning(inside[PurePosixPath(name)], MAX_CHECKED + 1)
@@ -190,7 +190,7 @@ class Inspection:
         if file := inside.get(PurePosixPath(MANIFEST)):
             return parse_manifest(self._beginning(file, MAX_MANIFEST + 1), name)
         names = {str(path) for path in inside if len(path.parts) == 1}
-        return Manifest(model_name="", model_version="1.0", **found_by_name(names, "the folder"))
+        return Manifest(model_name="", model_version="1.0", **found_by_name(names))
 
     def _configuration(self, files: Mapping[PurePosixPath, SourceFile]) -> tuple[dict[str, str] | None, list[str]]:
         """Return the settings of config.properties, None without one, and what is wrong with them."""

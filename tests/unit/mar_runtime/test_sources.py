@@ -80,8 +80,21 @@ def test_it_gets_the_manifest_that_it_would_be_packed_with(tmp_path: Path) -> No
     assert (folder / "handler.py").read_text() == HANDLER
 
 
-def test_several_weights_are_refused(tmp_path: Path) -> None:
-    source = write(tmp_path / "source", handler__py=HANDLER, a__pt="", b__pt="")
+def test_of_several_weights_the_handler_loads_what_it_names(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", handler__py=HANDLER, model__py="", a__pt="", b__pt="")
+    folder = tmp_path / "work"
 
-    with pytest.raises(ModelFailed, match=r"source has several weights, a\.pt, b\.pt; name one"):
+    assert unpack(source, folder, "mine") == UnpackedArchive(folder, Manifest("mine", "1.0", "handler.py"))
+
+
+def test_several_weights_of_which_base_handler_would_load_one_are_refused(tmp_path: Path) -> None:
+    handler = "from ts.torch_handler.base_handler import BaseHandler\nclass Own(BaseHandler): ...\n"
+    source = write(tmp_path / "source", handler__py=handler, a__pt="", b__pt="")
+
+    with pytest.raises(ModelFailed) as raised:
         unpack(source, tmp_path / "work", "mine")
+
+    assert str(raised.value) == (
+        f"{source}: TorchServe's BaseHandler loads one of a.pt, b.pt; move the others into a folder below the "
+        "handler, or name one: isvc pack FOLDER --serialized-file a.pt."
+    )

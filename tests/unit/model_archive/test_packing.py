@@ -126,6 +126,33 @@ def test_what_is_given_comes_before_what_is_found(folder: Path, out: Path) -> No
     assert done.manifest.serialized_file == "second.onnx"
 
 
+def test_what_is_given_may_be_named_as_it_is_in_the_folder(folder: Path, out: Path) -> None:
+    write_files(folder, {"own.py": HANDLER, "net/net.py": b"", "second.onnx": b"", "r.txt": b"", "c.yaml": b""})
+
+    done = packed(
+        folder, ArchiveTarget(out), handler="own:handle", serialized_file=Path("second.onnx"),
+        model_file=Path("model.py"), requirements_file=Path("r.txt"), config_file=Path("c.yaml"),
+    )  # fmt: skip
+
+    assert done.manifest == Manifest(
+        "bert", "1.0", "own:handle", "r.txt", "c.yaml", "model.py", "second.onnx", "python"
+    )
+
+
+def test_what_is_given_is_looked_for_where_it_is_named_first(
+    folder: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path / "here", {"bert.pt": b"another"})
+    monkeypatch.chdir(tmp_path / "here")
+
+    with pytest.raises(CannotPack) as raised:
+        packed(folder, ArchiveTarget(out), serialized_file=Path("bert.pt"))
+
+    assert str(raised.value) == (
+        f"bert.pt and {folder}/bert.pt would both be bert.pt in the archive; rename one of them"
+    )
+
+
 def test_weights_without_a_handler_get_torchserves_base_handler(tmp_path: Path, out: Path) -> None:
     write_files(tmp_path / "net", {"net.pt": packed_zip({"net/constants.pkl": b""})})
 
@@ -219,7 +246,9 @@ def test_several_weights_are_named(folder: Path) -> None:
     with pytest.raises(CannotPack) as raised:
         in_folder(folder, Sources())
 
-    assert str(raised.value) == f"{folder} has several weights, bert.pt, more.onnx; name one with --serialized-file"
+    assert str(raised.value) == (
+        f"{folder} has several weights, bert.pt, more.onnx; name one, such as --serialized-file bert.pt"
+    )
 
 
 def test_an_archive_that_is_there_is_kept_unless_it_may_be_overwritten(folder: Path, out: Path) -> None:

@@ -228,6 +228,15 @@ def test_a_configuration_elsewhere_has_no_effect(tmp_path: Path) -> None:
     assert found["problems"] == ["config.properties has no effect; move it to config/config.properties"]
 
 
+def test_several_weights_beside_a_handler_are_its_own() -> None:
+    (found,) = inspected({"handler.py": b"def handle(data, context): return data\n", "a.pt": b"", "b.pt": b""})[
+        "archives"
+    ]
+
+    assert "serializedFile" not in found
+    assert found["problems"] == []
+
+
 @pytest.mark.parametrize("name", ["handler.py", MANIFEST])
 def test_the_configuration_beside_a_handler_is_read_there(name: str) -> None:
     handler = {"handler.py": b"def handle(data, context): return data\n", MANIFEST: json.dumps(manifest()).encode()}
@@ -432,7 +441,9 @@ def test_a_folder_with_a_handler_is_told_as_it_is_served(handler: bytes, entry: 
          "as data, to load"),
         ({"model-config.yaml": b"a: [1"}, "its settings, 'model-config.yaml', are no YAML (line 1: expected ',' or "
          "']', but got '<stream end>'); correct them"),
-        ({"a.pt": b"", "b.pt": b""}, "the folder has several weights, a.pt, b.pt; name one with --serialized-file"),
+        ({"handler.py": b"from ts.torch_handler.base_handler import BaseHandler\nclass A(BaseHandler): ...",
+          "model.py": b"", "a.pt": b"", "b.pt": b""}, "TorchServe's BaseHandler loads one of a.pt, b.pt; move the "
+         "others into a folder below the handler, or name one: isvc pack FOLDER --serialized-file a.pt"),
         ({"handler.py": b"from ts.torch_handler.base_handler import BaseHandler\nclass A(BaseHandler): ..."},
          "TorchServe's BaseHandler has no weights to load; add it"),
     ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import tarfile
 import zipfile
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from model_archive.contents import Contents
@@ -16,6 +16,8 @@ from model_archive.manifest import STOCK_HANDLERS, Manifest, handler_file
 from model_archive.text import quoted
 from model_archive.zips import open_zip
 
+WEIGHTS = (".pt", ".pth", ".pt2", ".onnx")
+"""The endings by which a folder's weights are found."""
 _FUNCTION = "handle"
 _SCRIPT = ".pt"
 _NO_STATE = (".onnx", ".pt2")
@@ -88,9 +90,22 @@ def model_file_problem(file: str, tree: ast.Module) -> str | None:
     )
 
 
-def weights_problem(manifest: Manifest) -> str | None:
-    """Return why TorchServe's BaseHandler cannot load the weights, by their name; None if it may."""
+def weights_among(names: Iterable[str]) -> list[str]:
+    """Return the files at the top that are weights by their names."""
+    return sorted(name for name in names if name.endswith(WEIGHTS) and not name.startswith(".") and "/" not in name)
+
+
+def weights_problem(manifest: Manifest, there: Iterable[str] = ()) -> str | None:
+    """Return why TorchServe's BaseHandler cannot load the weights, by their name; None if it may.
+
+    ``there`` are all files beside the handler.
+    """
     if not manifest.model_file and not manifest.serialized_file:
+        if len(several := weights_among(there)) > 1:
+            return (
+                f"TorchServe's {_base(manifest)} loads one of {', '.join(several)}; move the others into a folder "
+                f"below the handler, or name one: isvc pack FOLDER --serialized-file {several[0]}"
+            )
         return f"TorchServe's {_base(manifest)} has no weights to load; add it, and pack it again"
     file = PurePosixPath(manifest.serialized_file or "")
     if manifest.model_file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -77,7 +77,12 @@ def inspected(
     check: SettingsCheck,
 ) -> Inspected:
     """Return what a model is; ``contents`` are the beginnings of its ``checked_files``."""
-    problems = (*_missing_files(manifest, sizes, name), *_problems_in(manifest, contents.get, name, check))
+    why = handler_problem(manifest, contents.get, there=map(str, sizes))
+    problems = (
+        *_missing_files(manifest, sizes, name),
+        *([f"{name}: {why}"] if why else []),
+        *_problems_in(manifest, contents.get, name, check),
+    )
     requirements = _requirement_lines(contents.get(manifest.requirements_file or "", b"")[:MAX_REQUIREMENTS])
     return Inspected(manifest, _entry(manifest, contents.get), len(sizes), sum(sizes.values()), requirements, problems)
 
@@ -123,9 +128,7 @@ def checked_files(manifest: Manifest) -> Iterator[str]:
 def _problems_in(
     manifest: Manifest, content_of: Callable[[str], bytes | None], name: str, check: SettingsCheck
 ) -> Iterator[str]:
-    """Return what is wrong with the contents of the files that are looked into. Nothing of them is run."""
-    if why := handler_problem(manifest, content_of):
-        yield f"{name}: {why}"
+    """Return what is wrong with the settings and the requirements."""
     config = manifest.config_file
     if config and (why := check((content_of(config) or b"")[: MAX_CHECKED + 1])):
         yield f"{name}: its settings, {quoted(config)}, are {why}; correct them, and pack it again"
@@ -136,11 +139,15 @@ def _problems_in(
 
 
 def handler_problem(
-    manifest: Manifest, content_of: Callable[[str], bytes | None], weights: Path | None = None
+    manifest: Manifest,
+    content_of: Callable[[str], bytes | None],
+    weights: Path | None = None,
+    *,
+    there: Iterable[str] = (),
 ) -> str | None:
     """Return why TorchServe cannot load the handler, or weights that it leaves to BaseHandler.
 
-    Weights are judged by their name, and by what is in them where they are a file.
+    Weights are judged by their name, and by what is in them where they are a file. ``there`` are all of its files.
     """
     try:
         tree = _tree("handler", handler_file(manifest.handler), content_of)
@@ -151,7 +158,7 @@ def handler_problem(
         network = _tree("model file", manifest.model_file, content_of)
         if network and (why := model_file_problem(manifest.model_file or "", network)):
             return why
-        return weights_problem(manifest) or (content_problem(manifest, weights) if weights else None)
+        return weights_problem(manifest, there) or (content_problem(manifest, weights) if weights else None)
     except _NoPython as error:
         return str(error)
 

@@ -19,6 +19,7 @@ from typing import Any
 from model_archive.archive import HANDLER, check_archive, is_unpacked, model_folder
 from model_archive.contents import Contents
 from model_archive.errors import CannotPack
+from model_archive.handlers import WEIGHTS, weights_among
 from model_archive.inspection import handler_problem
 from model_archive.limits import MAX_CHECKED, MAX_ENTRIES, MAX_MANIFEST
 from model_archive.manifest import MANIFEST, RUNTIMES, STOCK_HANDLERS, Manifest, handler_file, parse_manifest
@@ -29,8 +30,6 @@ FIRST_TIME = datetime(1980, 1, 1, tzinfo=UTC)
 """The first time that a zip can hold. It is that of all archives, unless another one is asked for."""
 MODEL, REQUIREMENTS, CONFIG = "model.py", "requirements.txt", "model-config.yaml"
 """The names by which a folder's files are found."""
-WEIGHTS = (".pt", ".pth", ".pt2", ".onnx")
-"""The endings by which a folder's weights are found."""
 DEFAULT_HANDLER = "base_handler"
 """TorchServe's own that loads weights and turns lists of numbers into a tensor, and back."""
 _VERSION_OF_FORMAT = "0.12.0"
@@ -82,6 +81,7 @@ def in_folder(folder: Path, given: Sources) -> Sources:
     """Return the sources with everything in a folder; what is not given is found by its name, or is in its manifest."""
     if not folder.is_dir():
         raise CannotPack(f"{folder} is not a folder; name the folder with the model's files")
+    given = _from_folder(model_folder(folder), given)
     # The archive's name is the folder's own, also of `.` and of a link.
     found = _of_manifest(model_folder(folder)) if is_unpacked(folder) else _by_names(folder.resolve(), given)
     filled = {name: value for name, value in vars(found).items() if not getattr(given, name)}
@@ -109,22 +109,33 @@ def pack(sources: Sources, target: ArchiveTarget) -> Packed:
     return Packed(path, manifest, sizes, tuple(left_out))
 
 
-def found_by_name(names: Collection[str], folder: str) -> dict[str, str]:
+def found_by_name(names: Collection[str]) -> dict[str, str]:
     """Return the files that are found in a folder by their names, by the fields of ``Sources`` and ``Manifest``.
 
-    Raise CannotPack for several weights.
+    Of several weights none is, so the handler loads what it names itself. Neither is the network, which TorchServe's
+    BaseHandler would serve without weights.
     """
-    weights = sorted(name for name in names if name.endswith(WEIGHTS) and not name.startswith("."))
-    if len(weights) > 1:
-        raise CannotPack(f"{folder} has several weights, {', '.join(weights)}; name one with --serialized-file")
-    own = {"handler": HANDLER, "model_file": MODEL, "requirements_file": REQUIREMENTS, "config_file": CONFIG}
+    weights = weights_among(names)
+    own = {"handler": HANDLER, "requirements_file": REQUIREMENTS, "config_file": CONFIG}
+    own |= {"model_file": MODEL} if len(weights) <= 1 else {}
     found = {field: name for field, name in own.items() if name in names}
-    return found | ({"serialized_file": weights[0]} if weights else {})
+    return found | ({"serialized_file": weights[0]} if len(weights) == 1 else {})
 
 
 def manifest_of(folder: Path, name: str) -> bytes:
-    """Return the manifest that a folder with a handler is packed with; raise CannotPack."""
-    return manifest_text(_with_defaults(in_folder(folder, Sources(model_name=name))), FIRST_TIME)
+    """Return the manifest that a folder with a handler is served with.
+
+    Raise CannotPack if the handler leaves it to TorchServe's BaseHandler to choose among several weights.
+    """
+    folder = folder.resolve()
+    names = _names_in(folder)
+    found = _found_in(folder, names)
+    text = manifest_text(_with_defaults(replace(found, model_name=name or found.model_name)), FIRST_TIME)
+    if len(weights_among(names)) > 1:
+        files = {PurePosixPath(file): folder / file for file in names}
+        if why := _load_problem(parse_manifest(text, str(folder)), files):
+            raise CannotPack(f"{folder}: {why}")
+    return text
 
 
 def manifest_text(sources: Sources, time: datetime) -> bytes:
@@ -163,10 +174,22 @@ def _with_defaults(sources: Sources) -> Sources:
 
 
 def _by_names(folder: Path, given: Sources) -> Sources:
-    names = {entry.name for entry in folder.iterdir() if entry.is_file()}
+    names = _names_in(folder)
     if given.serialized_file:
         names = {name for name in names if not name.endswith(WEIGHTS)}
-    found = {field: folder / name for field, name in found_by_name(names, str(folder)).items()}
+    if len(several := weights_among(names)) > 1:
+        raise CannotPack(
+            f"{folder} has several weights, {', '.join(several)}; name one, such as --serialized-file {several[0]}"
+        )
+    return _found_in(folder, names)
+
+
+def _names_in(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir() if entry.is_file()}
+
+
+def _found_in(folder: Path, names: Collection[str]) -> Sources:
+    found = {field: folder / name for field, name in found_by_name(names).items()}
     return Sources(
         model_name=folder.name,
         handler=str(found.get("handler", "")),
@@ -175,6 +198,20 @@ def _by_names(folder: Path, given: Sources) -> Sources:
         requirements_file=found.get("requirements_file"),
         config_file=found.get("config_file"),
     )
+
+
+def _from_folder(folder: Path, given: Sources) -> Sources:
+    """Return the sources with the paths of a folder's files that are named as they are in it."""
+
+    def is_in_folder(file: Path | str) -> bool:
+        return not os.path.lexists(file) and (folder / file).is_file()
+
+    named: dict[str, Any] = {
+        name: folder / file for name, file in vars(given).items() if isinstance(file, Path) and is_in_folder(file)
+    }
+    file = handler_file(given.handler) if given.handler else None
+    handler = str(folder / given.handler) if file and is_in_folder(file) else given.handler
+    return replace(given, handler=handler, **named)
 
 
 def _of_manifest(folder: Path) -> Sources:
@@ -300,12 +337,12 @@ def _check_contents(files: Mapping[PurePosixPath, Path], manifest: int, name: st
 
 
 def _load_problem(manifest: Manifest, files: Mapping[PurePosixPath, Path]) -> str | None:
-
     def content_of(name: str) -> bytes | None:
         with files[PurePosixPath(name)].open("rb") as stream:
             return stream.read(MAX_CHECKED + 1)
 
-    return handler_problem(manifest, content_of, files.get(PurePosixPath(manifest.serialized_file or "")))
+    weights = files.get(PurePosixPath(manifest.serialized_file or ""))
+    return handler_problem(manifest, content_of, weights, there=map(str, files))
 
 
 def _size(file: Path) -> int:

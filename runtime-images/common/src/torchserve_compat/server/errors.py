@@ -11,6 +11,10 @@ from data_plane.errors import UpstreamBroken
 BESIDE = "beside the server (on a cluster: in its image)"
 MORE_MEMORY = "give it more, on a cluster by resources.limits.memory"
 _REPACK = "Correct the handler or the files of the model, and serve it again."
+_CURE_OF_WEIGHTS = (
+    "The model has no weights that TorchServe's BaseHandler could load; add a .pt, or of several name one (isvc pack "
+    "--serialized-file), or load them in an initialize of your own."
+)
 # Causes that no change of the handler's code mends, by what the exception says.
 _CURES = (
     (
@@ -20,8 +24,7 @@ _CURES = (
     ),
     (
         re.compile(r"^'NoneType' object has no attribute 'endswith'$"),  # the path of the weights, in its initialize
-        "The model has no weights that TorchServe's BaseHandler could load; add a .pt, or load them in an initialize "
-        "of your own.",
+        _CURE_OF_WEIGHTS,
     ),
     (
         re.compile(r"Expected only one class as model definition"),
@@ -67,10 +70,6 @@ _CURE_OF_FUNCTION = (
 )
 # Where TorchServe's BaseHandler looks at the name of the weights, which is None if the manifest has none.
 _USE_OF_WEIGHTS = re.compile(r"base_handler\.py:\d+ in initialize")
-_CURE_OF_WEIGHTS = (
-    "The model has no weights that TorchServe's BaseHandler could load; add a .pt, or load them in an initialize of "
-    "your own."
-)
 
 
 def cause_of(failure: Mapping[str, str | None]) -> str:
