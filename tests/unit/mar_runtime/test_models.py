@@ -25,7 +25,7 @@ from mar_runtime.models import builder
 from mar_runtime.models.supervisor import LoadFailed, ModelSupervisor
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.worker.spec import HandlerSpec
-from tests.support.model_folder import manifest, write_mar
+from tests.support.model_folder import manifest, write_files, write_mar
 from torchserve_compat.packages.installation import Installer
 from torchserve_compat.store.settings import BatchOptions
 from torchserve_compat.store.versions import ModelVersion
@@ -84,6 +84,12 @@ def archive(folder: Path, name: str, yaml: bytes = b"minWorkers: 1\n") -> Archiv
     files = {"handler.py": b"def handle(data, context): return data\n", "c.yaml": yaml}
     path = write_mar(folder / f"{name}.mar", manifest(modelName=name, configFile="c.yaml"), files)
     return ArchiveRequest(ModelVersion(name, "1.0", path.name, is_default=True), path)
+
+
+def folder_with_handler(folder: Path, yaml: str) -> ArchiveRequest:
+    source = folder / "source"
+    write_files(source, {"handler.py": b"def handle(data, context): return data\n", "model-config.yaml": yaml.encode()})
+    return ArchiveRequest(ModelVersion("m", "1.0", "handler.py", is_default=True), source)
 
 
 def serving(folder: Path, *there: ModelRequest, gpus: int = 0, cuda: bool = False) -> tuple[ModelSupervisor, Models]:
@@ -192,6 +198,41 @@ async def test_an_archive_whose_yaml_cannot_be_read_is_refused(
     assert str(ended.value).startswith("m.mar: its c.yaml cannot be read: ")
     assert why in str(ended.value)
     assert (models.names, pools.started) == ((), [])
+
+
+@pytest.mark.parametrize(
+    ("yaml", "message"),
+    [
+        ("a: [", "model-config.yaml cannot be read: while parsing a flow node"),
+        ("- 1", "model-config.yaml has no settings; write NAME: VALUE in each line, or remove the file."),
+        ("sequenceBatching: 2", "model-config.yaml has sequenceBatching: 2; write true or false."),
+        ("continuousBatching: true\nworkerType: thread", "model-config.yaml asks for continuousBatching, which needs"),
+    ],
+)
+async def test_the_settings_of_a_folder_are_called_by_their_file(
+    tmp_path: Path, pools: Pools, yaml: str, message: str
+) -> None:
+    request = folder_with_handler(tmp_path, yaml)
+    served, _ = serving(tmp_path, request)
+
+    with pytest.raises(LoadFailed) as refused:
+        await served.load("m")
+
+    assert refused.value.message.startswith(message)
+    assert "pack it again" not in refused.value.message
+
+
+async def test_settings_of_a_folder_without_effect_are_called_by_their_file(
+    tmp_path: Path, pools: Pools, caplog: pytest.LogCaptureFixture
+) -> None:
+    served, _ = serving(tmp_path, folder_with_handler(tmp_path, 'minWorkers: "2"'))
+
+    await served.load("m")
+
+    assert (
+        'model-config.yaml: minWorkers: "2" has no effect, in TorchServe either; write a whole number from 0 to '
+        "2147483647, without quotes"
+    ) in caplog.messages
 
 
 async def test_all_archives_that_cannot_be_served_are_told_at_once(

@@ -140,7 +140,8 @@ def test_a_number_of_an_archive_that_torchserve_ignores_is_named(runtime: Runtim
     assert notices.of_archive(runtime, "a.mar", yaml) == [
         "a.mar: batchSize 0 has no effect, in TorchServe either; write a whole number from 1 to 2147483647",
         "a.mar: responseTimeout 1.5 has no effect, in TorchServe either; write a whole number from 1 to 2147483647",
-        "a.mar: startupTimeout 60 has no effect, in TorchServe either; write a whole number from 1 to 2147483647",
+        'a.mar: startupTimeout: "60" has no effect, in TorchServe either; write a whole number from 1 to '
+        "2147483647, without quotes",
         "a.mar: jobQueueSize 2147483648 has no effect, in TorchServe either; write a whole number from 1 to 2147483647",
         "a.mar: minWorkers None has no effect, in TorchServe either; write a whole number from 0 to 2147483647",
     ]

@@ -10,7 +10,7 @@ from data_plane.limits import MAX_NAMED_SETTINGS, MAX_NOTICES
 from data_plane.model_server.errors import ConfigurationError
 from torchserve_compat.store.known_settings import ARCHIVE, PARAMETERS, PROPERTIES, Effect, Runtime, Setting
 from torchserve_compat.store.models import entries, parse_table, snapshot_models
-from torchserve_compat.store.settings import ignored, number, usable
+from torchserve_compat.store.settings import ignored, number, parsed, usable
 
 _MAX_TEXT = 60  # characters of a name or value in a line
 _MIN_SIMILARITY = 0.8  # difflib's ratio
@@ -35,10 +35,13 @@ def of_properties(runtime: Runtime, properties: Mapping[str, str]) -> list[str]:
 
 
 def of_archive(runtime: Runtime, archive: str, yaml: Mapping[str, Any]) -> list[str]:
-    """Return such lines for an archive's YAML. Other keys are the handler's; a line names one that looks misspelt."""
+    """Return such lines for an archive's YAML, which `archive` names in them.
+
+    Other keys are the handler's; a line names one that looks misspelt.
+    """
     lines = list(_lines(runtime, archive, ARCHIVE, usable(yaml)))
     lines += (
-        f"{archive}: {name} {_printable(yaml[name])} has no effect, in TorchServe either; {cure}"
+        f"{archive}: {name}{_written(yaml[name])} has no effect, in TorchServe either; {cure}"
         for name, cure in ignored(yaml).items()
     )
     others = [_printable(name) for name in yaml if name not in ARCHIVE][:MAX_NAMED_SETTINGS]
@@ -81,6 +84,12 @@ def _lines(runtime: Runtime, where: str, table: Mapping[str, Setting], given: Ma
 
 def _overruled(setting: Setting, given: Mapping[str, Any]) -> bool:
     return bool(setting.overruled_by and given.get(setting.overruled_by))
+
+
+def _written(value: Any) -> str:
+    """Return a value behind its name, a number in quotes with them: they are what is wrong with it."""
+    is_quoted = isinstance(value, str) and parsed(value) is not None
+    return f': "{_printable(value)}"' if is_quoted else f" {_printable(value)}"
 
 
 def _printable(value: Any) -> str:

@@ -153,6 +153,7 @@ def ignored(yaml: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the settings in an archive's YAML whose values TorchServe ignores, each with what to write."""
     found = {
         name: f"write a whole number from {LEAST[name]} to {MAX_NUMBER}"
+        + (", without quotes" if isinstance(value, str) and parsed(value) is not None else "")
         for name, value in yaml.items()
         if name in LEAST and not (type(value) is int and LEAST[name] <= value <= MAX_NUMBER)
     }

@@ -15,6 +15,7 @@ from data_plane.batching.sequences import SequenceLimits
 from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.configuration.settings import ServingOptions
 from mar_runtime.pool.worker_pool import PoolPolicy
+from model_archive.archive import HANDLER
 from model_archive.formats import SUFFIXES
 from model_archive.manifest import Manifest
 from torchserve_compat.store.settings import (
@@ -41,6 +42,15 @@ class ArchiveRequest:
 
     version: ModelVersion
     path: Path
+
+    @property
+    def is_folder(self) -> bool:
+        """Return whether it is a folder with a handler, which is served as it is."""
+        return self.version.archive == HANDLER
+
+    def place_of_settings(self, manifest: Manifest) -> str:
+        """Return where the model's settings are, as messages say it: their file in a folder, else the archive."""
+        return manifest.config_file if self.is_folder and manifest.config_file else self.version.archive
 
     @property
     def name(self) -> str:
@@ -95,8 +105,9 @@ def archive_plan(
     batch_size = stated_batch_size(options.batching, parameters)
     workers = whole(parameters, "minWorkers") or whole(properties, "default_workers_per_model")
     most_workers = max(workers or 1, whole(parameters, "maxWorkers") or 0)
-    sequences = sequence_limits(request.version.archive, yaml_config, batch_size, most_workers)
-    worker_type = _worker_type(request, parameters, limits, sequences)
+    where = request.place_of_settings(manifest)
+    sequences = sequence_limits(where, yaml_config, batch_size, most_workers)
+    worker_type = _worker_type(request, where, parameters, limits=limits, sequences=sequences)
     installs = properties.get("install_py_dep_per_model", "").strip().lower() == "true"
     may_multiply = not workers and worker_type == "process" and not sequences
     return ArchivePlan(
@@ -120,19 +131,23 @@ def archive_plan(
 
 
 def _worker_type(
-    request: ArchiveRequest, parameters: Mapping[str, Any], limits: BatchLimits, sequences: SequenceLimits | None
+    request: ArchiveRequest,
+    where: str,
+    parameters: Mapping[str, Any],
+    *,
+    limits: BatchLimits,
+    sequences: SequenceLimits | None,
 ) -> WorkerType:
     named = parameters.get("workerType", "process")
     if named not in ("process", "thread"):
         raise ConfigurationError(f"workerType of model {request.name} is {named!r}; write process or thread.")
     if limits.continuous and named == "thread":
         raise ConfigurationError(
-            f"{request.version.archive} asks for continuousBatching, which needs its own process; "
-            "serve it with workerType: process."
+            f"{where} asks for continuousBatching, which needs its own process; serve it with workerType: process."
         )
     if sequences and named == "thread":
         raise ConfigurationError(
-            f"{request.version.archive} asks for sequenceBatching with workerType: thread, which is not supported; "
+            f"{where} asks for sequenceBatching with workerType: thread, which is not supported; "
             "write workerType: process."
         )
     return cast(WorkerType, named)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import yaml
 
-from data_plane.model_server.errors import ModelFailed
+from data_plane.model_server.errors import ConfigurationError, ModelFailed
 from mar_runtime.archives.unpack import UnpackedArchive, unpack
 from mar_runtime.configuration.devices import choose
 from mar_runtime.configuration.plan import ArchivePlan, ArchiveRequest, archive_plan
@@ -55,10 +55,11 @@ async def prepare(request: ArchiveRequest, settings: RuntimeSettings, models: in
         raise ModelFailed(f"{request.version.archive}: {needs_package('an archive', 'torch')}.")
     folder = _folder(settings.work_dir, request)
     unpacked = await asyncio.to_thread(unpack, request.path, folder / "archive", request.name)
-    yaml_config = _read_yaml(unpacked, request.version.archive)
-    for notice in notices.of_archive(Runtime.MAR, request.version.archive, yaml_config):
+    yaml_config = _read_yaml(unpacked, request)
+    where = request.place_of_settings(unpacked.manifest)
+    for notice in notices.of_archive(Runtime.MAR, where, yaml_config):
         log.warning("%s", notice)
-    gpus = choose(request.version.archive, yaml_config, settings.gpus)
+    gpus = choose(where, yaml_config, settings.gpus)
     share = (settings.gpus if gpus is None else len(gpus) or settings.processors) // models
     plan = archive_plan(
         request,
@@ -81,15 +82,19 @@ def _folder(work_dir: Path, request: ArchiveRequest) -> Path:
     return work_dir / "models" / f"{quote(version.name, safe='')}@{quote(version.version, safe='')}"
 
 
-def _read_yaml(unpacked: UnpackedArchive, archive: str) -> dict[str, Any]:
+def _read_yaml(unpacked: UnpackedArchive, request: ArchiveRequest) -> dict[str, Any]:
     """Return the archive's own settings; raises ModelFailed, or ConfigurationError for a file of something else."""
-    name = unpacked.manifest.config_file
+    archive, name = request.version.archive, unpacked.manifest.config_file
     if not name:
         return {}
     try:
         document = yaml.safe_load((unpacked.folder / name).read_bytes())
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: for example, an invalid date
+        if request.is_folder:
+            raise ModelFailed(f"{name} cannot be read: {error}. Correct it.") from error
         raise ModelFailed(f"{archive}: its {name} cannot be read: {error}. Correct it and pack it again.") from error
     if not isinstance(document, dict | None):
+        if request.is_folder:
+            raise ConfigurationError(f"{name} has no settings; write NAME: VALUE in each line, or remove the file.")
         raise no_settings(archive, name)
     return document or {}
