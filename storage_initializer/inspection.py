@@ -14,7 +14,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -121,7 +121,7 @@ class Inspection:
             declared = _declared(content)
             problems += [f"{MODEL_CONFIG}: {why}; correct it"] if (why := _model_settings_problem(content)) else []
         if not archives and not models and not is_one:
-            problems.append(f"there is no model in it: no .mar, and no {', '.join(SUFFIXES)} at its top")
+            problems.append(_no_model(files))
         return {
             "files": len(files),
             "bytes": sum(file.size for file in files.values()),
@@ -282,6 +282,13 @@ class _Parts(io.RawIOBase):
         buffer[: len(part)] = part
         self._position += len(part)
         return len(part)
+
+
+def _no_model(files: Iterable[PurePosixPath]) -> str:
+    endings = (*SUFFIXES, *ENDINGS)
+    below = sorted(path.parent for path in files if path.name == HANDLER or path.name.endswith(endings))
+    place = f"; there is one in its folder {quoted(str(below[0]))}, which is the one to name" if below else ""
+    return f"there is no model in it: no {HANDLER}, and no {', '.join(endings)} at its top{place}"
 
 
 def _is_alone(files: Mapping[PurePosixPath, SourceFile]) -> bool:

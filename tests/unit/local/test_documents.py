@@ -140,8 +140,8 @@ def test_numbers_and_nulls_are_read_as_the_api_server_gets_them_from_kubectl(wri
         ),
         (
             "\0",
-            "my.yaml: this is not YAML: unacceptable character #x0000: special characters are not allowed "
-            'in "<unicode string>", position 0',
+            "my.yaml: this is not YAML: it has the character #x0000 at position 0, as binary files do; a model's file "
+            "ends with .pt, .pth, .ts, .pt2, .onnx, .mar, .model, .tar.gz",
         ),
         (
             "{apiVersion: serving.kserve.io/v1alpha2, kind: InferenceService, metadata: {name: old}}",

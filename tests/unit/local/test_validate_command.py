@@ -119,6 +119,34 @@ def test_files_may_lie_in_folders_and_come_from_the_standard_input(
     ]
 
 
+CONFIG_MAP = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}"
+
+
+def test_json_of_something_else_is_left_out_of_a_folder_and_refused_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.yaml").write_text(CONFIG_MAP)
+    (tmp_path / "sample.json").write_text('{"instances": [1]}')
+    (tmp_path / "rows.json").write_text("[1]")
+
+    assert main(["validate", str(tmp_path), "--no-services"]) == 0
+    assert main(["validate", str(tmp_path / "sample.json"), "--no-services"]) == 2
+
+    name = tmp_path / "sample.json"
+    assert capsys.readouterr().out == (
+        "ok: 0 services can be served as written\n"
+        f"error: {name}: a document has no `kind`; is this a Kubernetes object?\n"
+    )
+
+
+@pytest.mark.parametrize("text", ['{"apiVersion": "v1"}', '{"kind": "Secret"}', "{"])
+def test_json_of_a_folder_that_is_meant_as_an_object_is_checked(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(CONFIG_MAP)
+    (tmp_path / "b.json").write_text(text)
+
+    assert main(["validate", str(tmp_path), "--no-services"]) == 2
+
+
 @pytest.mark.parametrize(("kind", "meant"), [("InferenceServce", "InferenceService"), ("ConfigMaps", "ConfigMap")])
 def test_a_kind_that_is_wrong_by_a_letter_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, meant: str

@@ -251,6 +251,13 @@ def test_several_weights_are_named(folder: Path) -> None:
     )
 
 
+def test_of_a_folder_with_a_model_below_it_that_is_named(folder: Path) -> None:
+    with pytest.raises(CannotPack) as raised:
+        in_folder(folder.parent, Sources())
+
+    assert str(raised.value) == f"{folder.parent} has no handler.py; name the folder that has it: {folder}"
+
+
 def test_an_archive_that_is_there_is_kept_unless_it_may_be_overwritten(folder: Path, out: Path) -> None:
     (out / "bert.mar").write_bytes(b"mine")
 

@@ -292,7 +292,15 @@ def test_no_runtime_here_has_cpp(tmp_path: Path) -> None:
 
 def test_a_source_without_a_model_is_said_to_have_none() -> None:
     assert inspected({"notes.txt": b""})["problems"] == [
-        "there is no model in it: no .mar, and no .pt, .pth, .ts, .pt2, .onnx at its top"
+        "there is no model in it: no handler.py, and no .pt, .pth, .ts, .pt2, .onnx, .mar, .model, .tar.gz at its top"
+    ]
+
+
+@pytest.mark.parametrize("file", ["deep/model/handler.py", "deep/model/net.onnx", "deep/model/net.mar"])
+def test_of_a_source_with_a_model_below_its_top_the_folder_is_named(file: str) -> None:
+    assert inspected({"notes.txt": b"", file: b""})["problems"] == [
+        "there is no model in it: no handler.py, and no .pt, .pth, .ts, .pt2, .onnx, .mar, .model, .tar.gz at its top; "
+        "there is one in its folder 'deep/model', which is the one to name"
     ]
 
 

@@ -33,6 +33,8 @@ from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 from isvc_operator.text import one_line
+from model_archive.archive import ENDINGS
+from model_archive.formats import SUFFIXES
 
 _KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in with_role(Role.SERVICE, Role.INPUT, Role.REFERENCE)}
 
@@ -252,6 +254,11 @@ def _documents(text: YamlText) -> list[Any]:
         mark = error.problem_mark
         line = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise UnusableInput(f"{text.source}{line}: this is not YAML: {error.problem}") from error
+    except yaml.reader.ReaderError as error:
+        raise UnusableInput(
+            f"{text.source}: this is not YAML: it has the character #x{error.character:04x} at position "
+            f"{error.position}, as binary files do; a model's file ends with {', '.join((*SUFFIXES, *ENDINGS))}"
+        ) from error
     except yaml.YAMLError as error:
         raise UnusableInput(f"{text.source}: this is not YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from importlib import resources
@@ -18,8 +19,11 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def read_files(paths: Iterable[Path]) -> list[YamlText]:
-    """Read the files, those in folders, and the standard input for ``-``; raises UnusableInput."""
-    return [_text(file) for path in paths for file in _files(path)]
+    """Read the files, those in folders, and the standard input for ``-``; raises UnusableInput.
+
+    JSON of something else, such as a sample request, is left out where a folder has it.
+    """
+    return [text for path in paths for text in map(_text, _files(path)) if not (path.is_dir() and _is_data(text))]
 
 
 def _files(path: Path) -> list[Path]:
@@ -29,6 +33,17 @@ def _files(path: Path) -> list[Path]:
     if not found:
         raise UnusableInput(f"folder {path} has no file that ends with {', '.join(_SUFFIXES)}")
     return found
+
+
+def _is_data(text: YamlText) -> bool:
+    """Whether a file is JSON, and neither an object of Kubernetes nor meant as one."""
+    if not text.source.endswith(".json"):
+        return False
+    try:
+        document = json.loads(text.content)
+    except (ValueError, RecursionError):
+        return False
+    return not isinstance(document, dict) or not {"apiVersion", "kind"} & document.keys()
 
 
 def _text(path: Path) -> YamlText:

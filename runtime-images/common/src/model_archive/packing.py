@@ -181,7 +181,12 @@ def _by_names(folder: Path, given: Sources) -> Sources:
         raise CannotPack(
             f"{folder} has several weights, {', '.join(several)}; name one, such as --serialized-file {several[0]}"
         )
-    return _found_in(folder, names)
+    found = _found_in(folder, names)
+    has_model = given.handler or given.serialized_file or given.model_file or found.handler
+    if not (has_model or found.serialized_file or found.model_file):
+        for place in sorted(folder.glob(f"*/{HANDLER}")):
+            raise CannotPack(f"{folder} has no {HANDLER}; name the folder that has it: {place.parent}")
+    return found
 
 
 def _names_in(folder: Path) -> set[str]:
