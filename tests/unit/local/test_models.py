@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
 from isvc.run.models import check_loadable, handlers_in, is_without_yaml, unused_config, yaml_of
-from tests.support.model_folder import manifest, write_mar
+from tests.support.model_folder import manifest, write_mar, write_tar
 
 HANDLER = "handler.py"
 OBJECT = "apiVersion: v1\nkind: ConfigMap\n"
@@ -117,6 +118,37 @@ def test_a_file_that_no_server_can_load_is_refused_unless_a_handler_or_an_archiv
         check_loadable(tmp_path / "text.onnx")
     for files in (["m.pt", HANDLER], ["m.pt", "a.mar"], ["m.pt", "model-store/a.mar"], ["a.mar"]):
         check_loadable(folder(tmp_path / "-".join(files).replace("/", "-"), *files))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("a.mar", "is truncated: after 64 bytes the zip directory is missing; copy it to the source again"),
+        ("a.tar.gz", "is truncated or not a tar.gz (64 bytes: Compressed file ended before the end-of-stream marker "
+         "was reached); copy it to the source again"),
+    ],
+)  # fmt: skip
+def test_an_archive_that_is_truncated_is_refused(tmp_path: Path, name: str, why: str) -> None:
+    path = tmp_path / name
+    if name.endswith(".mar"):
+        write_mar(path, manifest())
+    else:
+        write_tar(path, tarfile.TarInfo("bert/handler.py"))
+    check_loadable(path)
+    path.write_bytes(path.read_bytes()[:64])
+
+    with pytest.raises(UnusableInput) as raised:
+        check_loadable(path)
+
+    assert str(raised.value) == f"{path} {why}"
+
+
+def test_an_archive_of_something_else_is_left_to_what_unpacks_it(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").touch()
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as packed:
+        packed.add(tmp_path / "model.pt", "model.pt")
+
+    check_loadable(tmp_path / "a.tar.gz")
 
 
 def test_settings_beside_a_file_are_said_not_to_be_used(tmp_path: Path) -> None:

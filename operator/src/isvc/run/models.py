@@ -17,7 +17,7 @@ from isvc_operator.api import inference_service
 from isvc_operator.api.names import ANNOTATION_IGNORE_PATTERNS
 from model_archive.archive import ENDINGS, is_model, is_source, read_manifest
 from model_archive.configuration import CONFIG, STORES
-from model_archive.errors import InvalidArchive, NoModel
+from model_archive.errors import DamagedArchive, InvalidArchive, NoModel
 from model_archive.formats import SUFFIXES, format_of
 
 _YAML: Final = (".yaml", ".yml", ".json")
@@ -96,7 +96,14 @@ def _bare_models(path: Path) -> list[Path]:
 
 
 def check_loadable(path: Path) -> None:
-    """Raise UnusableInput for a file that no server can load."""
+    """Raise UnusableInput for a file that no server can load. Of an archive, what is before its manifest is read."""
+    if path.is_file() and path.name.endswith(ENDINGS):
+        try:
+            read_manifest(path, str(path))
+        except DamagedArchive as error:
+            raise UnusableInput(str(error)) from error
+        except InvalidArchive:
+            return  # the servers say more; a .tar.gz may hold something else
     for model in _bare_models(path):
         try:
             format_of(model)
