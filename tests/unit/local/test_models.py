@@ -12,7 +12,7 @@ import yaml
 
 from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
-from isvc.run.models import check_loadable, handlers_in, is_without_yaml, unused_config, yaml_of
+from isvc.run.models import check_loadable, handlers_in, is_without_yaml, unused_config, without_yaml_below, yaml_of
 from tests.support.model_folder import manifest, write_mar, write_tar
 
 HANDLER = "handler.py"
@@ -160,6 +160,14 @@ def test_settings_beside_a_file_are_said_not_to_be_used(tmp_path: Path) -> None:
     assert [unused_config(path) for path in (models, models / "a.mar", folder(tmp_path / "b", "m.pt") / "m.pt")] == [
         ""
     ] * 3
+
+
+def test_a_model_below_a_folder_of_yaml_is_named(tmp_path: Path) -> None:
+    project = folder(tmp_path, "model/handler.py", "train.py", service=OBJECT)
+
+    assert [without_yaml_below(path) for path in (project, project / "model", project / "service.yaml")] == [
+        f"{project}/model is a model; to serve it without YAML: isvc run {project}/model", "", "",
+    ]  # fmt: skip
 
 
 def test_the_handlers_of_archives_are_found_where_servers_find_them(tmp_path: Path) -> None:

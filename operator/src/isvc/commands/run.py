@@ -97,7 +97,7 @@ def command(
 
     The output of the processes goes to stderr, the response to stdout.
     """
-    from isvc.run.models import HEAD, check_loadable, is_without_yaml, unused_config, yaml_of
+    from isvc.run.models import HEAD, check_loadable, is_without_yaml, unused_config, without_yaml_below, yaml_of
     from isvc.run.output import Verbosity, new_output
     from isvc.run.run import serve
     from isvc.run.service import Settings
@@ -132,7 +132,7 @@ def command(
     with new_output(verbosity) as output:
         if text:
             output.note(text)
-        for line in filter(None, map(unused_config, models)):
+        for line in filter(None, (*map(unused_config, models), *map(without_yaml_below, () if pvc else written))):
             output.say(line)
         if body is not None:
             response = _one_request(body, services, settings, output)

@@ -15,7 +15,7 @@ from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
 from isvc_operator.api import inference_service
 from isvc_operator.api.names import ANNOTATION_IGNORE_PATTERNS
-from model_archive.archive import ENDINGS, is_model, is_source, read_manifest
+from model_archive.archive import ENDINGS, HANDLER, is_model, is_source, read_manifest
 from model_archive.configuration import CONFIG, STORES
 from model_archive.errors import DamagedArchive, InvalidArchive, NoModel
 from model_archive.formats import SUFFIXES, format_of
@@ -116,6 +116,12 @@ def unused_config(path: Path) -> str:
     if path.is_dir() or not _bare_models(path) or not (path.parent / _SETTINGS).is_file():
         return ""
     return f"{path.parent / _SETTINGS} is not used with a file; to use it, name the folder: isvc run {path.parent}"
+
+
+def without_yaml_below(path: Path) -> str:
+    """Return that a folder of YAML has a model below it, which needs none; empty if it has none."""
+    below = sorted(path.glob(f"*/{HANDLER}")) if path.is_dir() else []
+    return f"{below[0].parent} is a model; to serve it without YAML: isvc run {below[0].parent}" if below else ""
 
 
 def _name_of(path: Path) -> str:
