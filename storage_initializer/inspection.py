@@ -54,6 +54,7 @@ _NOWHERE = "/nonexistent/isvc-inspect"
 _MOUNT = PurePosixPath("/mnt/models")
 _PACK_AGAIN = ", and pack it again"  # which is no advice on a folder that is served as it is
 _WAYS = ("inputs", "outputs")
+_NESTED = (list, dict, set, bytes)
 # What no server takes from model-config.yaml, as the file has it.
 _DESCRIBED = {Format.ONNX: _WAYS, Format.EXPORTED: ("inputs",)}
 MODEL_SETTINGS = (*_WAYS, "batchSize", "maxBatchDelay")
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     except Exception as error:  # noqa: BLE001 - Python would print it with its secrets
         sys.stderr.write(f"{one_line(hide(f'unexpected {type(error).__name__}: {error}'))}\n")
         return InitializerError.exit_code
-    sys.stdout.write(f"{json.dumps({'source': shown, **document})}\n")
+    sys.stdout.write(f"{json.dumps({'source': shown, **document}, default=str)}\n")
     return 0
 
 
@@ -369,6 +370,19 @@ def _settings_problem(content: bytes) -> str | None:
     return None if settings is None or isinstance(settings, dict) else "no mapping of names to values"
 
 
+def _settings(content: bytes) -> Document:
+    """Return an archive's settings, none where they cannot be read; of lists and mappings, only that they are such.
+
+    Aliases make a small file large, or endless.
+    """
+    if not content or len(content) > MAX_CHECKED or _settings_problem(content):
+        return {}
+    import yaml
+
+    settings = yaml.safe_load(content) or {}
+    return {str(name): type(value)() if isinstance(value, _NESTED) else value for name, value in settings.items()}
+
+
 def _model_settings_problem(content: bytes) -> str | None:
     """Return why a server does not take the settings of a model file, as far as their names and datatypes tell."""
     import yaml
@@ -418,6 +432,7 @@ def _fields(found: Inspected) -> Document:
     return {
         **fields,
         **({"entry": found.entry} if found.entry else {}),
+        **({"settings": settings} if (settings := _settings(found.settings)) else {}),
         "requirements": list(found.requirements),
         "files": found.files,
         "unpackedBytes": found.size,

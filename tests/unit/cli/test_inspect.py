@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -9,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from isvc.commands import main
+from isvc.commands.settings import without_effect
 from tests.support.model_folder import manifest, write_mar, write_volume
 
 pytestmark = pytest.mark.process
@@ -50,6 +52,64 @@ def test_a_folder_with_a_handler_is_told_in_words(tmp_path: Path, capsys: Captur
         "weights.pt         weights",
         "requirements.txt   requirements: six, numpy",
     ]
+
+
+def problems(capsys: Captured) -> list[str]:
+    lines = capsys.readouterr().out.splitlines()
+    return [line.removeprefix("problem: ") for line in lines if line.startswith("problem: ")]
+
+
+SETTINGS = b'minWorkers: "2"\nbatchsize: 8\nmaxBatchDelay: abc\nreleased: 2024-01-01\n'
+WITHOUT_EFFECT = [
+    'minWorkers: "2" has no effect, in TorchServe either; write a whole number from 0 to 2147483647, without quotes',
+    "maxBatchDelay abc has no effect, in TorchServe either; write a whole number from 0 to 2147483647",
+    "batchsize is left to the handler; did you mean batchSize?",
+]
+
+
+def test_settings_of_a_folder_that_the_server_warns_of_are_problems(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "handler.py").write_text("def handle(data, context): return data\n")
+    (tmp_path / "model-config.yaml").write_bytes(SETTINGS)
+    (tmp_path / "config.properties").write_text("job_queue_sise=3\ninference_address=http://0.0.0.0:8085\n")
+
+    assert main(["inspect", str(tmp_path)]) == 1
+
+    assert problems(capsys) == [
+        "config.properties: job_queue_sise: no setting of TorchServe 0.12; did you mean job_queue_size?",
+        *(f"model-config.yaml: {line}" for line in WITHOUT_EFFECT),
+    ]
+
+
+def test_settings_that_both_servers_warn_of_are_problems_of_a_store(volume: Path, capsys: Captured) -> None:
+    snapshot = '{"models": {"m": {"1.0": {"marName": "m.mar", "batchsize": 4}}}}'
+    (volume / "config/config.properties").write_text(f"load_models=m.mar\nmodel_snapshot={snapshot}\n")
+    files = {"handler.py": b"def handle(data, context): return data\n", "c.yaml": SETTINGS}
+    write_mar(volume / "model-store/m.mar", manifest(modelName="m", configFile="c.yaml"), files)
+
+    assert main(["inspect", "volume"]) == 1
+
+    assert problems(capsys) == [
+        "config.properties: load_models has no effect beside model_snapshot; remove one of them",
+        "model_snapshot in config.properties: model m, version 1.0: batchsize: no parameter of TorchServe 0.12",
+        *(f"model-store/m.mar: {line}" for line in WITHOUT_EFFECT),
+    ]
+
+
+def test_without_the_servers_packages_nothing_is_said_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(without_effect({"no_such": "1"}, {}, is_folder=False)) == 1
+
+    monkeypatch.setitem(sys.modules, "torchserve_compat.store", None)
+
+    assert without_effect({"no_such": "1"}, {}, is_folder=False) == []
+
+
+def test_settings_that_a_server_refuses_are_problems(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "handler.py").write_text("def handle(data, context): return data\n")
+    (tmp_path / "config.properties").write_text("job_queue_size=many\n")
+
+    assert main(["inspect", str(tmp_path)]) == 1
+
+    assert problems(capsys) == ["job_queue_size is 'many'; write a whole number, 1 or more"]
 
 
 def test_of_a_model_that_says_it_the_tensors_are_told(tmp_path: Path, capsys: Captured) -> None:

@@ -47,6 +47,31 @@ def test_a_folder_is_packed_and_what_is_in_it_is_listed(capsys: Captured) -> Non
     )
 
 
+@pytest.mark.parametrize("form", ["default", "tgz", "no-archive"])
+def test_settings_that_the_servers_warn_of_are_warned_of(folder: Path, form: str, capsys: Captured) -> None:
+    write_files(folder, {"model-config.yaml": b"maxBatchDelay: abc\nbatchsize: 8\n"})
+
+    assert (
+        main(["pack", "bert", "--archive-format", form, "--export-path", str(folder.parent), "--model-name", "m"]) == 0
+    )
+
+    name = {"default": "m.mar", "tgz": "m.tar.gz", "no-archive": "m"}[form]
+    assert capsys.readouterr().err == (
+        f"isvc: warning: {name}: maxBatchDelay abc has no effect, in TorchServe either; write a whole number from 0 to "
+        "2147483647\n"
+        f"isvc: warning: {name}: batchsize is left to the handler; did you mean batchSize?\n"
+    )
+
+
+@pytest.mark.parametrize("text", [b"a: [", b"- 1", b"", b"batchSize: 8"])
+def test_nothing_is_warned_of_in_other_settings(folder: Path, text: bytes, capsys: Captured) -> None:
+    write_files(folder, {"model-config.yaml": text})
+
+    assert main(["pack", "bert"]) == 0
+
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.usefixtures("folder")
 def test_the_json_has_the_checksum(capsys: Captured) -> None:
     assert main(["pack", "bert", "--model-name=b", "-v2.0", "--archive-format=tgz", "-ojson"]) == 0

@@ -228,6 +228,18 @@ def test_a_configuration_elsewhere_has_no_effect(tmp_path: Path) -> None:
     assert found["problems"] == ["config.properties has no effect; move it to config/config.properties"]
 
 
+def test_settings_that_are_endless_are_told_by_their_names(tmp_path: Path, capsys: Captured) -> None:
+    bomb = "".join(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n" for n in range(1, 99))
+    text = f"b0: &b0 [1]\n{bomb}own: &own {{own: *own}}\nday: 2024-01-01\nbatchSize: 2\n"
+    write_files(tmp_path, {"handler.py": _HANDLER, "model-config.yaml": text.encode()})
+
+    assert main([str(tmp_path)], {}) == 0
+
+    (found,) = json.loads(capsys.readouterr().out)["archives"]
+    nested = {f"b{n}": [] for n in range(99)}
+    assert found["settings"] == {**nested, "own": {}, "day": "2024-01-01", "batchSize": 2}
+
+
 def test_several_weights_beside_a_handler_are_its_own() -> None:
     (found,) = inspected({"handler.py": b"def handle(data, context): return data\n", "a.pt": b"", "b.pt": b""})[
         "archives"
@@ -433,7 +445,8 @@ def test_a_folder_with_a_handler_is_told_as_it_is_served(handler: bytes, entry: 
         {
             "path": ".", "served": True, "version": "1.0", "handler": "handler.py", "runtime": "python",
             "modelFile": "model.py", "serializedFile": "w.pt", "requirementsFile": "requirements.txt",
-            "configFile": "model-config.yaml", **({"entry": entry} if entry else {}), "requirements": ["six"],
+            "configFile": "model-config.yaml", "settings": {"minWorkers": 1},
+            **({"entry": entry} if entry else {}), "requirements": ["six"],
             "files": 6, "problems": [],
         }
     ]  # fmt: skip

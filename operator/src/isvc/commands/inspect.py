@@ -36,6 +36,7 @@ def command(*, source: str, output: OutputFormat) -> int:
     if "://" not in source and not os.path.lexists(source):
         raise UnusableInput(f"{source} does not exist; name an archive, a folder or a URI")
     found = _look(source)
+    found["problems"] += [line for line in _without_effect(found) if line not in found["problems"]]
     if output is OutputFormat.TEXT:
         _write(found)
     else:
@@ -61,6 +62,20 @@ def _look(source: str) -> dict[str, Any]:
     return document
 
 
+def _without_effect(found: dict[str, Any]) -> list[str]:
+    from isvc.commands.settings import without_effect
+
+    archives = [archive for archive in found["archives"] if "settings" in archive]
+    is_folder = any(_is_folder(archive) for archive in found["archives"])
+    named = {archive["configFile"] if _is_folder(archive) else archive["path"]: archive for archive in archives}
+    settings = {name: archive["settings"] for name, archive in named.items()}
+    return without_effect(found["configuration"] or {}, settings, is_folder=is_folder)
+
+
+def _is_folder(archive: dict[str, Any]) -> bool:
+    return bool(archive["path"] == ".")
+
+
 def _write(found: dict[str, Any]) -> None:
     from model_archive.text import format_size
 
@@ -68,7 +83,7 @@ def _write(found: dict[str, Any]) -> None:
     files = "1 file" if found["files"] == 1 else f"{found['files']} files"
     write_line(Styled(found["source"], Style.STRONG), f"{files}, {format_size(found['bytes'])}")
     archives = found["archives"]
-    is_folder = bool(archives) and archives[0]["path"] == "."
+    is_folder = bool(archives) and _is_folder(archives[0])
     if settings is not None:
         file = "config.properties" if is_folder else "config/config.properties"
         write_line(f"{file}: {', '.join(settings) or 'no setting'}")

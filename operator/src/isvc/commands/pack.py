@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,28 @@ def command(
         raise UnusableInput(str(error)) from error
     except OSError as error:
         raise UnusableInput(f"{error.filename or export_path}: {error.strerror}") from error
+    for line in _without_effect(packed):
+        sys.stderr.write(f"isvc: warning: {line}\n")
     _write(packed, output)
+
+
+def _without_effect(packed: Packed) -> list[str]:
+    """Return what the servers will say of the settings; nothing of those that are no YAML."""
+    import yaml
+
+    from isvc.commands.settings import without_effect
+    from model_archive.archive import read_file
+    from model_archive.limits import MAX_CHECKED
+
+    file = packed.manifest.config_file
+    content = read_file(packed.path, file, packed.path.name, limit=MAX_CHECKED) if file else None
+    if not content or len(content) > MAX_CHECKED:
+        return []
+    try:
+        settings = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return []
+    return without_effect({}, {packed.path.name: settings}, is_folder=False) if isinstance(settings, dict) else []
 
 
 def _time(environment: Mapping[str, str]) -> datetime:

@@ -47,6 +47,8 @@ class Inspected:
     size: int = 0
     requirements: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    settings: bytes = b""
+    """The beginning of its settings file."""
 
 
 SettingsCheck = Callable[[bytes], str | None]
@@ -84,7 +86,8 @@ def inspected(
         *_problems_in(manifest, contents.get, name, check),
     )
     requirements = _requirement_lines(contents.get(manifest.requirements_file or "", b"")[:MAX_REQUIREMENTS])
-    return Inspected(manifest, _entry(manifest, contents.get), len(sizes), sum(sizes.values()), requirements, problems)
+    entry, settings = _entry(manifest, contents.get), contents.get(manifest.config_file or "", b"")
+    return Inspected(manifest, entry, len(sizes), sum(sizes.values()), requirements, problems, settings)
 
 
 def _entry(manifest: Manifest, content_of: Callable[[str], bytes | None]) -> str:
