@@ -126,7 +126,7 @@ class LocalCluster(ServiceSource):
     def front(self) -> str:
         """Return a page with links to the services and to the dashboard, which the token of the run opens."""
         links = [
-            f'<li><a href="{quote(path_of(key))}/">{escape(key.name)}</a>: {"" if service.is_ready else "not "}ready'
+            f'<li><a href="{quote(path_of(key))}/">{escape(key.name)}</a>: {service.health}'
             for key, service in self.services.items()
         ]
         return (
