@@ -96,12 +96,16 @@ def _bare_models(path: Path) -> list[Path]:
 
 
 def check_loadable(path: Path) -> None:
-    """Raise UnusableInput for a file that no server can load."""
-    for model in _bare_models(path):
+    """Raise UnusableInput for files that no server can load; it does not serve what lies beside them either."""
+    models, problems = _bare_models(path), []
+    for model in models:
         try:
             format_of(model)
         except NoModel as error:
-            raise UnusableInput(f"{model}: {error}") from error
+            problems.append(f"{model}: {error}")
+    if problems:
+        rest = f"; to serve the other models of {path}, move what is named here elsewhere"
+        raise UnusableInput("; ".join(problems) + (rest if len(problems) < len(models) else ""))
 
 
 def unused_config(path: Path) -> str:
