@@ -86,6 +86,7 @@ def test_changes_reach_the_pods_and_no_request_is_lost(sandbox: Sandbox) -> None
             file.write_text("spec: [")
             log = read_until(process.stderr, "the services run on as they are")
             write_yaml(file, service(env={"FAIL": "not so"}), runtime())
+            log += read_until(process.stderr, "the files can be used again, and are")
             log += read_until(process.stderr, "failed (exit code 3): not so")
             log += read_until(process.stderr, "first-predictor: the pods from before the change serve on")
             assert sandbox.ask(HOST, PREDICT, {"instances": [1]})[1]["pid"] == third["pid"]
