@@ -33,6 +33,11 @@ _NOT_CONTENT = "lost+found"
 
 def open_source(transfer: Transfer, plan: Plan) -> LocalSource:  # noqa: ARG001
     root = Path(transfer.source.path)
+    if not (root.is_absolute() or os.path.lexists(root)):
+        raise SourceNotFoundError(
+            f"it has no scheme, so it is a path below {Path.cwd()}, and {_missing(root)}; for another place, write "
+            "pvc://CLAIM/PATH or file:///PATH"
+        )
     return open_folder(root, boundary=root, destination=transfer.destination)
 
 

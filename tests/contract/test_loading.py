@@ -53,7 +53,10 @@ class Extending(BaseHandler):
 """
 FUNCTION = "def answer(data, context):\n    return data\n"
 OF_BASE_HANDLER = "TorchServe's base_handler loads TorchScript from a .pt, and a state_dict with a model file"
-ONE_CLASS = "Leave only the handler's class in its file, or name a function after a colon: handler.py:FUNCTION."
+ONE_CLASS = (
+    "Write one class in the handler's file and import others from files beside it, or write a function `def "
+    "handle(data, context)`, which is called once with None as data, to load."
+)
 REPACK = "Correct the handler or the files of the model, and serve it again."
 
 
@@ -275,7 +278,7 @@ def said_when_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         try:
             HandlerLoader(failures.append).load("m", str(folder), handler, None, 1, "none")
         except Exception:  # noqa: BLE001 - it is reported
-            return cause_of(failures[0].document())
+            return cause_of(failures[0].document(), installs=False)
     return ""
 
 

@@ -130,6 +130,9 @@ STATES = {
         a_ready_pod("leaving", template="0", created="2026-01-01T10:00:00Z", deleted=NOW),
         a_pod("new", template="1", initializer=an_initializer(), containers=[a_container()]),
     ),
+    "a pod fails, and one of an older template serves on": a_related(
+        a_ready_pod("old", template="0", created="2026-01-01T09:00:00Z"), a_crashed_pod("new", template="1")
+    ),
     "a pod of an older template has failed": replace(
         SERVES, pods=[a_ready_pod(), a_crashed_pod("old", template="0", created="2026-01-01T09:00:00Z")]
     ),

@@ -54,7 +54,7 @@ def yaml_of(sandbox: Sandbox, *names: str) -> tuple[Path, str, str]:
 
 def test_commands_find_a_run_where_there_is_no_cluster(sandbox: Sandbox, capsys: Captured) -> None:
     data = '{"instances": [1]}'
-    (sandbox.folder / "sample.json").write_text('{"instances": [7]}')
+    (sandbox.folder / "sample.json").write_text('{"instances": [7]}\n')
     with sandbox.running(*yaml_of(sandbox, "first", "second")) as process:
         announced = read_until(process.stdout, READY)
         listed = said(capsys, "status", "-o", "json")
@@ -81,7 +81,7 @@ def test_commands_find_a_run_where_there_is_no_cluster(sandbox: Sandbox, capsys:
     assert any(json.loads(line)["text"] == "copied weights (5 B)" for line in logs[1].splitlines())
     assert diagnosed == (0, "second in namespace default: Ready\nNothing is wrong.\n")
     assert (predicted[0], '"service": "first"' in predicted[1]) == (0, True)
-    assert (sampled[0], 'isvc: note: without --data, a sample is sent: {"instances": [7]}' in sampled[1]) == (0, True)
+    assert (sampled[0], 'isvc: note: without --data, a sample is sent: {"instances": [7]}\n' in sampled[1]) == (0, True)
     assert json.loads(measured_sample[1])["responses"] == 2
     assert json.loads(measured[1])["responses"] == 10
     address, _, names = page[1].partition("  ")

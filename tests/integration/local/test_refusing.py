@@ -39,6 +39,10 @@ def run(folder: Path, flags: list[str], *documents: dict[str, Any]) -> int:
             "isvc: --watch and --request cannot be used together; leave out one of them",
         ),
         (["--pvc", "models"], "isvc: --pvc models: write --pvc CLAIM=DIR"),
+        (
+            ["--pvc", "spare=/", "--pvc", "spare=/tmp"],
+            "isvc: --pvc spare=/tmp: spare has the folder / already; name one of them",
+        ),
         (["--pvc", "../x=."], "isvc: --pvc ../x=.: '../x' cannot be the name of a PersistentVolumeClaim"),
         (["--pvc", "models=/absent"], "isvc: --pvc models=/absent: /absent is not a folder"),
         (["--request", "/absent.json"], "isvc: /absent.json cannot be read: No such file or directory"),
@@ -63,7 +67,7 @@ def test_a_flag_that_cannot_be_used_is_refused(
         ([runtime()], "contains no InferenceService to serve"),
         (
             [service(uri="pvc://other"), runtime()],
-            "the claim 'other'; name a folder for it: --pvc other=DIR",
+            "the claim 'other'; name a folder for it: --pvc other=DIR (given: models)",
         ),
         ([service()], "isvc: InferenceService first: no runtime serves model format 'fake'"),
         (

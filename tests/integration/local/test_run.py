@@ -68,6 +68,7 @@ def test_a_failed_initializer_ends_the_run_with_its_reason(sandbox: Sandbox) -> 
     last = done.stderr.splitlines()[-1]
     assert last.startswith("isvc: first/storage-initializer failed (exit code ")
     assert "absent" in last
+    assert done.stderr.count("storage-initializer failed") == 1
     assert "kserve-container" not in done.stderr
     assert list(sandbox.temporary.iterdir()) == []
 

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ import grpc
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as pb
 from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import GRPCInferenceServiceStub
 
-from tests.support.isvc_process import Sandbox, is_running, read_until, stop
+from tests.support.isvc_process import TIMEOUT, Sandbox, is_running, read_until, stop
 from tests.support.local_services import runtime, service, write_yaml
 from tests.support.model_folder import manifest, write_mar
 from tests.support.waiting import eventually
@@ -85,9 +86,13 @@ def test_changes_reach_the_pods_and_no_request_is_lost(sandbox: Sandbox) -> None
             file.write_text("spec: [")
             log = read_until(process.stderr, "the services run on as they are")
             write_yaml(file, service(env={"FAIL": "not so"}), runtime())
+            log += read_until(process.stderr, "the files can be used again, and are")
             log += read_until(process.stderr, "failed (exit code 3): not so")
             log += read_until(process.stderr, "first-predictor: the pods from before the change serve on")
             assert sandbox.ask(HOST, PREDICT, {"instances": [1]})[1]["pid"] == third["pid"]
+            request = urllib.request.Request(f"http://127.0.0.1:{sandbox.port}/", headers={"Accept": "text/html"})
+            with urllib.request.urlopen(request, timeout=TIMEOUT) as page:
+                front = page.read().decode()
 
             write_yaml(file, with_variable("3"), runtime())
             eventually(lambda: replaced(answers, third["pid"]), "another pod answers")
@@ -96,6 +101,7 @@ def test_changes_reach_the_pods_and_no_request_is_lost(sandbox: Sandbox) -> None
     assert Counter(status for status, _ in answers) == {200: len(answers)}
     assert len({answer["pid"] for _, answer in answers}) == 4
     assert second["pid"] not in (first["pid"], third["pid"])
+    assert '<a href="/default/first/">first</a>: not ready, the pods from before the change serve on' in front
     assert f"{file}:1:8: this is not YAML" in log
     assert f"{file} has changed" in log
     assert process.returncode == 0

@@ -180,6 +180,7 @@ def test_a_model_that_cannot_be_loaded_leaves_all_others_alone(runtime: Runtime,
     assert refused.document["error"].startswith(
         "Model broken (broken-1.0.mar) could not be loaded: ModuleNotFoundError: No module named 'nothing_here'"
     )
+    assert "to the model's requirements.txt, or install it beside the server" in refused.document["error"]
     assert "broken" not in index(runtime)
     assert runtime.get("/v2/health/ready").document == {"ready": True}
     assert [told(runtime, model) != 0 for model in ("versions", "pair", "threaded", "installing")] == [True] * 4

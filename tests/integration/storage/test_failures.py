@@ -59,6 +59,20 @@ def test_a_uri_that_leads_nowhere(
     assert not models.exists()
 
 
+def test_a_uri_without_a_scheme_is_a_path_and_is_told_to_be_one(
+    initialize: Initialize, tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    outcome = initialize("claim/bert.mar", models)
+
+    assert (outcome.exit_code, outcome.reason) == (
+        5,
+        f"claim/bert.mar: it has no scheme, so it is a path below {tmp_path}, and there is no claim in .; nothing is "
+        "there; for another place, write pvc://CLAIM/PATH or file:///PATH",
+    )
+
+
 def test_wrong_usage_reaches_the_termination_log(initialize: Initialize) -> None:
     outcome = initialize("/only-a-source")
 

@@ -75,7 +75,8 @@ async def test_services_of_two_runs_with_the_same_name_are_both_listed_and_neith
             assert seen(source, key).url == "http://127.0.0.1:2/default/a"
 
     assert str(refused.value) == (
-        "2 runs serve a: at http://127.0.0.1:1/default/a and http://127.0.0.1:2/default/a; stop all but one"
+        "2 runs serve a: at http://127.0.0.1:1/default/a and http://127.0.0.1:2/default/a; stop all but one, or "
+        "name one with --url of isvc predict and isvc bench"
     )
 
 

@@ -14,6 +14,7 @@ from isvc.view.values import ComponentView, DownloadProgress, Failure, HealthSta
 from isvc_operator.text import quoted
 from tests.support.builders import (
     a_container,
+    a_crashed_pod,
     a_deployment,
     a_pod,
     a_ready_pod,
@@ -125,6 +126,16 @@ def test_pods_that_leave_and_shares_of_requests_are_told() -> None:
         "bert in namespace models Ready",
         "   path     h (one 25 %, two 75 %)",
         "└─ predictor one Ready (1 of 1 available, 25 % of requests)",
+    ]
+
+
+def test_pods_that_serve_on_beside_one_that_fails_are_told() -> None:
+    old = a_ready_pod("old", template="0", created="2026-01-01T09:00:00Z")
+    lines = text(tree(view_of(a_related(a_crashed_pod("new", template="1"), old)), NOW))
+
+    assert [line for line in lines if line.startswith("└─ predictor")] == [
+        "└─ predictor torchserve-predictor Failed ServerFailed "
+        "(0 of 1 available, the pods from before the change serve on)"
     ]
 
 

@@ -53,6 +53,18 @@ async def test_a_loop_that_waits_for_a_processor_is_no_ones_fault(caplog: pytest
     assert levels == ["DEBUG"]
 
 
+async def test_what_holds_a_server_that_is_not_ready_is_for_debug(caplog: pytest.LogCaptureFixture) -> None:
+    """No request waits for it: it loads its models, and imports what they need."""
+    caplog.set_level(logging.DEBUG, "data_plane")
+    deadline = time.monotonic() + 30
+    with watched_loop(threshold_s=0.02, is_ready=lambda: False):
+        while not caplog.records and time.monotonic() < deadline:
+            pass
+
+    levels = [record.levelname for record in caplog.records if "no request gets on" in record.getMessage()]
+    assert levels == ["DEBUG"]
+
+
 async def test_the_lines_of_other_threads_are_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     """One of them may be what keeps the interpreter. They and the stack are for DEBUG."""
     release = threading.Event()

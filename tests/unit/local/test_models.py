@@ -151,6 +151,21 @@ def test_an_archive_of_something_else_is_left_to_what_unpacks_it(tmp_path: Path)
     check_loadable(tmp_path / "a.tar.gz")
 
 
+def test_files_that_cannot_be_loaded_do_not_stand_for_the_folder(tmp_path: Path) -> None:
+    models = folder(tmp_path / "m", "a.pt", "b.onnx")
+    (models / "net.onnx").write_bytes(b"\x08\x08\x3a\0")
+
+    with pytest.raises(UnusableInput) as raised:
+        check_loadable(models)
+
+    problems, rest = str(raised.value).rsplit("; ", 1)
+    assert sorted(problems.replace("; copy", ", copy").split("; ")) == [
+        f"{models}/a.pt: is empty, copy or save it again",
+        f"{models}/b.onnx: is empty, copy or save it again",
+    ]
+    assert rest == f"to serve the other models of {models}, move what is named here elsewhere"
+
+
 def test_settings_beside_a_file_are_said_not_to_be_used(tmp_path: Path) -> None:
     models = folder(tmp_path, "m.pt", "a.mar", **{"model-config": "batchSize: 1\n"})
 

@@ -77,6 +77,7 @@ def test_all_that_can_be_said_is_followed() -> None:
         stated_batch_size=4,
         policy=PoolPolicy(3, 0, 60, 300, 1000, 2048),
         worker_type="thread",
+        installs=True,
     )
 
 

@@ -174,6 +174,18 @@ async def test_instances_that_are_no_rows_are_refused(instances: Any, message: s
     assert str(raised.value).startswith(message)
 
 
+async def test_a_request_of_v2_is_told_its_path() -> None:
+    tensor = {"name": "rows", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
+    body = orjson.dumps({"inputs": [tensor]})
+
+    with pytest.raises(UnprocessableInput) as raised:
+        await serve(FakeEngine()).predict(v1.decode_request(body), call())
+
+    assert str(raised.value) == (
+        "The request is of the v2 protocol, and this path takes v1; send it to /v2/models/m/infer."
+    )
+
+
 @pytest.mark.parametrize(
     ("datatype", "instances", "message"),
     [

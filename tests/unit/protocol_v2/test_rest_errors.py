@@ -58,7 +58,10 @@ def test_a_body_that_is_not_json_is_refused(body: bytes, message: str) -> None:
         (b"{}", "Object missing required field `inputs`"),
         (b'{"inputs": {}}', "Expected `array`, got `object` - at `$.inputs`"),
         (b'{"inputs": []}', "The request has no inputs"),
-        (b'{"instances": [1]}', "Object missing required field `inputs`"),
+        (
+            b'{"instances": [1]}',
+            "The request is of the v1 protocol, and this path takes v2; send it to /v1/models/MODEL:predict.",
+        ),
         (with_input(name=1), "Expected `str`, got `int` - at `$.inputs[0].name`"),
         (b'{"inputs": [{"name": "x"}]}', "Object missing required field `datatype` - at `$.inputs[0]`"),
         (with_input(shape=2), "Expected `array`, got `int` - at `$.inputs[0].shape`"),

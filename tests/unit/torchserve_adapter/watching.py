@@ -135,7 +135,7 @@ class Watched:
         self._watch = ModelWatch(
             [BERT] if configured else [], self.models,
             served=self.served, client=client, torchserve=cast(TorchServe, torchserve),
-            reports=FailureReports(folder, torchserve.last_problems), registering=registering,
+            reports=FailureReports(folder, torchserve.last_problems, installs=False), registering=registering,
             clock=lambda: torchserve.now,
         )  # fmt: skip
 

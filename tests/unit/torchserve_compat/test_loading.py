@@ -170,7 +170,7 @@ def test_a_handler_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModuleNotFoundError):
         HandlerLoader(failures.append).load("m", str(tmp_path), "nowhere.py", None, 1, "none")
 
-    assert [cause_of(failure.document()) for failure in failures] == [
+    assert [cause_of(failure.document(), installs=False) for failure in failures] == [
         "ModuleNotFoundError: No module named 'nowhere'. The handler is neither a file nowhere.py of the model nor one "
         "of TorchServe's own; add the file, or name another handler when you pack the model."
     ]
@@ -185,7 +185,7 @@ def test_a_file_of_the_archive_is_named_as_it_is_in_it(tmp_path: Path) -> None:
 
 
 def test_an_exception_without_a_message_is_told_by_its_type(tmp_path: Path) -> None:
-    told = cause_of(describe("m", str(tmp_path), RuntimeError()).document())
+    told = cause_of(describe("m", str(tmp_path), RuntimeError()).document(), installs=False)
 
     assert told == "RuntimeError. Correct the handler or the files of the model, and serve it again."
 

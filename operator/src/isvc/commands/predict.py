@@ -184,7 +184,7 @@ async def _predict(
         model = flags.model or await service.model(flags.name)
         payload = make(target.protocol) if make else await service.sample(model)
         if not make:
-            stderr_note(f"without --data, a sample is sent: {one_line(payload.body.decode(), _SAMPLE_BYTES)}")
+            stderr_note(f"without --data, a sample is sent: {one_line(payload.body.decode().strip(), _SAMPLE_BYTES)}")
         return await service.predict(model, payload), target.trouble
 
 

@@ -208,7 +208,7 @@ def _as_sent(content: bytes) -> bytes:
 
 
 def _claims(flags: Sequence[str]) -> dict[str, Path]:
-    claims = {}
+    claims: dict[str, Path] = {}
     for flag in flags:
         claim, _, folder = flag.partition("=")
         if not claim or not folder:
@@ -217,6 +217,8 @@ def _claims(flags: Sequence[str]) -> dict[str, Path]:
             raise UnusableInput(f"--pvc {flag}: {claim!r} cannot be the name of a PersistentVolumeClaim")
         if not Path(folder).is_dir():
             raise UnusableInput(f"--pvc {flag}: {folder} is not a folder")
+        if claim in claims:
+            raise UnusableInput(f"--pvc {flag}: {claim} has the folder {claims[claim]} already; name one of them")
         claims[claim] = Path(folder)
     return claims
 

@@ -85,8 +85,7 @@ def summary_of(service: ServiceView) -> Summary:
 
 def is_rolling(component: ComponentView) -> bool:
     """Whether older pods of a component serve while newer ones start."""
-    older = any(not pod.current and pod.health is HealthStatus.READY for pod in component.pods)
-    return older and component.health is not HealthStatus.FAILED
+    return component.has_older and component.health is not HealthStatus.FAILED
 
 
 def _rollout(component: ComponentView) -> str:

@@ -41,12 +41,14 @@ _SCRAPE = aiohttp.ClientTimeout(total=5)
 class LocalCluster(ServiceSource):
     """Runs services; a ServiceSource. ``routes`` are those of its ingress, which change in place.
 
-    ``failure`` is why the first container that has failed is not running, ``dashboard`` the dashboard's address.
+    ``failure`` is why the first container that has failed is not running; each is printed while ``says_failures``.
+    ``dashboard`` is the dashboard's address.
     """
 
     def __init__(self, group: Group, session: aiohttp.ClientSession, settings: Settings) -> None:
         self.routes: list[IngressRoute] = []
         self.failure: RunFailed | None = None
+        self.says_failures = True
         self.dashboard = ""
         self._node = Node(group, session, settings, changed=self._mark, failed=self._failed)
         self.services: dict[ServiceKey, LocalService] = {}
@@ -126,7 +128,7 @@ class LocalCluster(ServiceSource):
     def front(self) -> str:
         """Return a page with links to the services and to the dashboard, which the token of the run opens."""
         links = [
-            f'<li><a href="{quote(path_of(key))}/">{escape(key.name)}</a>: {"" if service.is_ready else "not "}ready'
+            f'<li><a href="{quote(path_of(key))}/">{escape(key.name)}</a>: {service.health}'
             for key, service in self.services.items()
         ]
         return (
@@ -250,7 +252,8 @@ class LocalCluster(ServiceSource):
         self._changed.note([key])
 
     def _failed(self, failure: RunFailed) -> None:
-        self._node.group.output.say(failure.brief)
+        if self.says_failures:
+            self._node.group.output.say(failure.brief)
         self.failure = self.failure or failure
 
 

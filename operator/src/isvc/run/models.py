@@ -96,7 +96,10 @@ def _bare_models(path: Path) -> list[Path]:
 
 
 def check_loadable(path: Path) -> None:
-    """Raise UnusableInput for a file that no server can load. Of an archive, what is before its manifest is read."""
+    """Raise UnusableInput for files that no server can load; it does not serve what lies beside them either.
+
+    Of an archive, what is before its manifest is read.
+    """
     if path.is_file() and path.name.endswith(ENDINGS):
         try:
             read_manifest(path, str(path))
@@ -104,11 +107,15 @@ def check_loadable(path: Path) -> None:
             raise UnusableInput(str(error)) from error
         except InvalidArchive:
             return  # the servers say more; a .tar.gz may hold something else
-    for model in _bare_models(path):
+    models, problems = _bare_models(path), []
+    for model in models:
         try:
             format_of(model)
         except NoModel as error:
-            raise UnusableInput(f"{model}: {error}") from error
+            problems.append(f"{model}: {error}")
+    if problems:
+        rest = f"; to serve the other models of {path}, move what is named here elsewhere"
+        raise UnusableInput("; ".join(problems) + (rest if len(problems) < len(models) else ""))
 
 
 def unused_config(path: Path) -> str:

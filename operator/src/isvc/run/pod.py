@@ -224,5 +224,6 @@ def _termination(machine: Machine) -> Path:
 
 def _folder_of_claim(claim: str, machine: Machine) -> Path:
     if claim not in machine.claims:
-        raise UnusableInput(f"the model is in the claim {claim!r}; name a folder for it: --pvc {claim}=DIR")
+        given = f" (given: {', '.join(sorted(machine.claims))})" if machine.claims else ""
+        raise UnusableInput(f"the model is in the claim {claim!r}; name a folder for it: --pvc {claim}=DIR{given}")
     return machine.claims[claim]

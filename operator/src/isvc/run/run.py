@@ -138,6 +138,7 @@ async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) 
 async def request_once(services: Sequence[Rendered], settings: Settings, *, body: bytes, output: Output) -> str:
     """Serve one service for one request, and return the response; raises RunFailed if it or a container fails."""
     async with _running(services, settings, output) as cluster:
+        cluster.says_failures = False  # the first one ends the run, which says it
         ((key, service),) = cluster.services.items()
         await cluster.until(lambda: service.is_settled or cluster.failure is not None)
         if cluster.failure:

@@ -33,6 +33,7 @@ from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarte
 from isvc.view.log_ends import LogEnd, wanted
 from isvc.view.pods import with_logs
 from isvc.view.source import Related
+from isvc.view.values import OLDER_SERVE
 from isvc_operator.api.names import LABEL_COMPONENT, LABEL_VISIBILITY, PREDICTOR, READY
 from isvc_operator.api.parsing import parse_inference_service
 from isvc_operator.limits import LOG_BYTES
@@ -212,6 +213,12 @@ class LocalService:
         return self.ready.get("status") == "True"
 
     @property
+    def health(self) -> str:
+        """Whether it is ready, in words, and if not, whether it has the pods from before a change."""
+        older = any(deployment.keeps_old_pods for deployment in self._deployments.values())
+        return "ready" if self.is_ready else f"not ready, {OLDER_SERVE}" if older else "not ready"
+
+    @property
     def has_failed(self) -> bool:
         """Whether it does not become ready without a change."""
         return self.ready.get("status") == "False"
@@ -328,7 +335,7 @@ class LocalService:
         template = template_hash(deployment.manifest)
         if template not in self._failed_templates:
             self._failed_templates.add(template)
-            self._node.group.output.say(f"{name}: the pods from before the change serve on")
+            self._node.group.output.say(f"{name}: {OLDER_SERVE}")
 
     def _observe(self) -> Observation:
         resolved, related = self.rendered.resolved, self.related()

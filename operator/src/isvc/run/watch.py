@@ -87,13 +87,19 @@ async def watch(cluster: LocalCluster, inputs: WatchedFiles, output: Output) -> 
         for file in inputs.files:
             if file.exists() and file.stat().st_mtime > inputs.read_at:
                 watcher.changes.put_nowait(file.absolute())
+        are_refused = False
         while True:
             if changed := await _settled(watcher.changes):
                 try:
-                    await _apply(cluster, inputs, output, changed, used)
+                    are_read = await _apply(cluster, inputs, output, changed, used)
+                    if are_refused and are_read:
+                        output.say("the files can be used again, and are")
+                    are_refused = are_refused and not are_read
                 except OperatorError as error:
+                    are_refused = True
                     output.say(f"the services run on as they are: {error}")
                 except Exception as error:  # noqa: BLE001 - whatever is wrong with an edit, the services serve on
+                    are_refused = True
                     output.say(f"the services run on as they are; this was not foreseen: {one_line(repr(error))}")
             used = _used(cluster)
             watcher.follow(given, *used.values(), again=any(path.is_symlink() for path in changed))
@@ -160,11 +166,12 @@ async def _settled(changes: asyncio.Queue[Path]) -> set[Path]:
     return changed
 
 
-async def _apply(cluster: LocalCluster, inputs: WatchedFiles, output: Output, changed: set[Path], used: _Used) -> None:
+async def _apply(cluster: LocalCluster, inputs: WatchedFiles, output: Output, changed: set[Path], used: _Used) -> bool:
+    """Return whether the files of the command line are among what has changed, and were read."""
     replaced = [(*place, file) for place, roots in used.items() if (file := _first(roots, changed))]
-    if file := _first([Root(path) for path in inputs.files], changed):
+    if given := _first([Root(path) for path in inputs.files], changed):
         if not replaced:
-            output.say(f"{file} has changed")
+            output.say(f"{given} has changed")
         services = await asyncio.to_thread(inputs.read)
         await cluster.check(services)
         cluster.apply(services)
@@ -172,6 +179,7 @@ async def _apply(cluster: LocalCluster, inputs: WatchedFiles, output: Output, ch
         if key in cluster.services:
             output.say(f"{file} has changed; the pods of {deployment} are replaced")
             cluster.restart(key, [deployment])
+    return bool(given)
 
 
 def _first(roots: Sequence[Root], changed: Iterable[Path]) -> str:

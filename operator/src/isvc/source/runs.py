@@ -118,7 +118,10 @@ class RunSource(ServiceSource):
         """Raise NotSeen if several runs have a service of this name."""
         urls = [run.url_of(key) for run, _ in self.runs_of(key)]
         if len(urls) > 1:
-            raise NotSeen(f"{len(urls)} runs serve {one_line(key.name)}: at {' and '.join(urls)}; stop all but one")
+            raise NotSeen(
+                f"{len(urls)} runs serve {one_line(key.name)}: at {' and '.join(urls)}; stop all but one, or name one "
+                "with --url of isvc predict and isvc bench"
+            )
 
     def keys(self) -> Sequence[ServiceKey]:
         """Return the services, in the order of their names."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from isvc.view.fixes import SEE_MESSAGE, fix_for
 from isvc.view.values import (
+    OLDER_SERVE,
     ComponentView,
     ConditionView,
     Failure,
@@ -134,7 +135,9 @@ def _is_among(failure: Failure, others: Sequence[Failure]) -> bool:
 
 
 def _completed(finding: Finding, service: ServiceView) -> Finding:
-    pods = [pod for item in service.components for pod in item.pods if _concerns(finding, pod)]
+    components = [item for item in service.components if any(_concerns(finding, pod) for pod in item.pods)]
+    pods = [pod for item in components for pod in item.pods if _concerns(finding, pod)]
+    older = [OLDER_SERVE] if any(item.has_older and item.health is HealthStatus.FAILED for item in components) else []
     restarts = [
         f"container {item.name} was restarted {item.restarts} times"
         for pod in pods
@@ -145,7 +148,9 @@ def _completed(finding: Finding, service: ServiceView) -> Finding:
     warned = [
         item for item in service.history if item.source is HistorySource.EVENT and item.warning and item.about in about
     ]
-    return replace(finding, fix=finding.fix or SEE_MESSAGE, evidence=[*restarts, *map(_event, warned[-_EVENTS:])])
+    return replace(
+        finding, fix=finding.fix or SEE_MESSAGE, evidence=[*older, *restarts, *map(_event, warned[-_EVENTS:])]
+    )
 
 
 def _concerns(finding: Finding, pod: PodView) -> bool:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
+
+OLDER_SERVE: Final = "the pods from before the change serve on"
 
 
 class HealthStatus(Enum):
@@ -135,6 +138,11 @@ class ComponentView:
     url: str = ""
     pods: Sequence[PodView] = ()
     failure: Failure | None = None
+
+    @property
+    def has_older(self) -> bool:
+        """Whether pods of an older template are ready, and so have the requests."""
+        return any(not pod.current and pod.health is HealthStatus.READY for pod in self.pods)
 
 
 @dataclass(frozen=True, kw_only=True)

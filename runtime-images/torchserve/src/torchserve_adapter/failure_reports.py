@@ -14,10 +14,14 @@ from torchserve_compat.store.models import RequestedModel
 
 @dataclass(frozen=True)
 class FailureReports:
-    """The reports in `folder`, one file for each model. `last_problems` returns the end of TorchServe's log."""
+    """The reports in `folder`, one file for each model. `last_problems` returns the end of TorchServe's log.
+
+    `installs`: whether TorchServe installs the models' requirements.
+    """
 
     folder: Path
     last_problems: Callable[[], str]
+    installs: bool
 
     def has(self, model: str) -> bool:
         """Return whether there is a report on the model."""
@@ -30,7 +34,7 @@ class FailureReports:
     def describe_load_failure(self, model: RequestedModel, late: TorchServeVersion | None) -> str:
         """Return why the model could not be loaded; `late` is the version that did not load in time, if that is it."""
         if report := self._read(model.name):
-            return f"Model {named(model)} could not be loaded: {cause_of(report)}"
+            return f"Model {named(model)} could not be loaded: {cause_of(report, installs=self.installs)}"
         if late:
             return describe_late_start(model.name, model.archive, late.startup_timeout_s)
         return f"The worker of model {named(model)} died {self._without_exception()}"
@@ -38,7 +42,7 @@ class FailureReports:
     def describe_last_death(self, model: RequestedModel, late: TorchServeVersion | None) -> str:
         """Return how the model's worker last died, to follow another clause."""
         if report := self._read(model.name):
-            return f"the last time by {cause_of(report)}"
+            return f"the last time by {cause_of(report, installs=self.installs)}"
         if late:
             return (
                 f"the last time because it did not respond within {late.response_timeout_s:g} s (responseTimeout), or "

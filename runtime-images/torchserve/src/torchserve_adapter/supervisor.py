@@ -25,7 +25,7 @@ from torchserve_adapter.process import TorchServe
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from torchserve_compat.store.models import RequestedModel
-from torchserve_compat.store.settings import whole
+from torchserve_compat.store.settings import installs_requirements, whole
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,10 @@ async def supervise(
         served = ServedVersions(models, client, wanted.requirements, metrics=metrics.batches, deaths=torchserve.deaths)
         watch = ModelWatch(
             wanted.configured, models, served=served, client=client, torchserve=torchserve,
-            reports=FailureReports(launch.failures, torchserve.last_problems), registering=management is not None,
+            reports=FailureReports(
+                launch.failures, torchserve.last_problems, installs=installs_requirements(wanted.properties)
+            ),
+            registering=management is not None,
         )  # fmt: skip
         must_not_end = [_refuse_after(one, served) for one in (torchserve.died(), watch.run())]
         if management:

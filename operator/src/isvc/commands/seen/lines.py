@@ -11,6 +11,7 @@ from isvc.view.diagnosis import Finding
 from isvc.view.headlines import headline
 from isvc.view.times import parse_time
 from isvc.view.values import (
+    OLDER_SERVE,
     ComponentView,
     ContainerState,
     ContainerView,
@@ -156,7 +157,15 @@ def _component(component: ComponentView, now: datetime, *, last: bool) -> Iterat
     counts = f"{component.available} of {component.wanted} available"
     share = f", {component.traffic} % of requests" if component.traffic not in (None, 100) else ""
     stage = component.stage if component.health is not HealthStatus.READY else ""
-    yield [branch, component.kind, component.name, health_cell(component.health), *_some(stage), f"({counts}{share})"]
+    older = f", {OLDER_SERVE}" if component.has_older and component.health is HealthStatus.FAILED else ""
+    yield [
+        branch,
+        component.kind,
+        component.name,
+        health_cell(component.health),
+        *_some(stage),
+        f"({counts}{share}{older})",
+    ]
     for index, pod in enumerate(component.pods):
         yield from _pod(pod, now, rest, last=index == len(component.pods) - 1)
 

@@ -144,7 +144,7 @@ async def _serve_while(
     serving_grpc = [asyncio.create_task(grpc_server.run_until_stopped())] if grpc_server else []
     trimming = asyncio.create_task(memory.trim_heap_after_bursts(listeners.budget))
     try:
-        with watched_loop(advice=if_held):
+        with watched_loop(advice=if_held, is_ready=lambda: models.ready):
             ends = [stopped, serving, *serving_grpc, *watched]
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

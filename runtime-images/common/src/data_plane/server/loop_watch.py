@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
 from data_plane.limits import LOOP_HELD_S
@@ -28,9 +28,14 @@ _BEATS = 4  # heartbeats of the loop within the threshold
 
 
 @contextlib.contextmanager
-def watched_loop(threshold_s: float = LOOP_HELD_S, *, advice: str = "") -> Iterator[None]:
-    """Log, once each, what blocks the running loop for `threshold_s`, with `advice`; at DEBUG with its stack."""
-    watch = _Watch(asyncio.get_running_loop(), threshold_s, advice)
+def watched_loop(
+    threshold_s: float = LOOP_HELD_S, *, advice: str = "", is_ready: Callable[[], bool] = lambda: True
+) -> Iterator[None]:
+    """Log, once each, what blocks the running loop for `threshold_s`, with `advice`; at DEBUG with its stack.
+
+    While the server is not ready, no request waits for the loop, and all is logged at DEBUG.
+    """
+    watch = _Watch(asyncio.get_running_loop(), threshold_s, advice, is_ready)
     watch.beat()
     watch.start()
     try:
@@ -40,11 +45,14 @@ def watched_loop(threshold_s: float = LOOP_HELD_S, *, advice: str = "") -> Itera
 
 
 class _Watch(threading.Thread):
-    def __init__(self, loop: asyncio.AbstractEventLoop, threshold_s: float, advice: str) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, threshold_s: float, advice: str, is_ready: Callable[[], bool]
+    ) -> None:
         super().__init__(name="loop-watch", daemon=True)
         self._loop = loop
         self._threshold_s = threshold_s
         self._advice = advice
+        self._is_ready = is_ready
         self._watched = threading.get_ident()
         self._last = time.monotonic()
         self.ended = threading.Event()
@@ -73,7 +81,7 @@ class _Watch(threading.Thread):
 
         A loop that is in no callback waits for that, or for a processor: what holds it is not known.
         """
-        level = logging.DEBUG if _package(held) in _LOOPS else logging.WARNING
+        level = logging.DEBUG if _package(held) in _LOOPS or not self._is_ready() else logging.WARNING
         advice = f"; {self._advice}" if self._advice else ""
         log.log(level, "no request gets on for %.1f s: the event loop is held at %s%s", seconds, _place(held), advice)
         names = {thread.ident: thread.name for thread in threading.enumerate() if thread is not self}

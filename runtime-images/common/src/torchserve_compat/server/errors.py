@@ -32,7 +32,8 @@ _CURES = (
     ),
     (
         re.compile(r"Expected only one class in custom service code"),
-        "Leave only the handler's class in its file, or name a function after a colon: handler.py:FUNCTION.",
+        "Write one class in the handler's file and import others from files beside it, or write a function `def "
+        "handle(data, context)`, which is called once with None as data, to load.",
     ),
     (
         re.compile(r"Error\(s\) in loading state_dict"),
@@ -72,13 +73,16 @@ _CURE_OF_FUNCTION = (
 _USE_OF_WEIGHTS = re.compile(r"base_handler\.py:\d+ in initialize")
 
 
-def cause_of(failure: Mapping[str, str | None]) -> str:
-    """Return why a handler could not be loaded, or how it ended its worker: the exception, its place, and the fix."""
+def cause_of(failure: Mapping[str, str | None], *, installs: bool) -> str:
+    """Return why a handler could not be loaded, or how it ended its worker: the exception, its place, and the fix.
+
+    `installs`: whether the server installs the model's requirements.
+    """
     message = failure["message"] or ""
     if objects := _WEIGHTS_ONLY.search(message):
         message, fix = objects[1], _CURE_OF_OBJECTS
     else:
-        fix = _fix(failure, message)
+        fix = _fix(failure, message, installs)
     at = f" (at {failure['where']})" if failure["where"] else ""
     return f"{failure['type']}{': ' if message else ''}{message}{at}. {fix}"
 
@@ -91,7 +95,7 @@ def describe_late_start(model: str, archive: str, timeout_s: float) -> str:
     )
 
 
-def _fix(failure: Mapping[str, str | None], message: str) -> str:
+def _fix(failure: Mapping[str, str | None], message: str, installs: bool) -> str:
     missing = failure["missing_module"]
     if missing and not failure["where"]:
         return (
@@ -99,9 +103,10 @@ def _fix(failure: Mapping[str, str | None], message: str) -> str:
             "name another handler when you pack the model."
         )
     if missing:
+        setting = "" if installs else " with install_py_dep_per_model=true"
         return (
-            f"Add the package with the module {missing} to the model's requirements.txt with "
-            f"install_py_dep_per_model=true, or install it {BESIDE}; add a module of your own to the model's files."
+            f"Add the package with the module {missing} to the model's requirements.txt{setting}, or install it "
+            f"{BESIDE}; add a module of your own to the model's files."
         )
     if failure["type"] == "TypeError" and _CALL_OF_FUNCTION.fullmatch(failure["where"] or ""):
         return _CURE_OF_FUNCTION

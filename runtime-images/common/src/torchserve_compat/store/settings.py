@@ -56,6 +56,11 @@ def batch_limits(
     )
 
 
+def installs_requirements(properties: Mapping[str, str]) -> bool:
+    """Return whether config.properties asks for the packages of each model's requirements file."""
+    return properties.get("install_py_dep_per_model", "").strip().lower() == "true"
+
+
 def stated_batch_size(options: BatchOptions, parameters: Mapping[str, Any]) -> int:
     """Return `system_properties["batch_size"]` for a handler's context: 1 by default, as in TorchServe."""
     return options.max_batch_size or whole(parameters, "batchSize") or 1

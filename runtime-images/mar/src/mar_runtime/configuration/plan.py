@@ -21,6 +21,7 @@ from model_archive.manifest import Manifest
 from torchserve_compat.store.settings import (
     batch_limits,
     envelope,
+    installs_requirements,
     sequence_limits,
     stated_batch_size,
     usable,
@@ -80,6 +81,7 @@ class ArchivePlan:
     stated_batch_size: int  # the batch size in the handler's context
     policy: PoolPolicy
     worker_type: WorkerType
+    installs: bool = False  # a requirements file, if there is one
     sequences: SequenceLimits | None = None  # for a handler that keeps state between requests
 
 
@@ -108,7 +110,7 @@ def archive_plan(
     where = request.place_of_settings(manifest)
     sequences = sequence_limits(where, yaml_config, batch_size, most_workers)
     worker_type = _worker_type(request, where, parameters, limits=limits, sequences=sequences)
-    installs = properties.get("install_py_dep_per_model", "").strip().lower() == "true"
+    installs = installs_requirements(properties)
     may_multiply = not workers and worker_type == "process" and not sequences
     return ArchivePlan(
         handler=manifest.handler,
@@ -126,6 +128,7 @@ def archive_plan(
             max_memory_mib=0 if sequences else options.max_memory_mib,
         ),
         worker_type=worker_type,
+        installs=installs,
         sequences=sequences,
     )
 

@@ -158,6 +158,7 @@ class ModelBuilder:
             gpu=None,
             packages=str(prepared.packages) if prepared.packages else None,
             limit_max_image_pixels=settings.is_on("limit_max_image_pixels"),
+            installs=plan.installs,
             decodes=settings.is_on("decode_input_request"),
             continuous=plan.limits.continuous,
             metrics=str(settings.metrics) if settings.metrics else None,

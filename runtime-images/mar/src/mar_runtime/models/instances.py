@@ -23,6 +23,7 @@ from data_plane.protocol.v2.requests import TensorMetadata
 
 # Instances that are tried one by one to find the invalid one.
 _MAX_CHECKED = 1000
+_TENSOR = {"name", "datatype", "shape", "data"}  # the fields of one in the v2 protocol
 _JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY
 
 
@@ -57,6 +58,11 @@ class Instances:
             return [self.inputs[0]]
         known = [tensor for tensor in self.inputs if tensor.name in instance]
         if len(known) < len(instance):
+            if instance.keys() >= _TENSOR:
+                raise UnprocessableInput(
+                    "The request is of the v2 protocol, and this path takes v1; send it to "
+                    f"/v2/models/{self.model}/infer."
+                )
             raise unknown_inputs(self.model, self.inputs, instance)
         return known
 

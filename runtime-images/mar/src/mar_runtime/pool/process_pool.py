@@ -183,11 +183,11 @@ class ProcessPool:
 
     async def _add_worker(self, gpu: int | None) -> None:
         model, archive = self._spec.model, self._archive
+        spec = dataclasses.replace(self._spec, gpu=gpu)
         try:
-            spec = dataclasses.replace(self._spec, gpu=gpu)
             worker = await WorkerProcess.start(self._context, spec, self._policy.startup_timeout_s)
         except HandlerNotLoaded as error:
-            raise ModelFailed(describe_failure(model, archive, error.failure)) from None
+            raise ModelFailed(describe_failure(spec, archive, error.failure)) from None
         except CannotStart as error:
             raise NotStarted(
                 f"No process could be started for a worker of model {model} ({archive}): {error}."

@@ -69,7 +69,7 @@ class ThreadPool:
             for gpu in self._gpus:  # one by one: imports must not race
                 self._workers.append(await self._load(gpu))
         except HandlerNotLoaded as error:
-            raise ModelFailed(describe_failure(self._spec.model, self._archive, error.failure)) from None
+            raise ModelFailed(describe_failure(self._spec, self._archive, error.failure)) from None
         except TimeoutError:
             raise ModelFailed(
                 describe_late_start(self._spec.model, self._archive, self._policy.startup_timeout_s)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from data_plane.errors import UpstreamTimeout
+from mar_runtime.worker.spec import HandlerSpec
 from torchserve_compat.server.errors import cause_of
 from torchserve_compat.server.transport import Transport
 
@@ -51,6 +52,6 @@ class WorkerTimeout(UpstreamTimeout):
         super().__init__(f"Model {model} did not answer within {timeout_s:g} s (responseTimeout); {what_next}.")
 
 
-def describe_failure(model: str, archive: str, failure: Mapping[str, str | None]) -> str:
+def describe_failure(spec: HandlerSpec, archive: str, failure: Mapping[str, str | None]) -> str:
     """Return one line: the model, the exception, the place in the user's code, and the fix."""
-    return f"Model {model} ({archive}) could not be loaded: {cause_of(failure)}"
+    return f"Model {spec.model} ({archive}) could not be loaded: {cause_of(failure, installs=spec.installs)}"

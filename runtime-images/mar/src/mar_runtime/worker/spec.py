@@ -19,6 +19,7 @@ class HandlerSpec:
     gpu: int | None
     packages: str | None  # folder with the archive's own requirements
     limit_max_image_pixels: bool
+    installs: bool = False  # whether the server installs the archive's requirements
     decodes: bool = True  # for a handler that gets whole bodies
     metrics: str | None = None  # file with metric definitions; None for TorchServe's own
     continuous: bool = False  # requests join and leave a running batch

@@ -92,15 +92,22 @@ def body_response(body: bytes, json_length: int | None) -> Response:
 
 def parse(text: bytes, form: type[_T]) -> _T:
     """Decode and check the document in `text`; raises InvalidRequest."""
+    document = None
     try:
         # orjson parses numbers fastest; the error messages of msgspec name the place.
-        return msgspec.convert(json_text.loads(text), form)
+        document = json_text.loads(text)
+        return msgspec.convert(document, form)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(
             f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
             f"{json_text.advice_on(text)}"
         ) from error
     except msgspec.ValidationError as error:
+        names = document.keys() & {"instances", "inputs"} if isinstance(document, dict) else set()
+        if form is RequestDocument and names == {"instances"}:
+            raise InvalidRequest(
+                "The request is of the v1 protocol, and this path takes v2; send it to /v1/models/MODEL:predict."
+            ) from error
         raise InvalidRequest(f"The JSON is not of the v2 protocol: {error}.") from error
 
 
