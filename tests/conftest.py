@@ -6,6 +6,7 @@ import gc
 import logging
 import signal
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -43,12 +44,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(autouse=True)
 def log_levels() -> Iterator[None]:
     """What a test configures of logging ends with it: the next one counts on what is logged by default."""
-    loggers = [logging.root, *logging.root.manager.loggerDict.values()]  # with placeholders
-    levels = [(logger, logger.level) for logger in loggers if isinstance(logger, logging.Logger)]
+    with _log_levels_kept():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def log_levels_of_the_module() -> Iterator[None]:
+    """What its fixtures configure ends with them."""
+    with _log_levels_kept():
+        yield
+
+
+@contextmanager
+def _log_levels_kept() -> Iterator[None]:
+    levels = {name: getattr(logger, "level", logging.NOTSET) for name, logger in _loggers()}  # placeholders have none
     yield
-    for logger, level in levels:
-        if logger.level != level:  # to set it, each logger's cache is emptied
-            logger.setLevel(level)
+    for name, logger in _loggers():
+        if isinstance(logger, logging.Logger) and logger.level != levels.get(name, logger.level):
+            logger.setLevel(levels[name])  # not always: it empties each logger's cache
+
+
+def _loggers() -> list[tuple[str, object]]:
+    return [("", logging.root), *logging.root.manager.loggerDict.items()]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -207,8 +207,17 @@ async def until_done(task: asyncio.Task[Any]) -> None:
 
 
 async def together(*work: Awaitable[object]) -> None:
-    """Do these at the same time. Each time that it is cancelled, all of them are, and all are waited for."""
-    for result in await asyncio.gather(*work, return_exceptions=True):
+    """Do these at the same time. Each time that it is cancelled, all of them are, and all are waited for.
+
+    Each one begins, also if it is cancelled at once: what is to be ended would stay otherwise.
+    """
+    all_of_them = asyncio.gather(*work, return_exceptions=True)
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        if not all_of_them.cancel():
+            raise
+    for result in await all_of_them:
         if isinstance(result, Exception):
             raise result
 

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -68,7 +68,7 @@ class Uv:
 async def uv_like_pip(folder: Path, environment: Mapping[str, str], cache: Path) -> Uv:
     """Return uv with pip's settings for an installation, from its variables and files; raises Failed."""
     listed = ""
-    if find_spec("pip"):
+    if PathFinder.find_spec("pip"):  # of all finders, that of setuptools warns where distutils has been imported
         command = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "config", "list")
         listed = await _run(command, folder, environment)
     settings = settings_of(listed)
