@@ -60,7 +60,7 @@ def test_a_body_that_is_not_json_is_refused(body: bytes, message: str) -> None:
         (b'{"inputs": []}', "The request has no inputs"),
         (
             b'{"instances": [1]}',
-            "The request is of the v1 protocol, and this path takes v2; send it to /v1/models/MODEL:predict.",
+            "The request is of the v1 protocol, and this path takes v2; send it to /v1/models/m:predict.",
         ),
         (with_input(name=1), "Expected `str`, got `int` - at `$.inputs[0].name`"),
         (b'{"inputs": [{"name": "x"}]}', "Object missing required field `datatype` - at `$.inputs[0]`"),
@@ -201,4 +201,4 @@ def test_binary_data_without_the_header_is_refused_with_the_headers_name() -> No
 
 def assert_refused(body: bytes, message: str, json_length: int | None = None) -> None:
     with pytest.raises(InvalidRequest, match=re.escape(message)):
-        rest.decode_request(body, json_length)
+        rest.decode_request(body, json_length, "m")
