@@ -8,14 +8,14 @@ from difflib import SequenceMatcher, get_close_matches
 
 _NAME = re.compile(r"\{\w+\}")
 _PARTS = re.compile("([/:])")
-_MAX_PARTS = 20  # and what is between them: with more, it is like no path, and to look would take long
+_MAX_PARTS = 20  # and what is between them: a path with more is like none
 _ALIKE = 0.7  # of 1, which is the same
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return the name that is most like another, whatever their case; empty if none is."""
-    by_lower = {one.lower(): one for one in names}
-    return "".join(by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=1))
+    by_lower = {one.lower(): one for one in names if len(name) < 3 * len(one)}  # a longer one is like none
+    return "".join(by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=1)) if by_lower else ""
 
 
 def nearest_path(path: str, templates: Iterable[str]) -> str:
@@ -25,13 +25,16 @@ def nearest_path(path: str, templates: Iterable[str]) -> str:
     """
     shapes = list(dict.fromkeys(_NAME.sub("{}", template) for template in templates))
     words = {word for shape in shapes for word in _PARTS.split(shape)}
+    longest = max(map(len, shapes), default=0)
     best, found = _ALIKE, ""
     for shape, name in _shapes(path, words):
+        if len(shape) > 2 * longest:  # it is like none, and to look would take long
+            continue
         matcher = SequenceMatcher(b=shape)
         for one in shapes:
             if one.count("{") == bool(name) and abs(len(_PARTS.split(one)) - len(_PARTS.split(shape))) <= 2:
                 matcher.set_seq1(one)
-                if matcher.real_quick_ratio() > best and (ratio := matcher.ratio()) > best:
+                if (ratio := matcher.ratio()) > best:
                     best, found = ratio, one.replace("{}", name)
     return found
 
