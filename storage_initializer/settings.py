@@ -53,10 +53,10 @@ def of_model(content: bytes) -> tuple[Document, str | None]:
 
 def _read(content: bytes) -> tuple[Document, str | None]:
     """Return settings, and why they cannot be read. Those that are too large to be looked into are none."""
+    if not content or len(content) > MAX_CHECKED:
+        return {}, None
     import yaml  # is where archives are looked into, and not where they are only copied
 
-    if len(content) > MAX_CHECKED:
-        return {}, None
     try:
         settings = yaml.safe_load(content)
     except yaml.MarkedYAMLError as error:
