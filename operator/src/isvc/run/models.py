@@ -105,7 +105,7 @@ def check_loadable(path: Path) -> None:
             read_manifest(archive, str(archive))
         except DamagedArchive as error:
             raise UnusableInput(str(error)) from error
-        except InvalidArchive:
+        except (InvalidArchive, OSError):
             continue  # the servers say more; a .tar.gz may hold something else
     models, problems = _bare_models(path), []
     for model in models:

@@ -32,6 +32,7 @@ def test_one_reason_is_told_with_what_to_do(said: str, reason: str) -> None:
     "said",
     [
         "Because only two<=2 is available and two==2 depends on torch<1, we can conclude that two==2 cannot be used.",
+        "Because two-more was not found in the package registry and one depends on two, we can conclude that it is so.",
         "Because you require six==1.15 and six==1.16, we can conclude that your requirements are unsatisfiable.",
         "Because one depends on two and torch==2.15.0, we can conclude that one cannot be used.",
     ],

@@ -28,7 +28,7 @@ def reason_of(failure: str, fixed: Container[str]) -> str:
         )
     if found := _LACKING.match(said):
         gone, only = found["gone"], found["only"] or found["these"]
-        if (gone or only or found["none"]).startswith(found["of"]):  # else it is one reason of several
+        if re.split(r"[^\w.-]", gone or only or found["none"])[0] == found["of"]:  # else it is one reason of several
             has = f"only {only}" if only else f"no {gone or 'such version'}"
             cure = "Correct its name, name an index that has it," if gone else "Ask for a version that it has,"
             return (
