@@ -44,6 +44,7 @@ from storage_initializer.plan import make_plan
 from storage_initializer.registry import open_source
 from storage_initializer.retry import Retry
 from storage_initializer.secrets import hiding
+from storage_initializer.settings import WAYS, Document, of_archive, of_model, settings_problem
 from storage_initializer.sources import Source, SourceFile
 from storage_initializer.termination import leave
 
@@ -53,17 +54,8 @@ _KEPT_BLOCKS = 16
 _NOWHERE = "/nonexistent/isvc-inspect"
 _MOUNT = PurePosixPath("/mnt/models")
 _PACK_AGAIN = ", and pack it again"  # which is no advice on a folder that is served as it is
-_WAYS = ("inputs", "outputs")
-_NESTED = (list, dict, set, bytes)
 # What no server takes from model-config.yaml, as the file has it.
-_DESCRIBED = {Format.ONNX: _WAYS, Format.EXPORTED: ("inputs",)}
-MODEL_SETTINGS = (*_WAYS, "batchSize", "maxBatchDelay")
-"""What a server takes of model-config.yaml beside a model file."""
-DATATYPES = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
-             "BF16", "BYTES")  # fmt: skip
-"""What a tensor may have there."""
-
-Document = dict[str, Any]
+_DESCRIBED = {Format.ONNX: WAYS, Format.EXPORTED: ("inputs",)}
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> int:
@@ -119,8 +111,8 @@ class Inspection:
         declared: Document = {}
         if models and PurePosixPath(MODEL_CONFIG) in files:
             content = self._beginning(files[PurePosixPath(MODEL_CONFIG)], MAX_CHECKED + 1)
-            declared = _declared(content)
-            problems += [f"{MODEL_CONFIG}: {why}; correct it"] if (why := _model_settings_problem(content)) else []
+            declared, why = of_model(content)
+            problems += [f"{MODEL_CONFIG}: {why}; correct it"] if why else []
         if not archives and not models and not is_one:
             problems.append(_no_model(files))
         return {
@@ -165,7 +157,7 @@ class Inspection:
 
     def _archive(self, path: PurePosixPath, files: Mapping[PurePosixPath, SourceFile]) -> Inspected:
         if path in files:
-            return inspect_archive(self._packed(files[path]), str(path), _settings_problem)
+            return inspect_archive(self._packed(files[path]), str(path), settings_problem)
         inside = {each.relative_to(path): file for each, file in files.items() if each.is_relative_to(path)}
         try:
             manifest = self._manifest(inside, str(path))
@@ -177,7 +169,7 @@ class Inspection:
             if PurePosixPath(name) in inside
         }
         sizes = {name: file.size for name, file in inside.items()}
-        found = inspected(manifest, sizes, contents, name=str(path), check=_settings_problem)
+        found = inspected(manifest, sizes, contents, name=str(path), check=settings_problem)
         if PurePosixPath(MANIFEST) in inside:
             return found
         problems = (text.removeprefix(f"{path}: ").removesuffix(_PACK_AGAIN) for text in found.problems)
@@ -354,72 +346,6 @@ def _served(
     ]
 
 
-def _settings_problem(content: bytes) -> str | None:
-    """Return why an archive's settings cannot be read; None if they can."""
-    import yaml  # is where archives are looked into, and not where they are only copied
-
-    if len(content) > MAX_CHECKED:
-        return None
-    try:
-        settings = yaml.safe_load(content)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        return f"no YAML (line {mark.line + 1}: {error.problem})" if mark else f"no YAML ({error.problem})"
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return "no YAML"
-    return None if settings is None or isinstance(settings, dict) else "no mapping of names to values"
-
-
-def _settings(content: bytes) -> Document:
-    """Return an archive's settings, none where they cannot be read; of lists and mappings, only that they are such.
-
-    Aliases make a small file large, or endless.
-    """
-    if not content or len(content) > MAX_CHECKED or _settings_problem(content):
-        return {}
-    import yaml
-
-    settings = yaml.safe_load(content) or {}
-    return {str(name): type(value)() if isinstance(value, _NESTED) else value for name, value in settings.items()}
-
-
-def _model_settings_problem(content: bytes) -> str | None:
-    """Return why a server does not take the settings of a model file, as far as their names and datatypes tell."""
-    import yaml
-
-    if why := _settings_problem(content):
-        return f"it is {why}"
-    settings = (yaml.safe_load(content) if len(content) <= MAX_CHECKED else None) or {}
-    for name in settings:
-        if isinstance(name, str) and name not in MODEL_SETTINGS:
-            return f"there is no setting {quoted(name)}, only {', '.join(MODEL_SETTINGS)}"
-    declared = [settings.get(way) for way in _WAYS]
-    tensors = (tensor for several in declared if isinstance(several, list) for tensor in several)
-    for tensor in tensors:
-        datatype = tensor.get("datatype") if isinstance(tensor, dict) else None
-        if isinstance(datatype, str) and datatype not in DATATYPES:
-            return f"there is no datatype {quoted(datatype)}, only {', '.join(DATATYPES)}"
-    return None
-
-
-def _declared(content: bytes) -> Document:
-    """Return the inputs and outputs in the settings of a model file, those that are written as a server takes them."""
-    import yaml
-
-    if _model_settings_problem(content) or len(content) > MAX_CHECKED:
-        return {}
-    settings = yaml.safe_load(content) or {}
-    lists = {way: settings[way] for way in _WAYS if isinstance(settings.get(way), list)}
-    return {way: tensors for way, tensors in lists.items() if tensors and all(map(_is_tensor, tensors))}
-
-
-def _is_tensor(value: Any) -> bool:
-    if not isinstance(value, dict) or value.keys() != {"name", "datatype", "shape"}:
-        return False
-    shape = value["shape"]
-    return isinstance(value["name"], str) and isinstance(shape, list) and all(type(size) is int for size in shape)
-
-
 def _fields(found: Inspected) -> Document:
     """Return an archive's fields as the document has them."""
     manifest = asdict(found.manifest) if found.manifest else {}
@@ -432,7 +358,7 @@ def _fields(found: Inspected) -> Document:
     return {
         **fields,
         **({"entry": found.entry} if found.entry else {}),
-        **({"settings": settings} if (settings := _settings(found.settings)) else {}),
+        **({"settings": settings} if (settings := of_archive(found.settings)) else {}),
         "requirements": list(found.requirements),
         "files": found.files,
         "unpackedBytes": found.size,

@@ -207,6 +207,8 @@ HERE: tuple[Tried, ...] = (
              asked(PREDICT, PICTURE), asked(PREDICT, as_base64(PICTURE))),
     Provoked(("400", 'The request has no "instances"'), 'The request has no "instances"; send {"instances": [...]}.',
              asked(PREDICT, b"{}"), asked(PREDICT, ONE)),
+    Provoked(("404", "There is nothing at"), "; did you mean /v1/models/m:predict?", asked("/v1/model/m:predict", ONE),
+             asked(PREDICT, ONE)),
     Provoked(("404", "Model with name x"), "Model with name x does not exist", asked("/v1/models/x:predict", ONE),
              asked(PREDICT, ONE)),
     Elsewhere(("404, empty, from Envoy or nginx", "–"),

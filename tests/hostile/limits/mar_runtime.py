@@ -44,4 +44,11 @@ BOUNDS = (
         beyond="the same as after too many deaths",
         test=f"{_RESTARTS}test_not_for_ever",
     ),
+    Bound(
+        what="time in which other models may fail as well, once one has failed at the start",
+        constant="mar_runtime.limits:FAIL_TOO_TIME",
+        unit=Unit.SECONDS,
+        beyond="the server ends with the failures of until then, and those of others are found at the next start",
+        test="tests/unit/mar_runtime/test_models.py::test_a_failure_waits_for_no_slow_model",
+    ),
 )

@@ -9,7 +9,7 @@ import pytest
 from model_archive.errors import NoModel
 from model_archive.formats import format_of
 from model_archive.signatures import FileSignature, TensorInfo, signature_of
-from storage_initializer.inspection import DATATYPES, MODEL_SETTINGS
+from storage_initializer.settings import DATATYPES, MODEL_SETTINGS
 from tests.support import torch_models
 
 

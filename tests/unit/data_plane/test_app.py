@@ -123,8 +123,9 @@ async def test_the_more_specific_route_wins() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "message", "component", "headers"),
     [
-        ("GET", "/nowhere", 404, "There is nothing at /nowhere.", "server", {}),
-        ("GET", "/echo/a/b", 404, "There is nothing at /echo/a/b.", "server", {}),
+        ("GET", "/nowhere", 404, "There is nothing at /nowhere; /docs lists the paths.", "server", {}),
+        ("GET", "/echo/a/b", 404, "There is nothing at /echo/a/b; did you mean /echo/a?", "server", {}),
+        ("POST", "/ecko/me", 404, "There is nothing at /ecko/me; did you mean /echo/me?", "server", {}),
         ("GET", "/echo/me", 405, "GET is not allowed on /echo/me; use POST.", "server", {b"allow": b"POST"}),
         ("GET", "/unready", 503, "wait", "server", {b"retry-after": b"1"}),
         ("GET", "/broken", 500, "KeyError : 'gone'", "server", {}),

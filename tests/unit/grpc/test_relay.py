@@ -75,6 +75,18 @@ async def connected(port: int, sent: bytes) -> AsyncIterator[tuple[asyncio.Strea
             await client.wait_closed()
 
 
+@contextlib.asynccontextmanager
+async def relaying(port: int) -> AsyncIterator[tuple[GrpcRelay, int]]:
+    """A relay to this port, and its own port. uvloop's loop does not end while one listens."""
+    listener = listen("127.0.0.1", 0)
+    relay = GrpcRelay(listener, 1, None)
+    await relay.start(port)
+    try:
+        yield relay, listener.getsockname()[1]
+    finally:
+        relay.close_port()
+
+
 @pytest.mark.parametrize("size", [1, 7, 9, 1000])
 @pytest.mark.parametrize(
     ("sent", "passed"),
@@ -220,12 +232,8 @@ def test_a_client_that_leaves_makes_room_for_another(run: Run) -> None:
 
 def test_a_client_is_told_that_grpc_has_ended(run: Run) -> None:
     async def test() -> None:
-        listener = listen("127.0.0.1", 0)
-        relay = GrpcRelay(listener, 1, None)
-        await relay.start(free_port())
-        async with connected(listener.getsockname()[1], b"") as (answers, _):
+        async with relaying(free_port()) as (_, port), connected(port, b"") as (answers, _):
             assert await answers.read() == b""
-        relay.close_port()
 
     run(test())
 
@@ -279,16 +287,15 @@ def test_a_client_may_go_while_a_server_ends(run: Run) -> None:
         ended.set()
 
     async def test() -> None:
-        listener = listen("127.0.0.1", 0)
-        relay = GrpcRelay(listener, 1, None)
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as upstream:
-            await relay.start(upstream.sockets[0].getsockname()[1])
-            async with connected(listener.getsockname()[1], b"") as (answers, _):
+            async with (
+                relaying(upstream.sockets[0].getsockname()[1]) as (relay, port),
+                connected(port, b"") as (answers, _),
+            ):
                 await answers.readexactly(len(OPENING))
                 relay.abort(f"ipv4:127.0.0.1:{await peers.get()}")
                 await asyncio.sleep(0)  # its transport is closed; the relay has not noticed
                 await relay.dismiss(20)
-            relay.close_port()
             await ended.wait()
 
     ended = asyncio.Event()

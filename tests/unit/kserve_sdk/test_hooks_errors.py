@@ -34,6 +34,10 @@ def error_of(model: Model, body: Any = None, **options: Any) -> tuple[int, str, 
     return reply.status, document["component"], document["error"]
 
 
+def test_a_body_that_is_empty_is_called_so() -> None:
+    assert error_of(Doubling(), b"") == (400, "server", "The request body is empty; send JSON.")
+
+
 ENDS: list[tuple[BaseException, str]] = [
     (SystemExit(3), "SystemExit : 3"),
     (KeyboardInterrupt(), "KeyboardInterrupt : "),

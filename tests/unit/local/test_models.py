@@ -13,6 +13,7 @@ import yaml
 from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
 from isvc.run.models import check_loadable, handlers_in, is_without_yaml, unused_config, without_yaml_below, yaml_of
+from model_archive.configuration import CONFIG
 from tests.support.model_folder import manifest, write_mar, write_tar
 
 HANDLER = "handler.py"
@@ -116,8 +117,11 @@ def test_a_file_that_no_server_can_load_is_refused_unless_a_handler_or_an_archiv
     (tmp_path / "text.onnx").write_text("hello")
     with pytest.raises(UnusableInput, match=rf"^{tmp_path}/text\.onnx: is no ONNX model; export it again"):
         check_loadable(tmp_path / "text.onnx")
-    for files in (["m.pt", HANDLER], ["m.pt", "a.mar"], ["m.pt", "model-store/a.mar"], ["a.mar"]):
-        check_loadable(folder(tmp_path / "-".join(files).replace("/", "-"), *files))
+    check_loadable(folder(tmp_path / "b", "m.pt", HANDLER))
+    for index, archive in enumerate(("a.mar", "model-store/a.mar")):
+        models = folder(tmp_path / str(index), "m.pt", archive)
+        write_mar(models / archive, manifest())
+        check_loadable(models)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +145,26 @@ def test_an_archive_that_is_truncated_is_refused(tmp_path: Path, name: str, why:
         check_loadable(path)
 
     assert str(raised.value) == f"{path} {why}"
+
+
+@pytest.mark.parametrize("place", ["", "model-store", "mar-store"])
+def test_an_archive_in_a_folder_that_is_truncated_is_refused_unless_a_configuration_may_leave_it_out(
+    tmp_path: Path, place: str
+) -> None:
+    store = tmp_path / place
+    store.mkdir(exist_ok=True)
+    write_mar(store / "a.mar", manifest())
+    bad = store / "b.mar"
+    bad.write_bytes((store / "a.mar").read_bytes()[:64])
+
+    with pytest.raises(UnusableInput) as raised:
+        check_loadable(tmp_path)
+
+    why = "is truncated: after 64 bytes the zip directory is missing; copy it to the source again"
+    assert str(raised.value) == f"{bad} {why}"
+    (tmp_path / CONFIG).parent.mkdir()
+    (tmp_path / CONFIG).write_text("load_models=a.mar\n")
+    check_loadable(tmp_path)
 
 
 def test_an_archive_of_something_else_is_left_to_what_unpacks_it(tmp_path: Path) -> None:

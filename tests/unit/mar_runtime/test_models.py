@@ -21,7 +21,8 @@ from mar_runtime.configuration.settings import RuntimeSettings, ServingOptions
 from mar_runtime.engines import CannotLoad
 from mar_runtime.metrics.exposition import HandlerMetrics
 from mar_runtime.metrics.start import StartTimes
-from mar_runtime.models import builder
+from mar_runtime.models import builder, supervisor
+from mar_runtime.models.preparation import PreparedArchive, prepare
 from mar_runtime.models.supervisor import LoadFailed, ModelSupervisor
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.worker.spec import HandlerSpec
@@ -99,10 +100,8 @@ def serving(folder: Path, *there: ModelRequest, gpus: int = 0, cuda: bool = Fals
         work_dir=folder / "work", processors=2, threads=None, gpus=gpus, cuda=cuda, metrics=None, withheld=(),
         installer=Installer(), properties={}, options=ServingOptions(BatchOptions()),
     )  # fmt: skip
-    supervisor = ModelSupervisor(
-        models, settings, lambda: there, metrics=ServerMetrics(), handler_metrics=HandlerMetrics()
-    )
-    return supervisor, models
+    served = ModelSupervisor(models, settings, lambda: there, metrics=ServerMetrics(), handler_metrics=HandlerMetrics())
+    return served, models
 
 
 async def abandon(call: Any, pools: Pools) -> None:
@@ -249,6 +248,23 @@ async def test_all_archives_that_cannot_be_served_are_told_at_once(
     assert str(ended.value).endswith("Correct it and pack it again. The log has 1 more.")
     (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert logged.startswith(why.format("c"))
+
+
+async def test_a_failure_waits_for_no_slow_model(tmp_path: Path, pools: Pools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "FAIL_TOO_TIME", 0.01)
+    broken = archive(tmp_path, "broken", b"[")
+
+    async def prepared(request: ArchiveRequest, settings: RuntimeSettings, models: int) -> PreparedArchive:
+        if request is not broken:
+            await asyncio.Event().wait()
+        return await prepare(request, settings, models)
+
+    monkeypatch.setattr(supervisor, "prepare", prepared)
+    requests = [archive(tmp_path, "slow"), broken]
+    served, _ = serving(tmp_path, *requests)
+
+    with pytest.raises(ModelFailed, match=r"^broken\.mar: its c\.yaml cannot be read"):
+        await asyncio.wait_for(served.run(requests, StartTimes(CollectorRegistry(), 0.0)), 20)
 
 
 async def test_a_load_that_is_under_way_ends_with_the_server(tmp_path: Path, pools: Pools) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -468,6 +469,27 @@ async def test_a_raw_body_is_a_v2_request() -> None:
     assert orjson.loads(answer.body)["outputs"] == [
         {"name": "out", "datatype": "FP32", "shape": [1, 2], "data": [2, 4]}
     ]
+
+
+async def test_a_raw_body_may_be_a_v1_request() -> None:
+    answer = await serve(FakeEngine()).raw(RawRequest(b'{"instances": [[1, 2]]}', "application/json"), call())
+
+    assert answer == Response(b'{"predictions":[[2.0,4.0]]}')
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", 'The request body is empty; send {"instances": [...]}.'),
+        (b"[[1, 2]]", 'The request body is a JSON list, not an object; send {"instances": [...]}.'),
+        (b'{"data": [[1, 2]]}', 'The request has no "instances"; send {"instances": [...]}.'),
+        (b'{"inputs": [{"name": "rows"}]}', "Object missing required field `datatype` - at `$.inputs[0]`"),
+        (b"\x89PNG", "a model without a handler takes numbers."),
+    ],
+)
+async def test_a_raw_body_of_neither_protocol_is_told_what_to_be(body: bytes, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
+        await serve(FakeEngine()).raw(RawRequest(body), call())
 
 
 async def test_a_raw_body_may_have_binary_tensors_both_ways() -> None:

@@ -18,6 +18,9 @@ def with_input(**fields: Any) -> bytes:
     return orjson.dumps({"inputs": [{**GOOD, **fields}]})
 
 
+FORM = '{"inputs": [{"name": ..., "datatype": ..., "shape": [...], "data": [...]}]}'
+
+
 def with_text(data: str, datatype: str = "FP32") -> bytes:
     return b'{"inputs": [{"name": "x", "shape": [-1], "datatype": "%s", "data": [%s]}]}' % (
         datatype.encode(),
@@ -28,7 +31,10 @@ def with_text(data: str, datatype: str = "FP32") -> bytes:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "The body is not valid JSON"),
+        (b"", f"The request body is empty; send {FORM}."),
+        (b"{'inputs': []}", " (line 1, column 2). In JSON, texts and names have double quotes."),
+        (b"@request.json", " It is the name of a file in place of its content; with curl, send the file with -T."),
+        (b"\x1f\x8b\x08\0", " It is compressed by gzip; send it uncompressed."),
         (b'{"inputs": [', "The body is not valid JSON: unexpected end of data (line 1, column 13)."),
         (b"\xff\xfe", "The body is not valid JSON"),
         (with_text("NaN"), "The body is not valid JSON"),
@@ -43,7 +49,8 @@ def with_text(data: str, datatype: str = "FP32") -> bytes:
         (b'{"a":' * 5000 + b"1" + b"}" * 5000, "The body is not valid JSON: depth limit exceeded"),
     ],
     ids=[
-        "empty", "truncated", "not-text", "nan", "infinity", "minus-infinity", "huge", "many-digits", "leading-zero",
+        "empty", "single-quotes", "file-name", "gzip",
+        "truncated", "not-text", "nan", "infinity", "minus-infinity", "huge", "many-digits", "leading-zero",
         "surrogate", "deep-lists", "deep-data", "deep-objects",
     ],
 )  # fmt: skip
@@ -54,13 +61,13 @@ def test_a_body_that_is_not_json_is_refused(body: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"[]", "The JSON is not of the v2 protocol: Expected `object`, got `array`."),
+        (b"[]", f"The JSON is not of the v2 protocol: Expected `object`, got `array`; send {FORM}."),
         (b"{}", "Object missing required field `inputs`"),
         (b'{"inputs": {}}', "Expected `array`, got `object` - at `$.inputs`"),
         (b'{"inputs": []}', "The request has no inputs"),
         (
             b'{"instances": [1]}',
-            "The request is of the v1 protocol, and this path takes v2; send it to /v1/models/MODEL:predict.",
+            "The request is of the v1 protocol, and this path takes v2; send it to /v1/models/m:predict.",
         ),
         (with_input(name=1), "Expected `str`, got `int` - at `$.inputs[0].name`"),
         (b'{"inputs": [{"name": "x"}]}', "Object missing required field `datatype` - at `$.inputs[0]`"),
@@ -201,4 +208,4 @@ def test_binary_data_without_the_header_is_refused_with_the_headers_name() -> No
 
 def assert_refused(body: bytes, message: str, json_length: int | None = None) -> None:
     with pytest.raises(InvalidRequest, match=re.escape(message)):
-        rest.decode_request(body, json_length)
+        rest.decode_request(body, json_length, "m")

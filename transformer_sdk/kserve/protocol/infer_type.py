@@ -109,7 +109,7 @@ class InferRequest(_Compared):
         """Decode the body of an HTTP request; raises InvalidInput."""
         try:
             text, binary = split_body(req_bytes, json_length)
-            document = parse(text, RequestDocument)
+            document = parse(text, RequestDocument, model_name)
             inputs = read(InferInput, document.inputs, binary)
         except BadDocument as error:
             raise InvalidInput(str(error)) from error

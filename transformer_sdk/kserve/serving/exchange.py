@@ -98,6 +98,8 @@ class Exchange:
             return InferRequest.from_bytes(self.body, self.json_length, self.model)
         if self.event is None and self.content_type not in _JSON:
             return self.body
+        if not self.body and self.event is None:
+            raise InvalidInput("The request body is empty; send JSON.")
         try:
             document = json_text.loads(self.body)
         except orjson.JSONDecodeError as error:

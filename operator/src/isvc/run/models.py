@@ -100,13 +100,13 @@ def check_loadable(path: Path) -> None:
 
     Of an archive, what is before its manifest is read.
     """
-    if path.is_file() and path.name.endswith(ENDINGS):
+    for archive in _archives(path):
         try:
-            read_manifest(path, str(path))
+            read_manifest(archive, str(archive))
         except DamagedArchive as error:
             raise UnusableInput(str(error)) from error
-        except InvalidArchive:
-            return  # the servers say more; a .tar.gz may hold something else
+        except (InvalidArchive, OSError):
+            continue  # the servers say more; a .tar.gz may hold something else
     models, problems = _bare_models(path), []
     for model in models:
         try:
@@ -116,6 +116,16 @@ def check_loadable(path: Path) -> None:
     if problems:
         rest = f"; to serve the other models of {path}, move what is named here elsewhere"
         raise UnusableInput("; ".join(problems) + (rest if len(problems) < len(models) else ""))
+
+
+def _archives(path: Path) -> list[Path]:
+    """Return the packed archives that are served for certain: where there is a configuration, it may leave some out."""
+    if not path.is_dir():
+        return [path] if path.name.endswith(ENDINGS) else []
+    if (path / CONFIG).exists():
+        return []
+    found = (*path.glob("*.mar"), *(entry for store in STORES for entry in path.glob(f"{store}/*")))
+    return sorted(entry for entry in found if entry.is_file() and is_model(entry))
 
 
 def unused_config(path: Path) -> str:

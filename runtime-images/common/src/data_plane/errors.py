@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from data_plane.limits import MAX_ERROR_TEXT
+from data_plane.nearest import nearest
 
 
 class ServingError(Exception):
@@ -64,8 +65,20 @@ class UnknownModel(NotFound):
     """The path is valid, but no such model is served here."""
 
     def __init__(self, model: str, served: Iterable[str]) -> None:
-        names = ", ".join(sorted(served)) or "none"
-        super().__init__(f"Model with name {model} does not exist. Models served here: {names}.")
+        names = sorted(served)
+        close = nearest(model, names)
+        super().__init__(
+            f"Model with name {model} does not exist{f'; did you mean {close}?' if close else '.'} "
+            f"Models served here: {', '.join(names) or 'none'}."
+        )
+
+
+class UnknownVersion(NotFound):
+    """The model is served here, but not in this version."""
+
+    def __init__(self, model: str, version: str, served: Iterable[str]) -> None:
+        names = ", ".join(sorted(f"{model} {one}" for one in served))
+        super().__init__(f"Model with name {model}, version {version}, does not exist. Models served here: {names}.")
 
 
 class MethodNotAllowed(ServingError):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from data_plane import health
-from data_plane.errors import NotLocal, NotReady, UnknownModel, Unsupported
+from data_plane.errors import NotLocal, NotReady, UnknownModel, UnknownVersion, Unsupported
 from data_plane.health import ACCEPTS_REQUESTS, Health, State
 from data_plane.messages import Headers, Request, Response, StreamingResponse
 
@@ -227,7 +227,7 @@ class Models:
     def _check(self, own: str, version: str) -> None:
         versions = self._versions[own]
         if version not in versions:
-            raise UnknownModel(f"{own}, version {version},", (f"{own} {known}" for known in versions))
+            raise UnknownVersion(own, version, versions)
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Return the versions of a model; raises UnknownModel."""

@@ -19,3 +19,6 @@ MAX_RESTART_PAUSE = 10
 
 # Seconds for which a worker is tried to be started while files, processes or memory are short.
 MAX_START_TRIES_TIME = 300
+
+# Seconds in which other models may fail as well, once one has failed at the start.
+FAIL_TOO_TIME = 2

@@ -7,6 +7,7 @@ loop for up to 0.3 s.
 from __future__ import annotations
 
 import gc
+import re
 from typing import Any
 
 import orjson
@@ -14,6 +15,8 @@ import orjson
 from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_JSON_CONTAINERS
 
+_PYTHON = re.compile(rb"\s*[{\[]\s*'")  # what print shows of a dictionary
+_GZIP = b"\x1f\x8b"
 _WINDOW = 256 * 1024  # bytes in which strings are looked for at a time
 
 
@@ -36,7 +39,11 @@ def loads(text: bytes) -> Any:
 def advice_on(text: bytes) -> str:
     """Return what to do with a body that is no JSON at all, such as a picture, a form or a text; empty for JSON."""
     if _is_begun(text):
-        return ""
+        return " In JSON, texts and names have double quotes." if _PYTHON.match(text) else ""
+    if text.startswith(_GZIP):
+        return " It is compressed by gzip; send it uncompressed."
+    if text.startswith(b"@"):
+        return " It is the name of a file in place of its content; with curl, send the file with -T."
     return (
         " A handler gets a file as it is from /predictions/<model>, or as "
         '{"instances": [{"b64": "<base64>"}]}; a model without a handler takes numbers.'

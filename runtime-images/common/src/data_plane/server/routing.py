@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from data_plane.errors import MethodNotAllowed, NotFound
 from data_plane.messages import Endpoint
+from data_plane.nearest import nearest_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Router:
         for by_method in by_template.values():
             if "GET" in by_method:
                 by_method.setdefault("HEAD", by_method["GET"])  # whose body the connection leaves out
+        self._templates = tuple(by_template)
         # The most specific first: "/v1/models/{model}" would else swallow "...:predict".
         self._patterns = [
             (_compile(template), by_template[template]) for template in sorted(by_template, key=len, reverse=True)
@@ -62,7 +64,8 @@ class Router:
                     if method not in by_method:
                         raise MethodNotAllowed(method, path, by_method)
                     return by_method[method], found.groupdict()
-        raise NotFound(f"There is nothing at {path}.")
+        near = nearest_path(path, self._templates)
+        raise NotFound(f"There is nothing at {path}; {f'did you mean {near}?' if near else '/docs lists the paths.'}")
 
 
 def _compile(template: str) -> re.Pattern[str]:

@@ -29,6 +29,7 @@ from model_archive.text import format_size
 from torchserve_compat.limits import INSTALL_TIME
 from torchserve_compat.packages.cache import PackageCache, size_of
 from torchserve_compat.packages.image import describe_image
+from torchserve_compat.packages.reasons import reason_of
 from torchserve_compat.packages.tool import Failed, Uv, uv_like_pip, without_credentials
 from torchserve_compat.server.errors import BESIDE
 
@@ -59,7 +60,7 @@ class Installer:
     async def install(
         self, requirements: Path, work: Path, *, model: str, timeout_s: float = INSTALL_TIME
     ) -> Path | None:
-        """Install the packages that the image lacks; raises ModelFailed with uv's error.
+        """Install the packages that the image lacks; raises ModelFailed with the reason.
 
         Return the folder to import them from, or None if the image has them all. `work` is the model's own folder.
         """
@@ -78,8 +79,7 @@ class Installer:
         except Failed as error:
             lines = await asyncio.to_thread(_lines_named, requirements, str(error))
             raise ModelFailed(
-                f"Model {model}: {requirements.name}{lines} could not be installed: {str(error)[:800]} "
-                f"Correct it, or install the packages {BESIDE}."
+                f"Model {model}: {requirements.name}{lines} could not be installed: {reason_of(str(error), self.fixed)}"
             ) from None
 
     async def _install(self, request: _Request) -> Path | None:

@@ -16,6 +16,7 @@ from data_plane.model_server.errors import StartError
 from data_plane.server.metrics import ServerMetrics
 from mar_runtime.configuration.plan import FileRequest, ModelRequest
 from mar_runtime.configuration.settings import RuntimeSettings
+from mar_runtime.limits import FAIL_TOO_TIME
 from mar_runtime.metrics.exposition import HandlerMetrics
 from mar_runtime.metrics.start import StartTimes
 from mar_runtime.models.builder import BuiltModel, ModelBuilder, ModelPart, OnFailure
@@ -25,8 +26,6 @@ from mar_runtime.pool import forkserver
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-_FAIL_TOO_S = 2.0  # in which other models may fail as well, once one has failed
 
 
 class LoadFailed(ServingError):
@@ -201,7 +200,7 @@ async def _all(work: Iterable[Coroutine[None, None, T]]) -> list[T]:
     try:
         return await asyncio.gather(*tasks)
     except StartError:
-        await asyncio.wait(tasks, timeout=_FAIL_TOO_S)
+        await asyncio.wait(tasks, timeout=FAIL_TOO_TIME)
     first, *others = [error for task in tasks if task.done() and (error := task.exception())]
     for error in others:
         log.error("%s", error)

@@ -15,10 +15,11 @@ from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput,
 from data_plane.messages import Response
 from data_plane.model import Call
 from data_plane.off_loop import off_loop
+from data_plane.protocol import v1
 from data_plane.protocol.torchserve.requests import RawRequest
 from data_plane.protocol.v1 import PredictRequest
 from data_plane.protocol.v2 import rest
-from data_plane.protocol.v2.document import body_response, json_length
+from data_plane.protocol.v2.document import NotV2, body_response, json_length
 from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
 from mar_runtime.engines import Engine
@@ -96,11 +97,17 @@ class TensorModel:
         return TensorResponse(self.name, self.version, await off_loop(texts, _tensors, tensors), request.id, left_out)
 
     async def raw(self, request: RawRequest, call: Call) -> Response:
-        """Return the response to a v2 request, which may have binary tensors; there is no handler for other bodies."""
+        """Return the response to a v2 request, which may have binary tensors, or else to a v1 request.
+
+        There is no handler for other bodies.
+        """
         if request.explain:
             raise self._unexplained()
         length = json_length(call.headers)
-        tensors = await off_loop(len(request.body), rest.decode_request, request.body, length)
+        try:
+            tensors = await off_loop(len(request.body), rest.decode_request, request.body, length)
+        except NotV2:
+            return await self.predict(await off_loop(len(request.body), v1.decode_request, request.body), call)
         response = await self.infer(tensors, call)
         return body_response(*await off_loop(response.size, rest.encode_response, response, tensors))
 

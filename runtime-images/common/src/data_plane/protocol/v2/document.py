@@ -90,25 +90,37 @@ def body_response(body: bytes, json_length: int | None) -> Response:
     return Response(body, content_type=b"application/octet-stream", headers=headers)
 
 
-def parse(text: bytes, form: type[_T]) -> _T:
-    """Decode and check the document in `text`; raises InvalidRequest."""
+_FORM = '{"inputs": [{"name": ..., "datatype": ..., "shape": [...], "data": [...]}]}'
+
+
+class NotV2(InvalidRequest):
+    """The body has nothing of a request of the v2 protocol; it may be one of another."""
+
+
+def parse(text: bytes, form: type[_T], model: str = "") -> _T:
+    """Decode and check the document in `text`, for a request to `model`; raises InvalidRequest."""
     document = None
+    is_request = form is RequestDocument
+    if is_request and not text:
+        raise NotV2(f"The request body is empty; send {_FORM}.")
     try:
         # orjson parses numbers fastest; the error messages of msgspec name the place.
         document = json_text.loads(text)
         return msgspec.convert(document, form)
     except orjson.JSONDecodeError as error:
-        raise InvalidRequest(
+        raise NotV2(
             f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
             f"{json_text.advice_on(text)}"
         ) from error
     except msgspec.ValidationError as error:
         names = document.keys() & {"instances", "inputs"} if isinstance(document, dict) else set()
-        if form is RequestDocument and names == {"instances"}:
-            raise InvalidRequest(
-                "The request is of the v1 protocol, and this path takes v2; send it to /v1/models/MODEL:predict."
+        if is_request and names == {"instances"}:
+            raise NotV2(
+                f"The request is of the v1 protocol, and this path takes v2; send it to /v1/models/{model}:predict."
             ) from error
-        raise InvalidRequest(f"The JSON is not of the v2 protocol: {error}.") from error
+        refused = InvalidRequest if "inputs" in names else NotV2
+        advice = f"; send {_FORM}" if is_request else ""
+        raise refused(f"The JSON is not of the v2 protocol: {error}{advice}.") from error
 
 
 def checked_size(tensor: TensorDocument, size: Parameter, left: int) -> int:

@@ -28,10 +28,10 @@ from data_plane.protocol.v2.requests import OutputRequest, TensorRequest, Tensor
 from data_plane.protocol.v2.tensors import Tensor
 
 
-def decode_request(body: bytes, json_length: int | None = None) -> TensorRequest:
-    """Decode the request in `body`; `json_length` is the header's value. Raises InvalidRequest."""
+def decode_request(body: bytes, json_length: int | None = None, model: str = "") -> TensorRequest:
+    """Decode the request in `body` to `model`; `json_length` is the header's value. Raises InvalidRequest."""
     text, binary = split_body(body, json_length)
-    document = parse(text, RequestDocument)
+    document = parse(text, RequestDocument, model)
     return TensorRequest(
         inputs=_read_tensors(document.inputs, binary),
         id=document.id,

@@ -50,7 +50,7 @@ class V2Endpoints:
         call = Call.begin(request, self._timeout_s)
         length = json_length(request.headers)
         tensors, event = await off_loop(
-            len(request.body), bodies.read, request, lambda body: rest.decode_request(body, length)
+            len(request.body), bodies.read, request, lambda body: rest.decode_request(body, length, model.name)
         )
         result = await model.infer(tensors, call)
         result = dataclasses.replace(result, id=tensors.id or request.id)
