@@ -35,7 +35,7 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError, InvalidCredentials
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.limits import NAMED
-from isvc_operator.manifests import Container
+from isvc_operator.manifests import Container, Manifest
 from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.requested import is_stopped, references, storage_requests
 from isvc_operator.text import one_line
@@ -190,11 +190,15 @@ def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located
         service = item.service
         place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
         for child in item.children:
-            name = f"{child['kind']} {child['metadata']['name']}"
-            for line in islice(builtin_refusals(child), NAMED):
-                yield Located(f"{service.kind} {service.metadata.name}: {name}: {line}", place)
+            yield from refused_child(child, place)
             for line in refusals_of_download(child, item.objects, item.config.storage_initializer.image):
                 yield Located(f"{service.kind} {service.metadata.name}: the storage-initializer: {line}", place)
+
+
+def refused_child(child: Manifest, service: Place) -> list[Located]:
+    """Return why the API server would refuse an object that is made of a service."""
+    about = f"{service.kind} {service.name}: {child['kind']} {child['metadata']['name']}"
+    return [Located(f"{about}: {line}", service) for line in islice(builtin_refusals(child), NAMED)]
 
 
 def _refused_containers(given: Documents) -> Iterator[Located]:
