@@ -144,6 +144,15 @@ def test_what_is_missing_because_its_name_is_misspelt_is_said_once(validated: An
     ]
 
 
+def test_a_model_whose_field_is_misspelt_and_a_name_that_is_none_are_one_mistake_each(validated: Any) -> None:
+    assert validated(written().replace("model:\n", "modle:\n"), written(name="Second")) == [
+        "error: a.yaml: InferenceService first: spec.predictor.modle: unknown field (did you mean model?)",
+        "error: b.yaml: InferenceService Second: metadata.name: metadata.name of an InferenceService must start with a "
+        "letter and contain only lower-case letters, digits and '-', because Services are named after it; rename the "
+        "InferenceService",
+    ]
+
+
 def test_a_name_that_would_move_the_cursor_is_escaped(validated: Any) -> None:
     (line,) = validated(written(model='env: [{name: A, "b\\x1b[31m": c}]'))
 
