@@ -52,8 +52,10 @@ def test_a_model_is_named_with_what_takes_it(
 @pytest.mark.parametrize(
     ("file", "what"),
     [
-        ("m/handler.py", "is Python, and not YAML; name its folder, which is the model: isvc run m"),
-        ("a.py", "is Python, and not YAML; call it handler.py, and name its folder, which is the model: isvc run ."),
+        ("m/handler.py", "is Python, and no model; its folder is one: isvc run m"),
+        ("h/net.py", "is Python, and no model; its folder is one: isvc run h"),
+        ("a.py", "is Python, and no model; what is served is a file (.pt, .pth, .ts, .pt2, .onnx, .mar, .model, "
+         ".tar.gz), or a folder with a handler.py that loads the model, such as isvc new model NAME makes"),
         ("a.safetensors", "has weights, which a program loads; write a handler.py beside it, and name the folder: "
          "isvc run ."),
     ],
@@ -63,7 +65,9 @@ def test_a_part_of_a_model_is_named_with_its_folder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    Path("m").mkdir()
+    for folder in ("m", "h"):
+        Path(folder).mkdir()
+    Path("h/handler.py").touch()
     Path(file).touch()
 
     assert main([command, file]) == 2
