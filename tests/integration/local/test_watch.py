@@ -174,10 +174,17 @@ def test_an_edit_that_no_api_server_would_accept_changes_nothing(sandbox: Sandbo
         for words, fields in wrong.items():
             write_yaml(file, service(), runtime(**fields))
             assert words in read_until(process.stderr, "the services run on as they are")
+        write_yaml(file, service(uri="s4://models"), service("second", uri="s4://models"), runtime())
+        last_words = read_until(process.stderr, "InferenceService second")
         _, last = sandbox.ask(HOST, PREDICT, {"instances": [1]})
         _, log = stop(process)
 
     assert last["pid"] == first["pid"]
+    assert [line.partition(": storageUri")[0] for line in last_words.splitlines()] == [
+        f"{file} has changed",
+        "the services run on as they are: InferenceService first",
+        "InferenceService second",
+    ]
     assert "Traceback" not in log
     assert process.returncode == 0
 
