@@ -48,6 +48,28 @@ def test_a_model_is_named_with_what_takes_it(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("file", "hint"),
+    [
+        ("servce.yaml", " (did you mean service.yaml?)"),
+        ("modle.onnx", " (did you mean model.onnx?)"),
+        ("other.pt", ""),
+        ("s3:/bucket/model.pt", "; to serve what a URI names, write it as the storageUri of an InferenceService, and "
+         "name that file"),
+    ],
+)  # fmt: skip
+def test_instead_of_a_file_that_is_missing_what_may_be_meant_is_named(
+    file: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("service.yaml", "model.onnx"):
+        Path(name).touch()
+
+    assert main(["run", file]) == 2
+
+    assert capsys.readouterr().err == f"isvc: {file} cannot be read: No such file or directory{hint}\n"
+
+
 @pytest.mark.parametrize("command", ["run", "validate"])
 @pytest.mark.parametrize(
     ("file", "what"),
