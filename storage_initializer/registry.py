@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import cast
 
@@ -17,7 +18,9 @@ def open_source(transfer: Transfer, plan: Plan) -> Source:
     if name in INSTEAD:
         raise UnsupportedSchemeError(f"{name}:// is not supported; {INSTEAD[name]}")
     if name not in SCHEMES:
-        raise UnsupportedSchemeError(f"{name}:// is not a known scheme; use {forms()} or a path")
+        near = get_close_matches(name, SCHEMES, n=1, cutoff=0.5 if len(name) == 2 else 0.6)
+        meant = "".join(f" (did you mean {one}://?)" for one in near)
+        raise UnsupportedSchemeError(f"{name}:// is not a known scheme{meant}; use {forms()} or a path")
     if service := foreign_service(transfer.source.text):
         raise UnsupportedSchemeError(
             f"{transfer.source.shown} is {service}, which is not supported; let a ClusterStorageContainer download it, "

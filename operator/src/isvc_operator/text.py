@@ -41,8 +41,14 @@ def block(text: str) -> str:
     return text.rstrip().lstrip("\r\n")
 
 
+def last_state(line: str) -> str:
+    """Return what a terminal shows of a line in the end: of a progress bar, its last state."""
+    return line.rstrip().rpartition("\r")[2]
+
+
 def quoted(text: str, limit: int) -> str:
     """Return the end of a text of several lines; each line after the first one is marked as quoted."""
+    text = "\n".join(map(last_state, text.split("\n")))
     lines = block(visible(last_of(text, limit))).splitlines()
     return f"\n{_MARK}".join(lines)
 

@@ -73,6 +73,20 @@ def test_a_failed_initializer_ends_the_run_with_its_reason(sandbox: Sandbox) -> 
     assert list(sandbox.temporary.iterdir()) == []
 
 
+def test_a_field_without_effect_is_told_once_and_a_claim_by_the_folder_that_was_given(sandbox: Sandbox) -> None:
+    body = service(uri="pvc://models/absent")
+    body["spec"]["colour"] = "blue"
+    file = write_yaml(sandbox.folder / "services.yaml", body, runtime())
+    with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}") as process:
+        log = read_until(process.stderr, "failed again")
+        log += stop(process)[1]
+
+    assert [line for line in log.splitlines() if "spec.colour" in line] == [
+        "isvc: no effect: InferenceService first: spec.colour"
+    ]
+    assert f"there is no absent in {sandbox.folder / 'models'}; " in log
+
+
 def test_a_server_without_a_reason_is_explained_by_what_it_printed_last(sandbox: Sandbox) -> None:
     silent = runtime(command=["python", "-c", "print('no such model')\nraise SystemExit(7)"])
 

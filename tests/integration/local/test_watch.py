@@ -26,6 +26,8 @@ HOST = "first.default.example.com"
 PREDICT = "/v1/models/fake:predict"
 TRANSFORMER = Path(__file__).parents[2] / "support" / "fake_transformer.py"
 TORCHLESS = Path(__file__).parents[2] / "support" / "torchless"
+WAY_OUT = "correct what failed above and save the file: new pods start then"
+SERVE_ON = f"the pods from before the change serve on; {WAY_OUT}"
 HANDLER = b"import os\n\n\ndef handle(data, context):\n    return data and [str(os.getppid()) for _ in data]\n"
 
 
@@ -88,7 +90,7 @@ def test_changes_reach_the_pods_and_no_request_is_lost(sandbox: Sandbox) -> None
             write_yaml(file, service(env={"FAIL": "not so"}), runtime())
             log += read_until(process.stderr, "the files can be used again, and are")
             log += read_until(process.stderr, "failed (exit code 3): not so")
-            log += read_until(process.stderr, "first-predictor: the pods from before the change serve on")
+            log += read_until(process.stderr, f"first-predictor: {SERVE_ON}")
             assert sandbox.ask(HOST, PREDICT, {"instances": [1]})[1]["pid"] == third["pid"]
             request = urllib.request.Request(f"http://127.0.0.1:{sandbox.port}/", headers={"Accept": "text/html"})
             with urllib.request.urlopen(request, timeout=TIMEOUT) as page:
@@ -122,6 +124,18 @@ def test_a_model_that_cannot_be_loaded_any_more_replaces_nothing(sandbox: Sandbo
         stop(process)
 
     assert log == f"the services run on as they are: {model}: is empty; copy or save it again\n"
+
+
+def test_after_a_change_that_fails_as_the_first_pods_did_no_pod_serves(sandbox: Sandbox) -> None:
+    file = write_yaml(sandbox.folder / "services.yaml", service(env={"FAIL": "one"}), runtime())
+    with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch") as process:
+        first = read_until(process.stderr, "failed (exit code 3): one")
+        write_yaml(file, service(env={"FAIL": "two"}), runtime())
+        log = read_until(process.stderr, f"first-predictor: no pod serves; {WAY_OUT}")
+        stop(process)
+
+    assert WAY_OUT not in first
+    assert "failed (exit code 3): two" in log
 
 
 def test_a_server_on_another_port_takes_over_and_the_old_one_ends(sandbox: Sandbox) -> None:
@@ -160,10 +174,17 @@ def test_an_edit_that_no_api_server_would_accept_changes_nothing(sandbox: Sandbo
         for words, fields in wrong.items():
             write_yaml(file, service(), runtime(**fields))
             assert words in read_until(process.stderr, "the services run on as they are")
+        write_yaml(file, service(uri="s4://models"), service("second", uri="s4://models"), runtime())
+        last_words = read_until(process.stderr, "InferenceService second")
         _, last = sandbox.ask(HOST, PREDICT, {"instances": [1]})
         _, log = stop(process)
 
     assert last["pid"] == first["pid"]
+    assert [line.partition(": storageUri")[0] for line in last_words.splitlines()] == [
+        f"{file} has changed",
+        "the services run on as they are: InferenceService first",
+        "InferenceService second",
+    ]
     assert "Traceback" not in log
     assert process.returncode == 0
 

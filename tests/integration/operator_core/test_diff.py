@@ -52,6 +52,20 @@ def test_a_file_that_is_applied_already_differs_in_nothing(
     assert capsys.readouterr().out == ""
 
 
+def test_a_misspelt_field_of_a_pod_is_named_as_in_the_file(
+    apiserver: ApiServer, namespace: Namespace, tmp_path: Path, capsys: Captured
+) -> None:
+    service = story_service()
+    service["spec"]["predictor"]["model"]["resources"] = {"limit": {"cpu": 1}}
+    write(tmp_path, service)
+
+    assert diff(apiserver, namespace, tmp_path) == 2
+
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "isvc: InferenceService torchserve: spec.predictor.model.resources.limit: unknown field (did you mean limits?)"
+    )
+
+
 def test_two_replicas_differ_as_the_page_shows(
     apiserver: ApiServer, namespace: Namespace, service: dict[str, Any], tmp_path: Path, capsys: Captured
 ) -> None:

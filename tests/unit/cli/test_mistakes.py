@@ -144,6 +144,33 @@ def test_what_is_missing_because_its_name_is_misspelt_is_said_once(validated: An
     ]
 
 
+def test_a_model_whose_field_is_misspelt_and_a_name_that_is_none_are_one_mistake_each(validated: Any) -> None:
+    assert validated(written().replace("model:\n", "modle:\n"), written(name="Second")) == [
+        "error: a.yaml: InferenceService first: spec.predictor.modle: unknown field (did you mean model?)",
+        "error: b.yaml: InferenceService Second: metadata.name: metadata.name of an InferenceService must start with a "
+        "letter and contain only lower-case letters, digits and '-', because Services are named after it; rename the "
+        "InferenceService",
+    ]
+
+
+def test_a_service_whose_runtime_in_the_files_is_refused_has_no_mistake_of_its_own(validated: Any) -> None:
+    broken = RUNTIME.replace("image: x, resources: {limit: {cpu: 1}}", "image: [x]")
+
+    assert validated(f"{written().replace('name: pytorch', 'name: abc')}---{broken}") == [
+        "error: a.yaml: ClusterServingRuntime mine: spec.containers[0].image: must be of type string"
+    ]
+
+
+def test_a_mistake_in_a_runtime_is_not_one_of_the_services_that_it_serves(validated: Any) -> None:
+    of_runtime = RUNTIME.replace("resources: {limit: {cpu: 1}}", "command: [serve, --port=80], workingDir: [/data]")
+    of_runtime = of_runtime.replace("spec:", "spec:\n  protocolVersions: [v1]")
+    service = written(model="runtime: mine").replace("name: pytorch", 'name: abc, version: "1"')
+
+    assert validated(f"{service}---{of_runtime}") == [
+        "error: ClusterServingRuntime mine: spec.containers[0].workingDir: must be of type string, not array"
+    ]
+
+
 def test_a_name_that_would_move_the_cursor_is_escaped(validated: Any) -> None:
     (line,) = validated(written(model='env: [{name: A, "b\\x1b[31m": c}]'))
 

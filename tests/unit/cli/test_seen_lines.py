@@ -131,12 +131,17 @@ def test_pods_that_leave_and_shares_of_requests_are_told() -> None:
 
 def test_pods_that_serve_on_beside_one_that_fails_are_told() -> None:
     old = a_ready_pod("old", template="0", created="2026-01-01T09:00:00Z")
-    lines = text(tree(view_of(a_related(a_crashed_pod("new", template="1"), old)), NOW))
+    service = view_of(a_related(a_crashed_pod("new", template="1"), old))
 
-    assert [line for line in lines if line.startswith("└─ predictor")] == [
+    assert [line for line in text(tree(service, NOW)) if line.startswith("└─ predictor")] == [
         "└─ predictor torchserve-predictor Failed ServerFailed "
         "(0 of 1 available, the pods from before the change serve on)"
     ]
+    (_, row) = text(aligned(*table([service], NOW, with_namespace=False)))
+    assert row == (
+        "torchserve   Failed   ServerFailed   0/1    1h7m   the pods from before the change serve on: ValueError: no "
+        "such layer"
+    )
 
 
 def test_lines_of_a_log_keep_their_indent() -> None:

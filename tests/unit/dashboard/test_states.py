@@ -10,7 +10,9 @@ from isvc.dashboard.states import ShownCause, ShownState, Summary, cause_of, sum
 from isvc.view.service import view_of
 from isvc.view.source import Related
 from isvc.view.values import Failure
+from tests.support.builders import a_crashed_pod, a_ready_pod
 from tests.support.fake_services import TRACEBACK, FakeServices
+from tests.support.related_objects import a_related
 
 SERVICE = FakeServices()
 PLACE = f"pod {SERVICE.pod_name}, container kserve-container"
@@ -33,6 +35,14 @@ def test_a_service_has_a_state_and_one_line(related: Related, state: ShownState,
     summary = summary_of(view_of(related))
 
     assert (summary.state, summary.cause.line if summary.cause else "") == (state, line)
+
+
+def test_that_older_pods_serve_on_is_said_first() -> None:
+    old = a_ready_pod("old", template="0", created="2026-01-01T09:00:00Z")
+    cause = summary_of(view_of(a_related(a_crashed_pod("new", template="1"), old))).cause
+
+    assert cause is not None
+    assert cause.line == "the pods from before the change serve on: ValueError: no such layer"
 
 
 def test_what_needs_somebody_comes_first() -> None:

@@ -131,7 +131,10 @@ def test_numbers_and_nulls_are_read_as_the_api_server_gets_them_from_kubectl(wri
             "my.yaml: InferenceService has a value that JSON has no type for: Object of type set is not JSON "
             "serializable",
         ),
-        ("kind: [\n", "my.yaml:2:1: this is not YAML: expected the node content, but found '<stream end>'"),
+        (
+            "kind: [\n",
+            "my.yaml:2:1: this is not YAML: a list or object is not closed; write its ] or } at its end",
+        ),
         ("just a sentence", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
         ("kind:\n", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
         (

@@ -31,7 +31,9 @@ async def printed(text: bytes) -> list[str]:
         (b"\x1b[31mred\x1b[0m\tback\x08\n", ["\\x1b[31mred\\x1b[0m\tback\\x08"]),
         ("left \u202eright\u2028next\n".encode(), ["left \\u202eright\\u2028next"]),
         (b"no utf-8: \xff\n", ["no utf-8: \ufffd"]),
-        (b"50%\r100%\n", ["50%\\r100%"]),
+        (b"50%\r100%\n", ["100%"]),
+        (b"\r 50%|##  |\r100%|####|\r\n", ["100%|####|"]),
+        (b"\r 50%|##  |\r         \rloaded\n", ["loaded"]),
     ],
 )
 async def test_a_line_is_text_that_does_not_act(text: bytes, lines: list[str]) -> None:

@@ -55,6 +55,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
     pod = plan_pod(deployment(parse_documents(read_files([SAMPLE]), "default")), machine(["leeway"]))
 
     models = "/run/0/kserve-provision-location"
+    names = {"/run/0/.claims/leeway": "/data/leeway", models: "/data/leeway"}
     assert pod == PodPlan(
         folder=FOLDER,
         folders=(FOLDER / ".tmp", FOLDER / ".termination", Path(models), FOLDER / "scratch"),
@@ -77,6 +78,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 working_dir=None,
                 termination_log=FOLDER / ".termination/storage-initializer",
                 container="storage-initializer",
+                names=names,
             ),
         ),
         servers=(
@@ -104,7 +106,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 startup=Probe(
                     {"httpGet": {"path": "/v2/health/live", "port": 40001}}, period=1, timeout=2, failures=600
                 ),
-                names={models: "/data/leeway"},
+                names=names,
             ),
         ),
     )

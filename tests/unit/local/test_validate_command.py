@@ -48,12 +48,36 @@ def test_a_model_is_named_with_what_takes_it(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("file", "hint"),
+    [
+        ("servce.yaml", " (did you mean service.yaml?)"),
+        ("modle.onnx", " (did you mean model.onnx?)"),
+        ("other.pt", ""),
+        ("s3:/bucket/model.pt", "; to serve what a URI names, write it as the storageUri of an InferenceService, and "
+         "name that file"),
+    ],
+)  # fmt: skip
+def test_instead_of_a_file_that_is_missing_what_may_be_meant_is_named(
+    file: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("service.yaml", "model.onnx"):
+        Path(name).touch()
+
+    assert main(["run", file]) == 2
+
+    assert capsys.readouterr().err == f"isvc: {file} cannot be read: No such file or directory{hint}\n"
+
+
 @pytest.mark.parametrize("command", ["run", "validate"])
 @pytest.mark.parametrize(
     ("file", "what"),
     [
-        ("m/handler.py", "is Python, and not YAML; name its folder, which is the model: isvc run m"),
-        ("a.py", "is Python, and not YAML; call it handler.py, and name its folder, which is the model: isvc run ."),
+        ("m/handler.py", "is Python, and no model; its folder is one: isvc run m"),
+        ("h/net.py", "is Python, and no model; its folder is one: isvc run h"),
+        ("a.py", "is Python, and no model; what is served is a file (.pt, .pth, .ts, .pt2, .onnx, .mar, .model, "
+         ".tar.gz), or a folder with a handler.py that loads the model, such as isvc new model NAME makes"),
         ("a.safetensors", "has weights, which a program loads; write a handler.py beside it, and name the folder: "
          "isvc run ."),
     ],
@@ -63,7 +87,9 @@ def test_a_part_of_a_model_is_named_with_its_folder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    Path("m").mkdir()
+    for folder in ("m", "h"):
+        Path(folder).mkdir()
+    Path("h/handler.py").touch()
     Path(file).touch()
 
     assert main([command, file]) == 2

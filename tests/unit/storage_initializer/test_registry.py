@@ -120,6 +120,15 @@ def test_an_unknown_scheme_is_told_what_is_served() -> None:
     )
 
 
+@pytest.mark.parametrize(("uri", "meant"), [("s4://bucket/x", "s3"), ("htps://host/x", "https")])
+def test_a_misspelt_scheme_is_told_which_is_meant(uri: str, meant: str) -> None:
+    scheme = uri.partition(":")[0]
+    with pytest.raises(
+        UnsupportedSchemeError, match=rf"^{scheme}:// is not a known scheme \(did you mean {meant}://\?\);"
+    ):
+        open_uri(uri)
+
+
 @pytest.mark.process
 def test_a_backend_is_imported_on_first_use_only() -> None:
     code = (

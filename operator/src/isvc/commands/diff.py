@@ -17,6 +17,7 @@ from isvc.commands.output import OutputFormat, Style, Styled, output_flag, stder
 if TYPE_CHECKING:
     from isvc.diff.changes import Change
     from isvc.run.documents import Documents, YamlText
+    from isvc.run.place import Located
 
 _STYLES = {"+": Style.OK, "-": Style.ERROR, "@": Style.FAINT, "!": Style.WARNING}
 
@@ -68,10 +69,12 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
             given = _parsed(texts, namespace)
             notes += (one_line(line.text) for line in ignored_lines(given))
             reader = ObjectReader(api, time.monotonic)
-            async for change in DryRun(api, reader, home, notes).changes(given):
+            asked = DryRun(api, reader, home, notes)
+            async for change in asked.changes(given):
                 changes.append(change)
                 if output is OutputFormat.TEXT:
                     _write(change)
+            _raise(asked.refused, texts)
     except (DiffFailed, KubeError, NotInstalled) as error:
         raise DiffFailed(without_repetition(str(error))) from error
     finally:
@@ -84,16 +87,22 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
 
 def _parsed(texts: Sequence[YamlText], namespace: str) -> Documents:
     """Return the objects in the files; raises UnusableInput with all that is wrong with them."""
-    from isvc.commands.mistakes import in_plain_words
-    from isvc.run.check import CheckFinding, Severity
     from isvc.run.documents import read_documents
-    from isvc.run.errors import UnusableInput
 
     given, problems = read_documents(texts, namespace)
+    _raise(problems, texts)
+    return given
+
+
+def _raise(problems: Sequence[Located], texts: Sequence[YamlText]) -> None:
+    """Raise UnusableInput with all that is wrong, if anything is."""
+    from isvc.commands.mistakes import in_plain_words
+    from isvc.run.check import CheckFinding, Severity
+    from isvc.run.errors import UnusableInput
+
     if problems:
         findings = [CheckFinding(Severity.ERROR, problem.text, problem.place) for problem in problems]
         raise UnusableInput("\nisvc: ".join(finding.text for finding in in_plain_words(findings, texts)))
-    return given
 
 
 def _write(change: Change) -> None:

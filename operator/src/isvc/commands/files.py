@@ -108,14 +108,29 @@ def _why_no_yaml(file: Path) -> str | None:
 
     place, folder = quote(str(file)), f"isvc run {quote(str(file.parent))}"
     if file.suffix == ".py":
-        rename = "" if file.name == "handler.py" else "call it handler.py, and "
-        return f"is Python, and not YAML; {rename}name its folder, which is the model: {folder}"
+        return f"is Python, and no model; {_instead_of_module(file, folder)}"
     if file.suffix in _WEIGHTS:
         return f"has weights, which a program loads; write a handler.py beside it, and name the folder: {folder}"
     with suppress(UnusableInput):  # a folder of neither
         if is_without_yaml(file):
             return f"is a model, and not YAML; isvc inspect {place} says what it holds, and isvc run {place} serves it"
     return None
+
+
+def _instead_of_module(file: Path, command: str) -> str:
+    """Return what to serve instead of a Python file: its folder, if that is a model."""
+    from isvc.run.errors import UnusableInput
+    from isvc.run.models import is_without_yaml
+    from model_archive.archive import ENDINGS
+    from model_archive.formats import SUFFIXES
+
+    with suppress(UnusableInput):  # a folder of neither
+        if is_without_yaml(file.parent):
+            return f"its folder is one: {command}"
+    return (
+        f"what is served is a file ({', '.join((*SUFFIXES, *ENDINGS))}), or a folder with a handler.py that loads the "
+        "model, such as isvc new model NAME makes"
+    )
 
 
 def check_texts(

@@ -40,6 +40,8 @@ _IN_POD: Final = re.compile(r"spec\.template\.spec\.((?:c|initC)ontainers\[\d+\]
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _QUANTITY: Final = str(QUANTITY_SCHEMA["pattern"])
 _WITH_CONTAINERS: Final = ("ServingRuntime", "ClusterServingRuntime", "ClusterStorageContainer")
+_NOTHING: Final = "nothing to serve: "
+_NAME, _RULE_OF_NAME = "metadata.name", "because Services are named after it"
 _NEAR: Final = 0.8  # the ratio of difflib; a field that is known may be as near as 0.6
 
 
@@ -58,12 +60,26 @@ def in_plain_words(findings: Sequence[CheckFinding], texts: Sequence[YamlText]) 
     for finding in findings:
         body = next((body for file, body in bodies if _is_at(finding.place, file, body)), {})
         plain |= dict.fromkeys(_plain(finding, body))
-    return tuple(_with_file(finding) for finding in plain) if len(texts) > 1 else tuple(plain)
+    once = [finding for finding in plain if not any(_explains(other, finding) for other in plain)]
+    return tuple(_with_file(finding) for finding in once) if len(texts) > 1 else tuple(once)
 
 
 def without_repetition(message: str) -> str:
     """Return an API server's message with each field once, and without the line that there may be more lines."""
     return _REPEATED.sub("", _MORE.sub("", message))
+
+
+def _explains(other: CheckFinding, finding: CheckFinding) -> bool:
+    """Whether a finding is of the same mistake as another one, which says more.
+
+    A field that is misspelt is one that is missing, and a service's name has more rules than that of any object.
+    """
+    field, other_field = finding.place.field, other.place.field
+    if other.severity is not finding.severity or replace(other.place, field=field) != finding.place:
+        return False
+    if _NOTHING in finding.text:
+        return other_field.startswith(f"{field}.") and "(did you mean" in other.text
+    return field == other_field == _NAME and _RULE_OF_NAME in other.text and _RULE_OF_NAME not in finding.text
 
 
 def _with_file(finding: CheckFinding) -> CheckFinding:

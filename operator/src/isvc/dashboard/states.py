@@ -10,7 +10,7 @@ from enum import Enum
 from isvc.view.diagnosis import NOT_PROCESSED, diagnose
 from isvc.view.fixes import SEE_MESSAGE, fix_for
 from isvc.view.headlines import brief, headline
-from isvc.view.values import ComponentView, Failure, HealthStatus, PodView, ServiceView
+from isvc.view.values import OLDER_SERVE, ComponentView, Failure, HealthStatus, PodView, ServiceView
 
 _PLACE = re.compile(r"pod ([^\s,]+), container (\S+)")
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
@@ -80,6 +80,8 @@ def summary_of(service: ServiceView) -> Summary:
     cause = cause_of(finding) if finding else None
     if cause and cause.reason == state.value.title().replace(" ", ""):
         cause = replace(cause, reason="")  # the state says it
+    if cause and any(item.fails_beside_older for item in service.components):
+        cause = replace(cause, line=f"{OLDER_SERVE}: {cause.line}", text=cause.text or cause.line)
     return Summary(state=state, cause=cause)
 
 

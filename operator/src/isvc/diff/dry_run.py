@@ -10,7 +10,9 @@ from typing import Final
 
 from isvc.diff.changes import LAST_APPLIED, Actor, Change, change_of, fields_changed, merge_patch, merged
 from isvc.diff.errors import DiffFailed
+from isvc.run.check import refused_child
 from isvc.run.documents import Documents
+from isvc.run.place import Located, Place
 from isvc.source.inputs import ClusterInputs, read_inputs
 from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import kind_named
@@ -34,12 +36,16 @@ _FORBIDDEN: Final = 403
 
 @dataclass
 class DryRun:
-    """``home`` is the operator's namespace. ``notes`` are for people: what could not be asked, and was computed."""
+    """``home`` is the operator's namespace. ``notes`` are for people: what could not be asked, and was computed.
+
+    ``refused`` is what the API server would refuse of the objects that the operator would create or change.
+    """
 
     api: KubeApi
     reader: ObjectReader
     home: str
     notes: list[str] = field(default_factory=list)
+    refused: list[Located] = field(default_factory=list)
 
     async def changes(self, given: Documents) -> AsyncIterator[Change]:
         """Yield what applying the documents changes, and what the operator then changes, if anything.
@@ -63,7 +69,8 @@ class DryRun:
         for _, after in pairs:
             if after["kind"] == inference_service.KIND:
                 with _named(given, after):
-                    async for change in self._children(inputs, after):
+                    place = given.place(after["kind"], after["metadata"].get("namespace"), name_of(after))
+                    async for change in self._children(inputs, after, place):
                         yield change
 
     async def _applied(self, body: Manifest) -> tuple[Manifest | None, Manifest]:
@@ -112,7 +119,7 @@ class DryRun:
             raise DiffFailed(f"{error}; isvc doctor tells more") from error
         return OperatorConfig()
 
-    async def _children(self, known: ClusterInputs, after: Manifest) -> AsyncIterator[Change]:
+    async def _children(self, known: ClusterInputs, after: Manifest, place: Place) -> AsyncIterator[Change]:
         """Yield what the operator changes once the service is what it is ``after`` the files are applied."""
         inputs = await known.of(ServiceKey(after["metadata"]["namespace"], name_of(after)))
         if inputs is None:
@@ -124,6 +131,9 @@ class DryRun:
         for planned in decision.changes:
             child = planned.manifest
             live = owned.get((child["kind"], name_of(child)))
+            if refused := refused_child(child, place):
+                self.refused += refused
+                continue
             if planned.action is ChildAction.DELETE:
                 change = change_of(Actor.OPERATOR, child, None)
             elif live is None:

@@ -35,7 +35,7 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError, InvalidCredentials
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.limits import NAMED
-from isvc_operator.manifests import Container
+from isvc_operator.manifests import Container, Manifest
 from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.requested import is_stopped, references, storage_requests
 from isvc_operator.text import one_line
@@ -80,6 +80,11 @@ class Checked:
         return [finding.text for finding in self.findings if finding.severity in severities]
 
 
+_CONTAINER: Final = re.compile(r"spec\.(?:template\.spec\.)?(?:initC|c)ontainers?(?:\[\d+\])?\.")
+_RUNTIMES: Final = ("ServingRuntime", "ClusterServingRuntime")
+_WITHOUT_RUNTIME: Final = ("NoSupportingRuntime", "RuntimeNotRecognized")
+
+
 def check(
     texts: Iterable[YamlText],
     namespace: str,
@@ -106,13 +111,17 @@ def check(
     except ConfigError as error:
         problems.append(Located(str(error), _of_settings(given, settings)))
     rendered, invalid = render_services(given, installed, config, tls=tls)
+    if any(problem.place.kind in _RUNTIMES for problem in problems):  # which may be what these lack
+        invalid = [error for error in invalid if error.reason not in _WITHOUT_RUNTIME]
+    of_runtimes = list(_refused_containers(given))
+    told = set(map(_in_container, of_runtimes))  # which the pods of each service have as well
     findings = [
         *_findings(Severity.NO_EFFECT, _unread(data, _of_settings(given, settings))),
         *map(_missing, _findings(Severity.NO_EFFECT, without_effect(given, rendered, config))),
         *_findings(Severity.NOTE, _left_out(given)),
         *_findings(Severity.ERROR, problems),
-        *_findings(Severity.ERROR, _refused(given, rendered)),
-        *_findings(Severity.ERROR, _refused_containers(given)),
+        *_findings(Severity.ERROR, (line for line in _refused(given, rendered) if _in_container(line) not in told)),
+        *_findings(Severity.ERROR, of_runtimes),
         *(
             CheckFinding(_severity(error, given, config), one_line(str(error)), _of_service(given, error))
             for error in invalid
@@ -178,7 +187,8 @@ def without_effect(given: Documents, rendered: Iterable[Rendered], config: Opera
         yield from located(prefix, ignored_parts(service, resolved, config), place)
         for host, holder in resolved.hosts.taken.items() if resolved else ():
             yield Located(f"{prefix}host {host} belongs to {service.kind} {holder}", place)
-    for runtime in given.runtimes:
+    chosen = [resolved.chosen.runtime for resolved in found.values() if resolved.chosen]
+    for runtime in (*given.runtimes, *(item for item in chosen if item not in given.runtimes)):
         prefix = f"{runtime.kind} {runtime.metadata.name}: "
         place = given.place(runtime.kind, runtime.metadata.namespace, runtime.metadata.name)
         yield from located(prefix, (line.removeprefix(prefix) for line in ignored_parts_of_runtime(runtime)), place)
@@ -190,11 +200,15 @@ def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located
         service = item.service
         place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
         for child in item.children:
-            name = f"{child['kind']} {child['metadata']['name']}"
-            for line in islice(builtin_refusals(child), NAMED):
-                yield Located(f"{service.kind} {service.metadata.name}: {name}: {line}", place)
+            yield from refused_child(child, place)
             for line in refusals_of_download(child, item.objects, item.config.storage_initializer.image):
                 yield Located(f"{service.kind} {service.metadata.name}: the storage-initializer: {line}", place)
+
+
+def refused_child(child: Manifest, service: Place) -> list[Located]:
+    """Return why the API server would refuse an object that is made of a service."""
+    about = f"{service.kind} {service.name}: {child['kind']} {child['metadata']['name']}"
+    return [Located(f"{about}: {line}", service) for line in islice(builtin_refusals(child), NAMED)]
 
 
 def _refused_containers(given: Documents) -> Iterator[Located]:
@@ -204,6 +218,12 @@ def _refused_containers(given: Documents) -> Iterator[Located]:
             yield from _in_every_pod(runtime, f"spec.containers[{index}]", container, given)
     for storage in given.storage_containers:
         yield from _in_every_pod(storage, "spec.container", storage.spec.container, given)
+
+
+def _in_container(line: Located) -> str:
+    """Return what a line says of a container, without whose it is."""
+    found = _CONTAINER.search(line.text)
+    return _CONTAINER.sub("", line.text[found.start() :]) if found else line.text
 
 
 def _in_every_pod(

@@ -26,7 +26,7 @@ from isvc.run.routes import IngressRoute, path_of
 from isvc.run.service import LocalService, Node, Settings
 from isvc.view.changed import Changed, ChangeReader
 from isvc.view.source import ContainerKey, LogOptions, Related, ServiceRequest, ServiceResponse, ServiceSource
-from isvc_operator.api.names import VOLUME_MODELS
+from isvc_operator.api.names import FIELDS_IGNORED, VOLUME_MODELS
 from isvc_operator.manifests import ServiceKey, annotations_of
 from isvc_operator.observe.component import LAST_LOG_LINES
 from isvc_operator.responses import read_up_to
@@ -99,7 +99,9 @@ class LocalCluster(ServiceSource):
         for key in self.services if keys is None else self.services.keys() & set(keys):
             for event in self.services[key].update_status():
                 message = event["message"].partition(LAST_LOG_LINES)[0]
-                if event["type"] == "Warning" and not _END.match(message):  # which was printed when it happened
+                # It was printed when it happened, or when the files were read.
+                is_told = _END.match(message) or event["reason"] == FIELDS_IGNORED
+                if event["type"] == "Warning" and not is_told:
                     self._node.group.output.say(visible(f"{key.name}: {event['reason']}: {message}"))
 
     async def until(self, wanted: Callable[[], bool]) -> None:

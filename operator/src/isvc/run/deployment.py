@@ -79,6 +79,10 @@ class LocalDeployment:
             self._end(pod)
         await together(*self._ending)
 
+    def is_newest(self, pod: Manifest) -> bool:
+        """Whether a pod has the newest template."""
+        return labels_of(pod)[TEMPLATE_HASH] == template_hash(self._manifest)
+
     @property
     def _wanted(self) -> int:
         wanted: int = self._manifest["spec"]["replicas"]
@@ -96,9 +100,8 @@ class LocalDeployment:
 
     def _living(self) -> tuple[list[LocalPod], list[LocalPod]]:
         """Return the pods of the newest template and those of older ones, without those that are ending."""
-        newest = template_hash(self._manifest)
         living = [pod for pod in self.pods if not pod.is_ending]
-        updated = [pod for pod in living if labels_of(pod.manifest)[TEMPLATE_HASH] == newest]
+        updated = [pod for pod in living if self.is_newest(pod.manifest)]
         return updated, [pod for pod in living if pod not in updated]
 
     def _leaving(self) -> Sequence[LocalPod]:

@@ -16,6 +16,7 @@ import yaml
 from isvc.run import objects
 from isvc.run.errors import UnusableInput
 from isvc.run.place import Located, Place, located
+from isvc.run.yaml_errors import explained
 from isvc_operator.api import inference_service, storage_container
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
 from isvc_operator.api.kinds import ResourceKind, Role, with_role
@@ -253,7 +254,7 @@ def _documents(text: YamlText) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise UnusableInput(f"{text.source}{line}: this is not YAML: {error.problem}") from error
+        raise UnusableInput(f"{text.source}{line}: this is not YAML: {explained(error, text.content)}") from error
     except yaml.reader.ReaderError as error:
         raise UnusableInput(
             f"{text.source}: this is not YAML: it has the character #x{error.character:04x} at position "

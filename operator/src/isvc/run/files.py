@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from isvc.limits import FILE_BYTES
 from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
+from isvc_operator.ignored.walker import suggestion
 
 _CHECKOUT = Path(__file__).parents[4]
 _STANDARD_INPUT = Path("-")
+_URI = re.compile(r"\w{2,}:/")  # as a path, which has lost a slash
+_NAMES, _NEAR = 1000, 0.8  # of files beside one that is missing, and the ratio of difflib
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -59,7 +65,18 @@ def read_bytes(path: Path, limit: int = FILE_BYTES) -> bytes:
         with path.open("rb") as file:
             return bounded(file, str(path), limit)
     except OSError as error:
-        raise UnusableInput(f"{path} cannot be read: {error.strerror}") from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> UnusableInput:
+    """Return that a file cannot be read, and what is meant instead: a file beside it, or a URI."""
+    hint = ""
+    if _URI.match(str(path)):
+        hint = "; to serve what a URI names, write it as the storageUri of an InferenceService, and name that file"
+    elif isinstance(error, FileNotFoundError):
+        with suppress(OSError):  # its folder may be missing as well
+            hint = suggestion(path.name, {it.name for it in islice(path.parent.iterdir(), _NAMES)}, least=_NEAR)
+    return UnusableInput(f"{path} cannot be read: {error.strerror}{hint}")
 
 
 def bounded(file: BinaryIO, name: str, limit: int) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from errno import ENOENT
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ import yaml
 from isvc.limits import FILE_BYTES
 from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
+from isvc.run.files import unreadable
 from isvc_operator.api import inference_service
 from isvc_operator.api.names import ANNOTATION_IGNORE_PATTERNS
 from model_archive.archive import ENDINGS, HANDLER, is_model, is_source, read_manifest
@@ -67,7 +69,7 @@ def yaml_of(path: Path) -> YamlText:
     The format is ONNX if all bare models are ONNX files.
     """
     if not path.exists():
-        raise UnusableInput(f"{path} cannot be read: No such file or directory")
+        raise unreadable(path, FileNotFoundError(ENOENT, os.strerror(ENOENT)))
     place = Path(os.path.abspath(path))  # noqa: PTH100 - a link keeps its name
     is_onnx = {model.suffix for model in _bare_models(path)} == {".onnx"}
     annotations = {"annotations": {ANNOTATION_IGNORE_PATTERNS: _HIDDEN}} if path.is_dir() else {}

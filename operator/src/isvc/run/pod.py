@@ -78,7 +78,10 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
     claims = {claim for volume in volumes.values() if (claim := _claim(volume))}
     links = {_claims_root(machine) / claim: _folder_of_claim(claim, machine) for claim in claims}
     init = tuple(planned(container) for container in spec.get("initContainers", ()))
-    names = {folder: _folder_of(source) for source, folder in copied(init, links)}
+    names = {
+        **{str(link): str(target) for link, target in links.items()},
+        **{folder: _folder_of(source) for source, folder in copied(init, links)},
+    }
     return PodPlan(
         folder=machine.folder,
         folders=(
@@ -93,7 +96,7 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
         },
         links=links,
         ports=ports,
-        init=init,
+        init=tuple(replace(process, names=names) for process in init),
         servers=tuple(replace(planned(container), names=names) for container in spec["containers"]),
         grace=spec.get("terminationGracePeriodSeconds", PodPlan.grace),
     )

@@ -21,7 +21,7 @@ from isvc.run.guard import GRACE
 from isvc.run.log import Log
 from isvc.run.output import Output
 from isvc_operator.limits import LINE_BYTES, LOG_BYTES
-from isvc_operator.text import quoted, shortened, visible
+from isvc_operator.text import last_state, quoted, shortened, visible
 
 _LAST_LINES = 10
 _SHORT = "/tmp"  # noqa: S108 - the folder in it is private
@@ -282,4 +282,4 @@ async def lines_of(stream: asyncio.StreamReader) -> AsyncIterator[str]:
 
 
 def _text(line: bytes) -> str:
-    return visible(line.decode(errors="replace").rstrip())
+    return visible(last_state(line.decode(errors="replace")))

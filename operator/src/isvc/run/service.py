@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 
@@ -29,7 +29,7 @@ from isvc.run.kubelet import LocalPod, PodListener
 from isvc.run.pod import PodPlan, plan_pod
 from isvc.run.processes import Group, together
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
-from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored, template_hash
+from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
 from isvc.view.log_ends import LogEnd, wanted
 from isvc.view.pods import with_logs
 from isvc.view.source import Related
@@ -45,6 +45,8 @@ from isvc_operator.render.routes import routes_of
 from isvc_operator.resolve.ignored import all_ignored_parts
 from isvc_operator.resolve.requested import components_of, model_of
 from isvc_operator.text import block, last_of
+
+_WAY_OUT: Final = "correct what failed above and save the file: new pods start then"
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class LocalService:
         self._began = 0.0
         self._ready_after: float | None = None
         self._has_predicted = False
-        self._failed_templates: set[str] = set()
+        self._is_changed = False
 
     async def check(self, rendered: Rendered) -> None:
         """Check whether it can run here; raises UnusableInput. Opens the ports of its Services."""
@@ -133,6 +135,7 @@ class LocalService:
         """Change the service to what was checked: pods whose template differs are replaced."""
         at = now()
         first = not self._deployments
+        self._is_changed = not first
         self.rendered = rendered
         self.body = stored(rendered.service.as_dict() | {"status": {}}, None if first else self.body, at)
         before, self._children = self._children, {}
@@ -288,7 +291,7 @@ class LocalService:
 
     def _start_pod(self, rendered: Rendered, deployment: Manifest, manifest: Manifest, tag: str) -> LocalPod:
         planned = partial(plan_pod, deployment, self._machine(rendered, deployment, tag))
-        listener = PodListener(self._changed, self._pod_event, partial(self._failed, name_of(deployment)))
+        listener = PodListener(self._changed, self._pod_event, partial(self._failed, name_of(deployment), manifest))
         return LocalPod(manifest, planned, self._node.group, self._node.session, listener)
 
     async def _drained(self, pod: LocalPod) -> None:
@@ -326,16 +329,16 @@ class LocalService:
         self._events.append(pod_event(pod, type_, reason=reason, message=message, now=now()))
         self._node.changed(self.key)
 
-    def _failed(self, name: str, failure: RunFailed) -> None:
-        """Print why a container is not running; at the first one of a changed Deployment, who serves."""
+    def _failed(self, name: str, pod: Manifest, failure: RunFailed) -> None:
+        """Print why a container is not running; if a change is the cause, also who serves, and what to do."""
         self._node.failed(failure)
         deployment = self._deployments.get(name)  # None if the change has removed it
-        if deployment is None or not deployment.keeps_old_pods:
+        is_rolling = self._is_changed and self._next_routes is not None
+        if deployment is None or not is_rolling or not deployment.is_newest(pod):
             return
-        template = template_hash(deployment.manifest)
-        if template not in self._failed_templates:
-            self._failed_templates.add(template)
-            self._node.group.output.say(f"{name}: {OLDER_SERVE}")
+        if deployment.keeps_old_pods or not any(it.is_ready for it in deployment.pods):
+            serves = OLDER_SERVE if deployment.keeps_old_pods else "no pod serves"
+            self._node.group.output.say(f"{name}: {serves}; {_WAY_OUT}")
 
     def _observe(self) -> Observation:
         resolved, related = self.rendered.resolved, self.related()

@@ -97,7 +97,8 @@ async def watch(cluster: LocalCluster, inputs: WatchedFiles, output: Output) -> 
                     are_refused = are_refused and not are_read
                 except OperatorError as error:
                     are_refused = True
-                    output.say(f"the services run on as they are: {error}")
+                    why = str(error).replace("\nisvc: ", "\n")  # each line as the first
+                    output.say(f"the services run on as they are: {why}")
                 except Exception as error:  # noqa: BLE001 - whatever is wrong with an edit, the services serve on
                     are_refused = True
                     output.say(f"the services run on as they are; this was not foreseen: {one_line(repr(error))}")

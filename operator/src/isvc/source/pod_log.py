@@ -14,6 +14,7 @@ from isvc.view.times import parse_time
 from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest, path_of
+from isvc_operator.text import last_state
 
 Line = tuple[str | None, str]  # its time, None if it has none, and its text
 
@@ -127,5 +128,5 @@ def _timed(line: str) -> Line:
     """Split what the API server writes before each line: a time with nanoseconds."""
     time, _, text = line.partition(" ")
     if parse_time(time) is None:
-        return None, line[:LOG_LINE_CHARACTERS].rstrip("\r")
-    return time, text[:LOG_LINE_CHARACTERS].rstrip("\r")
+        return None, last_state(line)[:LOG_LINE_CHARACTERS]
+    return time, last_state(text)[:LOG_LINE_CHARACTERS]

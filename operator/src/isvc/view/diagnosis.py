@@ -137,7 +137,7 @@ def _is_among(failure: Failure, others: Sequence[Failure]) -> bool:
 def _completed(finding: Finding, service: ServiceView) -> Finding:
     components = [item for item in service.components if any(_concerns(finding, pod) for pod in item.pods)]
     pods = [pod for item in components for pod in item.pods if _concerns(finding, pod)]
-    older = [OLDER_SERVE] if any(item.has_older and item.health is HealthStatus.FAILED for item in components) else []
+    older = [OLDER_SERVE] if any(item.fails_beside_older for item in components) else []
     restarts = [
         f"container {item.name} was restarted {item.restarts} times"
         for pod in pods

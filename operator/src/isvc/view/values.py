@@ -140,6 +140,11 @@ class ComponentView:
     failure: Failure | None = None
 
     @property
+    def fails_beside_older(self) -> bool:
+        """Whether its newest pods have failed while older ones have the requests."""
+        return self.has_older and self.health is HealthStatus.FAILED
+
+    @property
     def has_older(self) -> bool:
         """Whether pods of an older template are ready, and so have the requests."""
         return any(not pod.current and pod.health is HealthStatus.READY for pod in self.pods)

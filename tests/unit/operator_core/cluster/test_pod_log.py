@@ -46,6 +46,7 @@ class Streaming:
     [
         ([f"{AT} one\n{AT} t".encode(), b"wo\r\n"], [(AT, "one"), (AT, "two")]),
         ([f"{AT} \n{AT}\n".encode()], [(AT, ""), (AT, "")]),
+        ([f"{AT} \r 50%".encode(), b"\r100%\n"], [(AT, "100%")]),
         (
             [b"unable to retrieve container logs\n", b"the end"],
             [(None, "unable to retrieve container logs"), (None, "the end")],

@@ -157,7 +157,7 @@ def _component(component: ComponentView, now: datetime, *, last: bool) -> Iterat
     counts = f"{component.available} of {component.wanted} available"
     share = f", {component.traffic} % of requests" if component.traffic not in (None, 100) else ""
     stage = component.stage if component.health is not HealthStatus.READY else ""
-    older = f", {OLDER_SERVE}" if component.has_older and component.health is HealthStatus.FAILED else ""
+    older = f", {OLDER_SERVE}" if component.fails_beside_older else ""
     yield [
         branch,
         component.kind,
@@ -219,7 +219,8 @@ def bar(progress: DownloadProgress) -> str:
 
 def _summary(service: ServiceView) -> str:
     if service.failure:
-        return _headline(service.failure.cause)
+        older = f"{OLDER_SERVE}: " if any(item.fails_beside_older for item in service.components) else ""
+        return one_line(older + headline(service.failure.cause), _CAUSE)
     if service.health is HealthStatus.STARTING:
         progress = [bar(pod.progress) for item in service.components for pod in item.pods if pod.progress]
         return _headline(progress[0] if progress else service.message)
