@@ -79,7 +79,7 @@ bench: setup ## Run the benchmarks (ARGS names suites); print the tables and wri
 	@assets="$$(bash tests/cluster/assets)"; KUBEBUILDER_ASSETS="$$assets" KUBECTL="$$assets/kubectl" $(BIN)/python -m tests.bench $(ARGS)
 
 verify: lint ## Check that everything generated is up to date
-	@$(BIN)/python -m isvc.crds crds --check
+	@$(BIN)/python -m tests.support.crds crds --check
 	@$(BIN)/python -m hack.release.version
 	@$(BIN)/python -m tests.support.code_map --check
 	@$(BIN)/python -m tests.support.field_reference --check

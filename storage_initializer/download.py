@@ -26,8 +26,6 @@ from storage_initializer.sources import Checksum, Source, SourceFile
 PART_BYTES = 16 << 20
 _BUFFER_BYTES = 1 << 20
 _WORKERS = 8
-# Fast, and against accidents only.
-_READ_BACK = "crc32"
 # How long stopped workers may take to end. A read is not interrupted, and ends by its timeout or with the process.
 _GRACE_S = 2.0
 
@@ -119,13 +117,9 @@ class _Download:
                 self._progress.resume(part.stop - part.start)
                 return None
             arrival = _Arrival(part, target)
-            if self._source.read_back:
-                arrival.sum_up(_READ_BACK)
             self._retry.run(lambda: self._receive(arrival, buffer))
-            if self._source.read_back and _sum_on_disk(target, part, buffer) != arrival.checksum:
-                raise CopyError(f"the copy of {part.file.path} does not read back as it was written; check the disk")
             self._journal.record(part.number, part.start)
-            return None if self._source.read_back else arrival.checksum
+            return arrival.checksum
 
     def _receive(self, arrival: _Arrival, buffer: memoryview) -> None:
         """Receive a part, or the rest of one where the source can be read from its middle."""
@@ -137,7 +131,7 @@ class _Download:
         if arrival.position == part.stop and not part.file.streamed:
             return
         with self._source.open(part.file, arrival.position, part.stop) as content:
-            if arrival.position == part.start and (algorithm := self._algorithm(part)):
+            if arrival.position == part.start and (algorithm := _algorithm(part)):
                 arrival.sum_up(algorithm)
             # No more than was requested, even if a server sends more.
             while count := content.readinto(buffer[: arrival.wanted]):
@@ -146,13 +140,6 @@ class _Download:
                 arrival.add(buffer[:count])
                 self._progress.advance(count)
         arrival.check()
-
-    def _algorithm(self, part: Part) -> str | None:
-        """Return the checksum to compute while a part arrives, so that a file of one part is not read again."""
-        if self._source.read_back:
-            return _READ_BACK
-        whole = part.start == 0 and part.stop == part.file.size
-        return part.file.checksum.algorithm if whole and part.file.checksum else None
 
     def _finish(self, file: SourceFile, found: Checksum | None) -> None:
         path = self._folder / file.path
@@ -217,6 +204,12 @@ class _Arrival:
             )
 
 
+def _algorithm(part: Part) -> str | None:
+    """Return the checksum to compute while a part arrives, so that a file of one part is not read again."""
+    whole = part.start == 0 and part.stop == part.file.size
+    return part.file.checksum.algorithm if whole and part.file.checksum else None
+
+
 @contextmanager
 def _target(path: Path, size: int) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -227,12 +220,3 @@ def _target(path: Path, size: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _sum_on_disk(target: int, part: Part, buffer: memoryview) -> Checksum:
-    """The pages of what has just been written are in memory: that costs a fraction of the copy itself."""
-    found, position = Sum(_READ_BACK), part.start
-    while count := os.preadv(target, [buffer[: part.stop - position]], position):
-        found.add(buffer[:count])
-        position += count
-    return found.checksum()

@@ -77,8 +77,6 @@ class Source(Protocol):
 
     identity: str
     """Together with paths, sizes and versions of the files it identifies their content: the key of the cache."""
-    read_back: bool
-    """Whether copies are read back from the disk, as the source has no checksums."""
 
     def describe(self) -> str:
         """Return credentials, endpoint and region for the log, without secrets; may be empty."""

@@ -87,8 +87,6 @@ def open_source(transfer: Transfer, plan: Plan) -> HubSource:
 
 
 class HubSource:
-    read_back = False
-
     def __init__(self, access: HubAccess, client: Client) -> None:
         # Without the revision: the files have their own versions, and most are the same in the next commit.
         self.identity = f"{access.endpoint}/{access.model}"

@@ -73,8 +73,6 @@ def open_source(transfer: Transfer, plan: Plan) -> HttpSource:
 
 
 class HttpSource:
-    read_back = False
-
     def __init__(self, access: HttpAccess, client: Client) -> None:
         # With the query, which may choose the file; it may be a secret, too.
         self.identity = access.url

@@ -55,8 +55,6 @@ def open_folder(root: Path, *, boundary: Path, destination: Path) -> LocalSource
 
 
 class LocalSource:
-    read_back = True
-
     def __init__(self, root: Path, boundary: Path) -> None:
         self.identity = str(root)
         self._root = root

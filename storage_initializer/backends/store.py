@@ -66,8 +66,6 @@ def client_options(url: str, trust: Trust, policy: RequestPolicy, proxies: Proxi
 
 
 class StoreSource:
-    read_back = False
-
     def __init__(self, place: StorePlace, path: str, *, connect: Callable[[], StoreClient], note: str) -> None:
         """``connect`` may send requests to find the identity; ``note`` follows it in the log."""
         self.identity = f"{place.url}/{path}"

@@ -28,7 +28,6 @@ def bring_alone(source: Source, destination: Path, retry: Retry = ONCE) -> None:
 class MemorySource:
     """``cut`` is where every file ends too early; ``on_open`` is told of each part that is asked for."""
 
-    read_back = False
     identity = "memory"
 
     def __init__(

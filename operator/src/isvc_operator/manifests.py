@@ -14,6 +14,11 @@ Container = Mapping[str, Any]  # an item of a pod's containers or initContainers
 Volume = Mapping[str, Any]  # an item of a pod's volumes
 NamedItem = Mapping[str, Any]  # an environment variable, a volume or a volume mount
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # an annotation that repeats the object
+# Fields of metadata.
+SET_BY_SERVER = ("managedFields", "resourceVersion", "uid", "selfLink", "creationTimestamp", "generation")
+NOT_WRITTEN = (*SET_BY_SERVER, "ownerReferences")  # by people
+
 
 class ServiceKey(NamedTuple):
     """The identity of an InferenceService."""
@@ -57,6 +62,22 @@ def updated_by(manager: str, manifest: Manifest) -> list[Mapping[str, Any]]:
         for entry in manifest["metadata"].get("managedFields") or ()
         if entry.get("manager") == manager and entry.get("operation") == "Update" and not entry.get("subresource")
     ]
+
+
+def merge_patch(applied: Mapping[str, Any], wanted: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON merge patch (RFC 7386) that ``kubectl apply`` sends for a custom resource.
+
+    It sets what is ``wanted`` and ``live`` has otherwise, and removes what was ``applied`` last and is not wanted now.
+    """
+    patch: dict[str, Any] = {name: None for name in applied if name not in wanted and name in live}
+    for name, value in wanted.items():
+        known, before = live.get(name), applied.get(name)
+        if isinstance(value, Mapping) and isinstance(known, Mapping):
+            if inside := merge_patch(before if isinstance(before, Mapping) else {}, value, known):
+                patch[name] = inside
+        elif value != known:
+            patch[name] = value
+    return patch
 
 
 def digest_of(value: Any) -> str:

@@ -95,11 +95,11 @@ BOUNDS = (
         test=f"{_SHAPES}test_a_tensor_is_a_bounded_number_of_lists_however_much_it_carries",
     ),
     Bound(
-        what="time for which the event loop is held before the server logs the cause",
+        what="time for which a hook holds the event loop before the SDK's server logs it",
         constant="data_plane.limits:LOOP_HELD_S",
         unit=Unit.SECONDS,
         beyond="nothing; the server's log has the line",
-        test="tests/unit/data_plane/test_loop_watch.py::test_what_holds_the_event_loop_is_logged_by_its_line",
+        test="tests/unit/kserve_sdk/test_loop_watch.py::test_what_holds_the_event_loop_is_logged_by_its_line",
     ),
     Bound(
         what="log lines about settings of config.properties that have no effect",

@@ -31,10 +31,10 @@ SAMPLE = (EXAMPLE / "sample.json").read_bytes()
 class Transformer:
     """The process."""
 
-    def __init__(self, folder: Path, predictor: str, *flags: str) -> None:
+    def __init__(self, folder: Path, predictor: str, *flags: str, program: Path = EXAMPLE / "transformer.py") -> None:
         self.port = free_port()
         self.log = folder / "log"
-        command = [sys.executable, str(EXAMPLE / "transformer.py"), "--model_name=mnist", "--enable_grpc=false"]
+        command = [sys.executable, str(program), "--model_name=mnist", "--enable_grpc=false"]
         command += [f"--predictor_host={predictor}", f"--http_port={self.port}", *flags]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -58,8 +58,10 @@ class Transformer:
 
 
 @contextlib.contextmanager
-def transforming(folder: Path, predictor: str, *flags: str) -> Iterator[Transformer]:
-    transformer = Transformer(folder, predictor, *flags)
+def transforming(
+    folder: Path, predictor: str, *flags: str, program: Path = EXAMPLE / "transformer.py"
+) -> Iterator[Transformer]:
+    transformer = Transformer(folder, predictor, *flags, program=program)
     try:
         transformer.wait_ready()
         yield transformer
@@ -131,3 +133,26 @@ def test_a_port_that_is_taken_is_named(fake: FakePredictor, tmp_path: Path) -> N
 
     assert code != 0
     assert f"Port {port} cannot be opened" in transformer.log.read_text()
+
+
+HOLDING = """
+import time
+from transformer_sdk.kserve import ModelServer
+from examples.mnist_transformer.transformer import DigitTransformer
+
+class Holding(DigitTransformer):
+    async def preprocess(self, payload, headers=None):
+        time.sleep(3)
+        return super().preprocess(payload)
+
+ModelServer().start([Holding("mnist")])
+"""
+
+
+def test_an_async_hook_that_holds_the_event_loop_is_in_the_log(fake: FakePredictor, tmp_path: Path) -> None:
+    program = tmp_path / "holding.py"
+    program.write_text(HOLDING)
+    with transforming(tmp_path, fake.host, program=program) as transformer:
+        transformer.ask("POST", PREDICT, SAMPLE)
+
+        assert f"the event loop is held at {program}:8 (preprocess); if an async hook" in transformer.log.read_text()

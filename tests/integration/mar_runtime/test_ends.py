@@ -103,29 +103,6 @@ def test_a_model_that_takes_too_long_to_load_ends_the_server(tmp_path: Path) -> 
         runtime.wait_ready(["m"])
 
 
-def test_a_server_whose_handlers_run_in_threads_has_no_other_process(tmp_path: Path) -> None:
-    folder = model_dir(tmp_path / "models", {"m": {"workerType": "thread"}})
-    with Runtime("mar", folder, has_torch=False) as runtime:
-        assert runtime.wait_ready(["m"]).children() == []
-        assert re.findall(r'^server_start_seconds\{phase="(\w+)"\}', runtime.metrics(), re.MULTILINE) == [
-            "imports", "archives", "models",
-        ]  # fmt: skip
-
-
-def test_a_thread_that_hangs_ends_the_server(tmp_path: Path) -> None:
-    folder = model_dir(tmp_path / "models", {"m": {"workerType": "thread", "responseTimeout": 1}})
-    with Runtime("mar", folder, has_torch=False) as runtime:
-        runtime.wait_ready(["m"])
-
-        given_up = do(runtime, "m", "hang")
-
-        assert runtime.wait_exit() == MODEL_FAILED
-        assert (given_up.status, given_up.document["error"]) == (504, runtime.termination_message)
-        assert runtime.termination_message == (
-            "Model m did not answer within 1 s (responseTimeout); a thread cannot be ended, so the server must restart."
-        )
-
-
 @pytest.mark.parametrize("flag", ["--http-port", "--grpc-port"])
 def test_a_port_that_is_taken_is_named(folder: Path, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -1,4 +1,4 @@
-"""Several models, versions and workers of one server, in processes and in threads, loaded and unloaded as it runs."""
+"""Several models, versions and workers of one server, loaded and unloaded as it runs."""
 
 from __future__ import annotations
 
@@ -27,15 +27,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_acting(store, "versions", version)
     described = manifest(modelName="pair", handler="acting.py", configFile="c.yaml")
     write_mar(store / "pair-1.0.mar", described, {"acting.py": ACTING, "c.yaml": YAML})
-    for name in ("threaded", "clashing"):
-        described = manifest(modelName=name, handler="in_thread.py", configFile="c.yaml")
-        write_mar(store / f"{name}-1.0.mar", described, {"in_thread.py": ACTING, "c.yaml": b"workerType: thread\n"})
     wheel = make_wheel(folder, "words", WORD)
     described = manifest(modelName="installing", handler="acting.py", requirementsFile="r.txt")
     files = {"acting.py": ACTING, "r.txt": f"words @ {wheel.as_uri()}\n".encode()}
     write_mar(store / "installing-1.0.mar", described, files)
     write_acting(store, "later")
-    served = ("versions-1.0.mar", "versions-2.0.mar", "pair-1.0.mar", "threaded-1.0.mar", "installing-1.0.mar")
+    served = ("versions-1.0.mar", "versions-2.0.mar", "pair-1.0.mar", "installing-1.0.mar")
     configure(
         store.parent,
         f"load_models={','.join(served)}",
@@ -51,7 +48,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runtime(store: Path) -> Iterator[Runtime]:
     with Runtime("mar", store.parent, has_torch=False) as running:
-        yield running.wait_ready(["versions", "pair", "threaded", "installing"])
+        yield running.wait_ready(["versions", "pair", "installing"])
 
 
 def post(runtime: Runtime, path: str) -> Answer:
@@ -69,13 +66,19 @@ def load_all_of(store: Path, *more: str) -> None:
     """Changes the configuration to serve archives besides those that are served."""
     path = store.parent / "config/config.properties"
     lines = path.read_text().splitlines()
-    served = ["versions-1.0.mar", "versions-2.0.mar", "pair-1.0.mar", "threaded-1.0.mar", "installing-1.0.mar", *more]
+    served = ["versions-1.0.mar", "versions-2.0.mar", "pair-1.0.mar", "installing-1.0.mar", *more]
     path.write_text("\n".join([f"load_models={','.join(served)}", *lines[1:], ""]))
 
 
 def test_every_model_and_version_is_listed(runtime: Runtime) -> None:
-    assert runtime.get("/v1/models").document == {"models": ["versions", "pair", "threaded", "installing"]}
-    assert index(runtime) == {"versions": ["1.0", "2.0"], "pair": ["1.0"], "threaded": ["1.0"], "installing": ["1.0"]}
+    assert runtime.get("/v1/models").document == {"models": ["versions", "pair", "installing"]}
+    assert index(runtime) == {"versions": ["1.0", "2.0"], "pair": ["1.0"], "installing": ["1.0"]}
+
+
+def test_each_phase_of_the_start_is_a_metric(runtime: Runtime) -> None:
+    phases = re.findall(r'^server_start_seconds\{phase="(\w+)"\}', runtime.metrics(), re.MULTILINE)
+
+    assert phases == ["imports", "archives", "models"]
 
 
 def test_a_version_is_chosen_by_its_path_and_the_default_otherwise(runtime: Runtime) -> None:
@@ -106,34 +109,6 @@ def test_two_workers_serve_two_requests_at_a_time(runtime: Runtime, tmp_path: Pa
 def test_requirements_are_the_models_own(runtime: Runtime) -> None:
     assert told(runtime, "installing", "tell_module", name="words") == WORD
     assert do(runtime, "pair", "tell_module", name="words").status == 500
-
-
-# --- threads -----------------------------------------------------------------------------------------
-
-
-def test_a_handler_in_a_thread_answers_from_the_servers_process(runtime: Runtime) -> None:
-    assert told(runtime, "threaded") == runtime.process.pid
-
-
-@pytest.mark.parametrize(
-    ("action", "words"), [("fail", "ValueError : cannot read this"), ("exit", "SystemExit: 3 (at in_thread.py:")]
-)
-def test_a_handler_in_a_thread_that_fails_costs_its_request_only(runtime: Runtime, action: str, words: str) -> None:
-    failed = do(runtime, "threaded", action)
-
-    assert (failed.status, words in failed.document["error"]) == (500, True), failed
-    assert told(runtime, "threaded") == runtime.process.pid
-
-
-def test_threads_share_modules_so_a_name_that_is_taken_is_refused(runtime: Runtime, store: Path) -> None:
-    load_all_of(store, "clashing-1.0.mar")
-
-    refused = post(runtime, "/v2/repository/models/clashing/load")
-
-    assert refused.status == 500
-    assert "its in_thread.py has the name of a module that is loaded already (" in refused.document["error"]
-    assert "threaded@1.0/archive/in_thread.py), and threads share modules; rename it or" in refused.document["error"]
-    assert told(runtime, "threaded") == runtime.process.pid
 
 
 # --- loading and unloading ---------------------------------------------------------------------------
@@ -183,7 +158,7 @@ def test_a_model_that_cannot_be_loaded_leaves_all_others_alone(runtime: Runtime,
     assert "to the model's requirements.txt, or install it beside the server" in refused.document["error"]
     assert "broken" not in index(runtime)
     assert runtime.get("/v2/health/ready").document == {"ready": True}
-    assert [told(runtime, model) != 0 for model in ("versions", "pair", "threaded", "installing")] == [True] * 4
+    assert [told(runtime, model) != 0 for model in ("versions", "pair", "installing")] == [True] * 3
 
 
 def test_a_loaded_model_whose_worker_keeps_dying_is_given_up_and_the_others_are_served(
@@ -213,7 +188,7 @@ def test_a_loaded_model_whose_worker_keeps_dying_is_given_up_and_the_others_are_
     assert (refused.status, refused.document["error"]) == (503, f"Model with name later is not ready: it {reason}.")
     assert entry == {"name": "later", "version": "1.0", "state": "UNAVAILABLE", "reason": reason}
     assert runtime.get("/v2/health/ready").document == {"ready": True}
-    assert [told(runtime, model) != 0 for model in ("versions", "pair", "threaded", "installing")] == [True] * 4
+    assert [told(runtime, model) != 0 for model in ("versions", "pair", "installing")] == [True] * 3
 
     assert post(runtime, "/v2/repository/models/later/load").status == 200
     assert isinstance(told(runtime, "later"), int)

@@ -12,7 +12,6 @@ from tests.integration.mar_runtime.serving import configure, metric
 from tests.support.model_folder import manifest, write_mar
 from tests.support.runtimes import Request, Runtime
 
-WORKERS = ("process", "thread")
 METRICS = "model_metrics:\n  gauge:\n    - {name: Confidence, unit: percent, dimensions: [ModelName]}\n"
 MEASURING = b"""
 import torch
@@ -30,37 +29,32 @@ class Handler:
 
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    """Has a model for each type of worker, which is its name."""
     folder = tmp_path_factory.mktemp("settings")
-    for worker in WORKERS:
-        yaml = f"workerType: {worker}\nmaxRetryTimeoutInSec: 7\n".encode()
-        described = manifest(modelName=worker, handler=f"in_{worker}.py", configFile="c.yaml")
-        write_mar(folder / f"model-store/{worker}.mar", described, {f"in_{worker}.py": MEASURING, "c.yaml": yaml})
+    described = manifest(modelName="m", configFile="c.yaml")
+    files = {"handler.py": MEASURING, "c.yaml": b"maxRetryTimeoutInSec: 7\n"}
+    write_mar(folder / "model-store/m.mar", described, files)
     configure(folder, "default_workers_per_model=1", "metrics_config=config/metrics.yaml", "netty_client_threads=4")
     (folder / "config/metrics.yaml").write_text(METRICS)
     with Runtime("mar", folder, OMP_NUM_THREADS="3") as running:
-        yield running.wait_ready(WORKERS)
+        yield running.wait_ready(["m"])
 
 
 def test_nothing_is_loaded_or_unloaded_unless_it_is_turned_on(runtime: Runtime) -> None:
-    changes = [
-        runtime.send(Request("POST", f"/v2/repository/models/{WORKERS[0]}/{verb}")) for verb in ("load", "unload")
-    ]
+    changes = [runtime.send(Request("POST", f"/v2/repository/models/m/{verb}")) for verb in ("load", "unload")]
 
     assert [one.status for one in changes] == [501, 501]
     assert "enable it with the argument --enable-model-api" in changes[0].document["error"]
-    assert sorted(runtime.get("/v1/models").document["models"]) == sorted(WORKERS)
+    assert runtime.get("/v1/models").document == {"models": ["m"]}
 
 
-@pytest.mark.parametrize("worker", WORKERS)
-def test_a_handler_has_the_users_threads_and_metrics(runtime: Runtime, worker: str) -> None:
-    assert runtime.predict(worker, {"instances": [1]}).document == {"predictions": [3]}
-    assert metric(runtime, f'Confidence{{Hostname="{socket.gethostname()}",ModelName="{worker}"}}') == 87.5
+def test_a_handler_has_the_users_threads_and_metrics(runtime: Runtime) -> None:
+    assert runtime.predict("m", {"instances": [1]}).document == {"predictions": [3]}
+    assert metric(runtime, f'Confidence{{Hostname="{socket.gethostname()}",ModelName="m"}}') == 87.5
 
 
 def test_a_setting_without_effect_is_named_at_the_start(runtime: Runtime) -> None:
     assert "config.properties: netty_client_threads 4 has no effect: one event loop takes all" in runtime.log
-    assert "process.mar: maxRetryTimeoutInSec 7 has no effect: the server exits when a worker dies five" in runtime.log
+    assert "m.mar: maxRetryTimeoutInSec 7 has no effect: the server exits when a worker dies five" in runtime.log
 
 
 def test_an_archive_that_asks_for_several_processes_ends_the_server(tmp_path: Path) -> None:

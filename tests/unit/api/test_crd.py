@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from isvc.crds import RESOURCES, CustomResource, build_crd, main
+from isvc.crds import RESOURCES, CustomResource, build_crd
 from isvc_operator.api.schema import Schema
+from tests.support.crds import main
 from tests.support.yaml_files import document
 
 CRDS = Path(__file__).parents[3] / "crds"

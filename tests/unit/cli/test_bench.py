@@ -210,7 +210,7 @@ def test_a_body_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
 
     assert main(["bench", "http://127.0.0.1/", "-d", f"@{tmp_path}/body"]) == 2
 
-    assert capsys.readouterr().err.endswith("body has more than 10 bytes; send less\n")
+    assert capsys.readouterr().err.endswith("body has more than 10 bytes; use a smaller one\n")
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_request_without_an_end_is_refused(
 
     assert main(["predict", "bert", *flags, "--url=http://h"]) == 2
 
-    assert capsys.readouterr().err.endswith(" bytes; send less\n")
+    assert capsys.readouterr().err.endswith(" bytes; use a smaller one\n")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from isvc.diff.changes import Action, Actor, Change, change_of, fields_changed, merge_patch, merged
+from isvc.diff.changes import Action, Actor, Change, change_of, fields_changed, merged
+from isvc_operator.manifests import merge_patch
 from isvc_operator.plan.diff import differences
 
 

@@ -205,7 +205,6 @@ async def test_an_archive_whose_yaml_cannot_be_read_is_refused(
         ("a: [", "model-config.yaml cannot be read: while parsing a flow node"),
         ("- 1", "model-config.yaml has no settings; write NAME: VALUE in each line, or remove the file."),
         ("sequenceBatching: 2", "model-config.yaml has sequenceBatching: 2; write true or false."),
-        ("continuousBatching: true\nworkerType: thread", "model-config.yaml asks for continuousBatching, which needs"),
     ],
 )
 async def test_the_settings_of_a_folder_are_called_by_their_file(

@@ -54,7 +54,6 @@ def test_an_archive_that_nothing_is_said_of_gets_the_defaults() -> None:
         limits=BatchLimits(merges_rows=False),
         stated_batch_size=1,
         policy=PoolPolicy(workers=1, response_timeout_s=120, startup_timeout_s=120),
-        worker_type="process",
     )
 
 
@@ -66,7 +65,7 @@ def test_all_that_can_be_said_is_followed() -> None:
             "service_envelope": "json",
         },
         options=ServingOptions(BatchOptions(None, 250, 5000), max_requests=1000, max_memory_mib=2048),
-        minWorkers=3, responseTimeout=60, batchSize=4, workerType="thread",
+        minWorkers=3, responseTimeout=60, batchSize=4,
     )  # fmt: skip
 
     assert made == ArchivePlan(
@@ -76,7 +75,6 @@ def test_all_that_can_be_said_is_followed() -> None:
         limits=BatchLimits(max_batch_size=4, max_latency_s=0.25, queue_size=7, timeout_s=5.0),
         stated_batch_size=4,
         policy=PoolPolicy(3, 0, 60, 300, 1000, 2048),
-        worker_type="thread",
         installs=True,
     )
 
@@ -168,7 +166,6 @@ def test_a_model_has_a_worker(own: dict[str, int], properties: dict[str, str], w
         (2, {}, (1, 1)),
         (64, {}, (1, 3)),
         (4, {"minWorkers": 2}, (2, 0)),
-        (4, {"workerType": "thread"}, (1, 0)),
     ],
 )
 def test_a_model_that_is_told_no_number_may_have_a_worker_for_each_device_up_to_four(
@@ -202,7 +199,6 @@ def test_requirements_are_installed_only_where_that_is_turned_on() -> None:
         ({"responseTimeout": "soon"}, {}, "responseTimeout is 'soon'; write a whole number, 1 or more."),
         ({}, {"job_queue_size": "many"}, "job_queue_size is 'many'; write a whole number, 1 or more."),
         ({}, {"service_envelope": "v3"}, "There is no service envelope 'v3'; use one of kserve,"),
-        ({"workerType": "fiber"}, {}, "workerType of model bert is 'fiber'; write process or thread."),
     ],
 )
 def test_a_setting_that_cannot_be_followed_is_named(
@@ -243,16 +239,9 @@ def test_a_running_batch_has_the_size_that_is_stated_or_torchserves_default(yaml
     assert (limits.continuous, limits.max_batch_size) == (True, size)
 
 
-@pytest.mark.parametrize(
-    ("yaml", "words"),
-    [
-        ({"workerType": "thread"}, "bert.mar asks for continuousBatching, which needs its own process"),
-        ({"sequenceBatching": True}, "continuousBatching and sequenceBatching together are not supported"),
-    ],
-)
-def test_what_a_running_batch_does_not_go_with_is_refused(yaml: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words):
-        plan(yaml={**yaml, "continuousBatching": True})
+def test_a_running_batch_does_not_go_with_sequences() -> None:
+    with pytest.raises(ConfigurationError, match="continuousBatching and sequenceBatching together are not supported"):
+        plan(yaml={"continuousBatching": True, "sequenceBatching": True})
 
 
 SEQUENCES = {"sequenceBatching": True, "sequenceMaxIdleMSec": 1000}
@@ -265,8 +254,3 @@ def test_a_model_that_keeps_state_has_as_many_workers_as_it_says_and_none_is_rep
 
     assert made.policy == PoolPolicy(workers=2, response_timeout_s=120, startup_timeout_s=120)
     assert made.sequences == SequenceLimits(max_sequences=12, max_idle_s=1.0)
-
-
-def test_sequences_are_not_served_in_threads() -> None:
-    with pytest.raises(ConfigurationError, match=r"^bert\.mar asks for sequenceBatching with workerType: thread"):
-        plan(yaml={**SEQUENCES, "workerType": "thread"})

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from isvc.commands import main
-from isvc.migrate.errors import MigrationRefused
-from isvc.migrate.read import read_manifests
 
 
 @pytest.mark.parametrize("flag", ["--timeout=0", "--timeout=571", "--timeout=soon", "--parallel=0", "--parallel=21"])
@@ -20,18 +18,17 @@ def test_a_number_beyond_its_bounds_is_refused(flag: str, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("a: [", "cannot be read: "),
-        ("[]", "a document is no Kubernetes object"),
-        ("kind: Service", "no Kubernetes object"),
+        ("a: [", ":1:5: this is not YAML: "),
+        ("[]", ": a document is no Kubernetes object"),
+        ("kind: Service", ": a document is no Kubernetes object"),
     ],
     ids=["no YAML", "a list", "no name"],
 )
-def test_a_manifest_that_is_no_object_is_refused_with_its_file(tmp_path: Path, content: str, reason: str) -> None:
+def test_a_manifest_that_is_no_object_is_refused_with_its_file(
+    tmp_path: Path, content: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "operator.yaml"
     file.write_text(content)
 
-    with pytest.raises(MigrationRefused) as caught:
-        read_manifests([file])
-
-    assert str(file) in str(caught.value)
-    assert reason in str(caught.value)
+    assert main(["migrate", "plan", f"--manifests={file}"]) == 2
+    assert capsys.readouterr().err.startswith(f"isvc: {file}{reason}")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from data_plane.protocol.v2 import generate
+from tests.support import grpc_messages
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("proto", generate.PROTOS, ids=lambda proto: proto.stem)
+@pytest.mark.parametrize("proto", grpc_messages.PROTOS, ids=lambda proto: proto.stem)
 def test_it_is_up_to_date(proto: Path) -> None:
-    generated = generate.generate(proto)
+    generated = grpc_messages.generate(proto)
 
     assert {name: (proto.parent / name).read_text() for name in generated} == generated

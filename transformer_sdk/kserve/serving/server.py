@@ -29,6 +29,7 @@ from transformer_sdk.kserve.hooks import call
 from transformer_sdk.kserve.model import BaseKServeModel, tls_folder
 from transformer_sdk.kserve.serving.config import ServerConfig
 from transformer_sdk.kserve.serving.endpoints import HookEndpoints
+from transformer_sdk.kserve.serving.loop_watch import watched_loop
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 from transformer_sdk.kserve.serving.repository import HookedModels, UsersRepository
 from transformer_sdk.kserve.serving.threads import HookThreads
@@ -38,7 +39,6 @@ log = logging.getLogger(__name__)
 # As for the model servers: the address to listen on, all addresses if not set; and gRPC's port in place of the default.
 HOST_VARIABLE = "HTTP_HOST"
 GRPC_PORT_VARIABLE = "GRPC_PORT"
-_IF_A_HOOK = "if an async hook blocks or computes, make it sync, so that it runs in a thread"
 
 
 async def serve(config: ServerConfig, listener: socket.socket) -> bool:
@@ -75,7 +75,8 @@ async def serve(config: ServerConfig, listener: socket.socket) -> bool:
     must_not_end: list[Awaitable[None]] = [models.keep_fresh()]
     must_not_end += [_run_engine(model) for model in config.repository.get_models().values() if model.engine]
     try:
-        await serve_app(app, listeners, models, metrics=metrics, must_not_end=must_not_end, if_held=_IF_A_HOOK)
+        with watched_loop(lambda: models.ready):
+            await serve_app(app, listeners, models, metrics=metrics, must_not_end=must_not_end)
     finally:
         await models.close()
         await models.stop()

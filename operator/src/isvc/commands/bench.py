@@ -6,12 +6,12 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from isvc.commands.body import read_body
 from isvc.commands.cluster import ClusterFlags, refuse_credentials, service_flags, service_names
 from isvc.commands.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from isvc.commands.names import ServiceName
@@ -224,7 +224,9 @@ def _with(headers: Mapping[str, str], given: Sequence[str]) -> dict[str, str]:
 def _body(data: str | None) -> bytes:
     if data is None or not data.startswith("@"):
         return (data or "").encode()
-    return read_body(data[1:], BENCH_BODY_BYTES)
+    from isvc.run.files import read_bytes
+
+    return read_bytes(Path(data[1:]), BENCH_BODY_BYTES)
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from isvc.commands.values import WholeNumber
 if TYPE_CHECKING:
     from isvc.migrate.objects import LiveObjects
     from isvc.migrate.session import Session, StepTaken
+    from isvc_operator.manifests import Manifest
 
 _MOST = 20  # services at a time
 _LONGEST = 570  # seconds, less than new pods are held back for
@@ -124,9 +125,9 @@ async def _plan_or_apply(
     from isvc.migrate import changeover
     from isvc.migrate.objects import LiveObjects
     from isvc.migrate.plan import Level
-    from isvc.migrate.read import MigrationScope, make_plan, read_manifests
+    from isvc.migrate.read import MigrationScope, make_plan
 
-    scope = MigrationScope(namespaces, read_manifests(list(manifests)))
+    scope = MigrationScope(namespaces, tuple(_objects_in(manifests)))
     async with cluster.connect() as (api, _):
         objects = LiveObjects(api)
         found = await make_plan(objects, scope, time.monotonic)
@@ -138,6 +139,19 @@ async def _plan_or_apply(
             return {Level.BLOCKING: EXIT_INVALID, Level.WARNING: EXIT_NO_EFFECT, Level.OK: 0}[found.worst]
         await changeover.apply(_session(objects, timeout, output), scope, parallel)
         return 0
+
+
+def _objects_in(files: Sequence[Path]) -> Iterator[Manifest]:
+    """Yield the objects in YAML files; raises UnusableInput."""
+    from isvc.run.documents import documents_in
+    from isvc.run.errors import UnusableInput
+    from isvc.run.files import read_files
+
+    for text in read_files(files):
+        for document in documents_in(text):
+            if not isinstance(document, dict) or not {"apiVersion", "kind", "metadata"} <= document.keys():
+                raise UnusableInput(f"{text.source}: a document is no Kubernetes object")
+            yield document
 
 
 async def _back(cluster: ClusterFlags, timeout: int, output: OutputFormat) -> None:

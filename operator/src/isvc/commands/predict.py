@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from isvc.commands.body import read_body, read_stream
 from isvc.commands.cluster import ClusterFlags, refuse_credentials, service_flags, service_names
 from isvc.commands.exit_codes import EXIT_FAILED
 from isvc.commands.names import ServiceName
@@ -152,20 +151,23 @@ def _payload(
 
 
 def _content(data: str) -> bytes:
+    from isvc.run.files import bounded, read_bytes
+
     if data == _STANDARD_INPUT:
-        return read_stream(sys.stdin.buffer, "the standard input", PREDICT_BODY_BYTES)
-    return read_body(data[1:], PREDICT_BODY_BYTES) if data.startswith("@") else data.encode()
+        return bounded(sys.stdin.buffer, "the standard input", PREDICT_BODY_BYTES)
+    return read_bytes(Path(data[1:]), PREDICT_BODY_BYTES) if data.startswith("@") else data.encode()
 
 
 def _files(flags: Sequence[str]) -> list[File]:
     from isvc.predict.payload import File
+    from isvc.run.files import read_bytes
 
     found, left = [], PREDICT_BODY_BYTES
     for flag in flags:
         name, equals, path = flag.partition("=")
         if not equals or Path(flag).is_file():
             name, path = "", flag
-        found.append(File(name, Path(path).name, read_body(path, left)))
+        found.append(File(name, Path(path).name, read_bytes(Path(path), left)))
         left -= len(found[-1].content)
     return found
 

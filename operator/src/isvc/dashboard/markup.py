@@ -26,7 +26,7 @@ from isvc.dashboard.states import ShownState, is_rolling
 from isvc.view.headlines import brief, headline
 from isvc.view.times import parse_time
 from isvc.view.values import ComponentView, ConditionView, ContainerState, ContainerView, HealthStatus, Hop, Purpose
-from isvc_operator.manifests import Manifest, ServiceKey
+from isvc_operator.manifests import LAST_APPLIED, NOT_WRITTEN, Manifest, ServiceKey
 from isvc_operator.text import visible
 
 HERE = Path(__file__).parent
@@ -41,10 +41,7 @@ _COLORED = re.compile(  # a text that is not closed is one up to the end of its 
     re.MULTILINE,
 )
 _HOURS = 3 * 3600.0
-# Of metadata: the API server writes them.
-_UNREAD = ("managedFields", "resourceVersion", "uid", "selfLink", "creationTimestamp", "generation", "ownerReferences")
 _MAPS = ("labels", "annotations")
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 KEYS = {
@@ -144,7 +141,7 @@ def as_yaml(manifest: Any) -> str:
 
 
 def _written(manifest: Manifest) -> dict[str, Any]:
-    metadata = {name: value for name, value in manifest.get("metadata", {}).items() if name not in _UNREAD}
+    metadata = {name: value for name, value in manifest.get("metadata", {}).items() if name not in NOT_WRITTEN}
     annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED}
     metadata = {**metadata, "labels": metadata.get("labels"), "annotations": annotations}
     written = {name: value for name, value in manifest.items() if name != "status"}

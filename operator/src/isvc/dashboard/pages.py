@@ -17,14 +17,14 @@ from isvc import limits
 from isvc.dashboard.access import VIEWER, Viewer
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.feed import Feed
-from isvc.dashboard.markup import LAST_APPLIED, anchor
+from isvc.dashboard.markup import anchor
 from isvc.dashboard.scraping import Scraping
 from isvc.dashboard.states import ShownState, summary_of, told_once
 from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
 from isvc.dashboard.timeline import line_of
 from isvc.view.source import ServiceSource
 from isvc.view.values import ServiceView
-from isvc_operator.manifests import Manifest, ServiceKey, annotations_of
+from isvc_operator.manifests import LAST_APPLIED, Manifest, ServiceKey, annotations_of
 
 Parts = dict[str, Markup]  # HTML by the id of the element that it is in
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -19,10 +19,9 @@ from isvc_operator.api.names import (
     ANNOTATION_VERSION,
     ANNOTATION_WAITING,
 )
-from isvc_operator.manifests import Manifest
+from isvc_operator.manifests import LAST_APPLIED, NOT_WRITTEN, Manifest
 from isvc_operator.plan.diff import Difference
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # What the API server, controllers and the operator note for themselves.
 _NOTES = frozenset(
     {
@@ -37,7 +36,6 @@ _NOTES = frozenset(
         ANNOTATION_WAITING,
     }
 )
-_SET_BY_SERVER = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "ownerReferences")
 
 
 class Action(StrEnum):
@@ -121,7 +119,7 @@ def _text(manifest: Manifest | None) -> list[str]:
 
 def _shown(manifest: Manifest) -> dict[str, Any]:
     """Return the object without what nobody writes: its status, and what the API server and controllers note."""
-    metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SET_BY_SERVER}
+    metadata = {name: value for name, value in manifest["metadata"].items() if name not in NOT_WRITTEN}
     annotations = {
         name: value for name, value in (metadata.pop("annotations", None) or {}).items() if name not in _NOTES
     }
@@ -129,26 +127,6 @@ def _shown(manifest: Manifest) -> dict[str, Any]:
         metadata["annotations"] = annotations
     shown = {name: value for name, value in manifest.items() if name != "status"}
     return {**shown, "metadata": metadata}
-
-
-def merge_patch(applied: Manifest, wanted: Manifest, live: Manifest) -> dict[str, Any]:
-    """Return the JSON merge patch that ``kubectl apply`` sends for a custom resource.
-
-    It sets what is ``wanted`` and ``live`` has otherwise, and removes what was ``applied`` last and is not wanted now.
-    """
-    return dict(_patch(applied, wanted, live))
-
-
-def _patch(applied: Mapping[str, Any], wanted: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in wanted.items():
-        known = live.get(name)
-        if isinstance(value, Mapping) and isinstance(known, Mapping):
-            before = applied.get(name)
-            if inside := merge_patch(before if isinstance(before, Mapping) else {}, value, known):
-                yield name, inside
-        elif value != known:
-            yield name, value
-    yield from ((name, None) for name in applied if name not in wanted and name in live)
 
 
 def merged(live: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

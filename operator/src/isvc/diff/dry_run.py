@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from isvc.diff.changes import LAST_APPLIED, Actor, Change, change_of, fields_changed, merge_patch, merged
+from isvc.diff.changes import Actor, Change, change_of, fields_changed, merged
 from isvc.diff.errors import DiffFailed
 from isvc.run.check import refused_child
 from isvc.run.documents import Documents
@@ -25,7 +25,7 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import decode
-from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, name_of
+from isvc_operator.manifests import LAST_APPLIED, Manifest, ServiceKey, annotations_of, merge_patch, name_of
 from isvc_operator.plan.changes import ChildAction
 from isvc_operator.plan.diff import differences
 from isvc_operator.resolve.storage.plan import ObjectReference

@@ -10,7 +10,7 @@ from isvc.source.inputs import list_path
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import NamespaceEnding, ObjectNotFound
 from isvc_operator.kube.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, path_of
-from isvc_operator.manifests import Manifest, name_of
+from isvc_operator.manifests import SET_BY_SERVER, Manifest, name_of
 
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
@@ -56,8 +56,7 @@ class LiveObjects:
 
     async def create(self, collection: str, manifest: Manifest) -> None:
         """Create the object as it was, without what the API server had set."""
-        own = ("resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink")
-        metadata = {name: value for name, value in manifest["metadata"].items() if name not in own}
+        metadata = {name: value for name, value in manifest["metadata"].items() if name not in SET_BY_SERVER}
         body = {name: value for name, value in manifest.items() if name != "status"} | {"metadata": metadata}
         await self.api.send(ApiRequest("POST", collection, (("fieldManager", MIGRATION),), body))
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import yaml
-
-from isvc.limits import FILE_BYTES
 from isvc.migrate.checks import ServiceChange, check_children, mode_refused
 from isvc.migrate.errors import MigrationRefused
 from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESPACE
@@ -40,27 +36,6 @@ class MigrationScope:
 
     namespaces: tuple[str, ...] = ()
     manifests: tuple[Manifest, ...] = ()
-
-
-def read_manifests(files: Iterable[Path]) -> tuple[Manifest, ...]:
-    """Return the objects in YAML files; raises MigrationRefused."""
-    found: list[Manifest] = []
-    for file in files:
-        try:
-            with file.open(encoding="utf-8") as stream:
-                text = stream.read(FILE_BYTES + 1)
-            if len(text) > FILE_BYTES:
-                raise MigrationRefused(f"{file} has more than {FILE_BYTES} bytes; use a smaller one")
-            documents = list(yaml.safe_load_all(text))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise MigrationRefused(f"{file} cannot be read: {' '.join(str(error).split())}") from error
-        for document in documents:
-            if document is None:
-                continue
-            if not isinstance(document, dict) or not {"apiVersion", "kind", "metadata"} <= document.keys():
-                raise MigrationRefused(f"{file}: a document is no Kubernetes object")
-            found.append(document)
-    return tuple(found)
 
 
 async def services_in(objects: LiveObjects, namespaces: Sequence[str]) -> list[Manifest]:

@@ -158,7 +158,7 @@ def read_documents(
     files: dict[DocumentKey, str] = {}
     for text in texts:
         try:
-            documents = _documents(text)
+            documents = documents_in(text)
         except UnusableInput as error:
             problems.append(Located(str(error), Place(file=text.source)))
             continue
@@ -248,7 +248,8 @@ def _check_once(key: DocumentKey, place: str, places: dict[DocumentKey, str]) ->
     places[key] = place
 
 
-def _documents(text: YamlText) -> list[Any]:
+def documents_in(text: YamlText) -> list[Any]:
+    """Return every document, and the objects of lists; raises UnusableInput for what is no YAML."""
     try:
         documents = list(yaml.load_all(text.content, _Loader))
     except yaml.MarkedYAMLError as error:

@@ -17,7 +17,7 @@ from isvc.run.errors import RunFailed
 from isvc.run.excerpt import Excerpt
 from isvc.run.log import Log
 from isvc.run.pod import PodPlan
-from isvc.run.probes import check_of, of_ours, wait_until_bad, wait_until_good
+from isvc.run.probes import check_of, wait_until_bad, wait_until_good
 from isvc.run.processes import Group, Running, together
 from isvc.run.states import ContainerStatus, pod_status, statuses_of
 from isvc_operator.api.names import CONTAINER_INITIALIZER
@@ -218,7 +218,7 @@ class LocalPod:
             self._containers[process.container].started = True
             self._write_status()
             async with asyncio.TaskGroup() as probes:
-                probes.create_task(self._watch_readiness(process, running))
+                probes.create_task(self._watch_readiness(process))
                 if process.liveness:
                     probes.create_task(self._watch_liveness(process, process.liveness, running))
         except Exception as error:  # noqa: BLE001 - a probe must not end the run without a word
@@ -233,9 +233,9 @@ class LocalPod:
             return False
         return True
 
-    async def _watch_readiness(self, process: Process, running: Running) -> None:
+    async def _watch_readiness(self, process: Process) -> None:
         probe = process.readiness
-        check = of_ours(check_of(probe, process, self.group, self.session), probe, running.child.pid) if probe else None
+        check = check_of(probe, process, self.group, self.session) if probe else None
         while True:
             if probe and check:
                 await wait_until_good(probe, check, partial(self._not_ready, process))

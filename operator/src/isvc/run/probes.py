@@ -12,7 +12,6 @@ import aiohttp
 from isvc.limits import PROBE_RESPONSE_BYTES
 from isvc.run.container import LOOPBACK, Probe, Process
 from isvc.run.errors import RunFailed
-from isvc.run.listeners import is_foreign
 from isvc.run.processes import Group
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
@@ -39,20 +38,6 @@ def check_of(probe: Probe, process: Process, group: Group, session: aiohttp.Clie
             return one_line(f"its probe fails: {error}")
 
     return check
-
-
-def of_ours(check: Check, probe: Probe, process: int) -> Check:
-    """Return a check of the container that runs as ``process``, which no other process can answer for it."""
-    ((_, action),) = probe.action.items()
-    port = action.get("port")
-
-    async def checked() -> str:
-        reason = await check()
-        if not reason and port and is_foreign(port, process):
-            return f"port {port} is another process'"
-        return reason
-
-    return checked
 
 
 async def wait_until_good(probe: Probe, check: Check, report: Callable[[str], None]) -> None:

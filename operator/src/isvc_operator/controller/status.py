@@ -6,9 +6,9 @@ last for milliseconds. While others fight over a child, it is written as seldom 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceStatus
 from isvc_operator.controller.children import Applied
@@ -21,7 +21,7 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, ObjectNotFound
 from isvc_operator.kube.informer.cache import Cache
 from isvc_operator.kube.requests import decode
-from isvc_operator.manifests import Manifest, ServiceKey
+from isvc_operator.manifests import Manifest, ServiceKey, merge_patch
 from isvc_operator.observe.component import ComponentObservation, observe_component
 from isvc_operator.observe.conditions import have_same_statuses, is_another_stage
 from isvc_operator.observe.events import events_for
@@ -131,7 +131,7 @@ async def write_status(
 ) -> None:
     """Patch the status of ``body``, which is parsed as ``service``, and record what has changed as Events."""
     before, after = dict(body.get("status") or {}), status.as_dict()
-    patch = merge_patch(before, after)
+    patch = merge_patch(before, after, before)
     if not patch:
         return
     cache.expect({**body, "status": after})
@@ -145,16 +145,3 @@ async def write_status(
     cache.written(decode(response))
     for event in events_for(service, status, now):
         await record(api, event)
-
-
-def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON merge patch (RFC 7386) that turns ``before`` into ``after``; empty if they are equal."""
-    patch: dict[str, Any] = {name: None for name in before if name not in after}
-    for name, value in after.items():
-        known = before.get(name)
-        if isinstance(value, Mapping) and isinstance(known, Mapping):
-            if inner := merge_patch(known, value):
-                patch[name] = inner
-        elif value != known:
-            patch[name] = value
-    return patch

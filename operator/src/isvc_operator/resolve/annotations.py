@@ -20,13 +20,14 @@ from typing import Final
 
 from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY, ANNOTATION_UPGRADE_POLICY
 from isvc_operator.config import IngressConfig
+from isvc_operator.manifests import LAST_APPLIED
 from isvc_operator.resolve.component import Component, Context
 
 _NEVER_COPIED: Final = (
     "autoscaling.knative.dev/min-scale",
     "autoscaling.knative.dev/max-scale",
     "internal.serving.kserve.io/storage-initializer-sourceuri",
-    "kubectl.kubernetes.io/last-applied-configuration",
+    LAST_APPLIED,
     "modelFormat",
     ANNOTATION_NETWORK_POLICY,
     ANNOTATION_UPGRADE_POLICY,

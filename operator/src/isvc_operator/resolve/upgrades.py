@@ -19,7 +19,7 @@ from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY, ANNOTATION_UPGRAD
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.manifests import annotations_of, digest_of
+from isvc_operator.manifests import LAST_APPLIED, annotations_of, digest_of
 from isvc_operator.resolve.requested import components_of
 from isvc_operator.resolve.runtime import ChosenRuntime
 from isvc_operator.resolve.storage.plan import Objects, StoragePlan
@@ -37,7 +37,7 @@ _OF_MODELS = {"storage_initializer", "credentials"}
 _NOT_OF_PODS = (
     ANNOTATION_NETWORK_POLICY,
     ANNOTATION_UPGRADE_POLICY,
-    "kubectl.kubernetes.io/last-applied-configuration",
+    LAST_APPLIED,
 )
 _READ_OF_RUNTIMES = ("isvc-operator.io/", f"{GROUP}/")  # the domains of annotations
 

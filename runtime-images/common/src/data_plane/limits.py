@@ -31,7 +31,7 @@ SMALL_TENSOR_LISTS = 1024
 # Nested lists that no tensor may exceed, however many elements it has.
 MAX_TENSOR_LISTS = 2_000_000
 
-# Seconds that the event loop may be blocked before the log reports by what: so long may a readiness probe take.
+# Seconds that a hook may block the event loop before the log reports it: so long may a readiness probe take.
 LOOP_HELD_S = 2.0
 
 # Log lines about settings without effect in one file; further ones are only counted.

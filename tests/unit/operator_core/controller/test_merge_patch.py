@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isvc_operator.controller.status import merge_patch
+from isvc_operator.manifests import merge_patch
 from tests.support.fakes import merge_patched
 
 SCALARS = st.booleans() | st.integers() | st.text(max_size=5)
@@ -34,9 +34,9 @@ EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("before", "after", "patch"), EXAMPLES.values(), ids=EXAMPLES.keys())
 def test_the_patch_for(before: dict[str, Any], after: dict[str, Any], patch: dict[str, Any]) -> None:
-    assert merge_patch(before, after) == patch
+    assert merge_patch(before, after, before) == patch
 
 
 @given(STATUSES, STATUSES)
 def test_a_patch_applied_to_the_one_gives_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert merge_patched(before, merge_patch(before, after)) == after
+    assert merge_patched(before, merge_patch(before, after, before)) == after

@@ -193,16 +193,6 @@ def test_an_unknown_parameter_of_a_version_is_named() -> None:
     assert lines == ["models in config.properties: model m, version 1.0: batchsize: no parameter of TorchServe 0.12"]
 
 
-@pytest.mark.parametrize(("runtime", "unknown"), [(MAR, []), (TORCHSERVE, ["workerType"])])
-def test_what_a_runtime_adds_to_torchserves_parameters_is_known_to_it(runtime: Runtime, unknown: list[str]) -> None:
-    lines = notices.of_properties(runtime, {"models": '{"m": {"1.0": {"workerType": "thread", "jobQueueSize": 7}}}'})
-
-    assert [line.partition(": model m, version 1.0: ")[2] for line in lines] == [
-        f"{name}: no parameter of TorchServe 0.12" for name in unknown
-    ]
-    assert notices.of_archive(MAR, "a.mar", {"workerType": "thread"}) == []
-
-
 def test_many_unknown_names_are_counted_and_none_is_told_at_length() -> None:
     names = [f"unknown.{number:05}" for number in range(50_000)] + ["a" * 10_000]
 

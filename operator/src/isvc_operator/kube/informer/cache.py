@@ -18,7 +18,7 @@ from isvc_operator.api.names import ANNOTATION_RENDERED, FIELD_MANAGER, LABEL_SE
 from isvc_operator.api.parsing import OMITTED, excess_of_object
 from isvc_operator.config import IngressConfig
 from isvc_operator.limits import LARGE_BYTES, NAMESPACE_BYTES
-from isvc_operator.manifests import Manifest, ServiceKey, annotations_of, labels_of, updated_by
+from isvc_operator.manifests import LAST_APPLIED, Manifest, ServiceKey, annotations_of, labels_of, updated_by
 from isvc_operator.resolve.hosts import HostClaims
 
 T = TypeVar("T")
@@ -26,7 +26,6 @@ T = TypeVar("T")
 TOMBSTONES: Final = 1000  # of the objects that were deleted last
 READ: Final = 512  # objects of which the last reading is kept
 PART_BYTES: Final = 4096  # of a field of the metadata that an outline has
-_NOT_KEPT: Final = "kubectl.kubernetes.io/last-applied-configuration"  # an annotation that repeats the object
 _OF_POD: Final = ("nodeName", "volumes")  # what is read of a pod's spec
 _UPDATED_BY_US: Final = ({"manager": FIELD_MANAGER, "operation": "Update"},)
 
@@ -233,8 +232,8 @@ def trimmed(manifest: Manifest) -> Manifest:
         metadata["managedFields"] = _UPDATED_BY_US
     elif ANNOTATION_RENDERED in annotations_of(manifest) and is_put_back(manifest):
         metadata["managedFields"] = manifest["metadata"]["managedFields"]
-    if _NOT_KEPT in annotations_of(manifest):
-        metadata["annotations"] = {key: text for key, text in annotations_of(manifest).items() if key != _NOT_KEPT}
+    if LAST_APPLIED in annotations_of(manifest):
+        metadata["annotations"] = {key: text for key, text in annotations_of(manifest).items() if key != LAST_APPLIED}
     kept = {**manifest, "metadata": metadata}
     if manifest["kind"] == "Pod" and "spec" in manifest:
         kept["spec"] = {name: value for name, value in manifest["spec"].items() if name in _OF_POD}

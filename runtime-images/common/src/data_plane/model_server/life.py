@@ -30,7 +30,6 @@ from data_plane.payload_logger.logger import PayloadLogger
 from data_plane.server.app import App
 from data_plane.server.budget import ByteBudget
 from data_plane.server.certificate import Certificate, Tls
-from data_plane.server.loop_watch import watched_loop
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.run import EVERY_ADDRESS, HttpServer, listen
 from data_plane.tasks import cancel
@@ -99,17 +98,14 @@ async def serve_app(
     *,
     metrics: ServerMetrics,
     must_not_end: Sequence[Awaitable[None]],
-    if_held: str = "",
 ) -> None:
     """Serve until a signal, then drain; raises what the first of `must_not_end` raises.
-
-    `if_held` is what the log advises where something holds the event loop.
 
     Raises StartError where it cannot serve: its certificate cannot be used, or a port is taken.
     """
     watched = [asyncio.ensure_future(one) for one in must_not_end]
     try:
-        await _serve_while(watched, app, listeners, models=models, metrics=metrics, if_held=if_held)
+        await _serve_while(watched, app, listeners, models=models, metrics=metrics)
     finally:
         await cancel(*watched)
 
@@ -121,7 +117,6 @@ async def _serve_while(
     *,
     models: Models,
     metrics: ServerMetrics,
-    if_held: str,
 ) -> None:
     files = raise_limit()
     certificate = _certificate(listeners.tls)
@@ -147,9 +142,8 @@ async def _serve_while(
     serving_grpc = [asyncio.create_task(grpc_server.run_until_stopped())] if grpc_server else []
     trimming = asyncio.create_task(memory.trim_heap_after_bursts(listeners.budget))
     try:
-        with watched_loop(advice=if_held, is_ready=lambda: models.ready):
-            ends = [stopped, serving, *serving_grpc, *watched]
-            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        ends = [stopped, serving, *serving_grpc, *watched]
+        done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
         log.info("draining: requests under way have %d s to finish", listeners.grace_period_s)

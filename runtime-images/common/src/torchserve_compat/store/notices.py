@@ -14,8 +14,6 @@ from torchserve_compat.store.settings import ignored, number, parsed, usable
 
 _MAX_TEXT = 60  # characters of a name or value in a line
 _MIN_SIMILARITY = 0.8  # difflib's ratio
-# Parameters of a version that only our runtimes have.
-_OWN: Mapping[Runtime, set[str]] = {Runtime.TORCHSERVE: set(), Runtime.MAR: {"workerType"}}
 _SECRET = ("keystore_pass",)  # settings whose values are not logged
 
 
@@ -60,8 +58,7 @@ def _of_versions(runtime: Runtime, setting: str, text: str) -> Iterator[str]:
     for name, version, parameters in entries(setting, table):
         where = f"{setting} in config.properties: model {name}, version {version}"
         yield from _lines(runtime, where, PARAMETERS, parameters)
-        known = PARAMETERS.keys() | ARCHIVE.keys() | _OWN[runtime]
-        if unknown := [one for one in parameters if one not in known]:
+        if unknown := [one for one in parameters if one not in PARAMETERS and one not in ARCHIVE]:
             yield f"{where}: {_listed(unknown)}: no parameter of TorchServe 0.12"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 from data_plane.batching.limits import BatchLimits
 from data_plane.batching.sequences import SequenceLimits
@@ -28,8 +28,6 @@ from torchserve_compat.store.settings import (
     whole,
 )
 from torchserve_compat.store.versions import ModelVersion
-
-WorkerType = Literal["process", "thread"]
 
 # For a model without a configured number. On a large machine without limits, more workers would only use memory.
 _MOST_WORKERS = 4
@@ -80,7 +78,6 @@ class ArchivePlan:
     limits: BatchLimits
     stated_batch_size: int  # the batch size in the handler's context
     policy: PoolPolicy
-    worker_type: WorkerType
     installs: bool = False  # a requirements file, if there is one
     sequences: SequenceLimits | None = None  # for a handler that keeps state between requests
 
@@ -107,11 +104,9 @@ def archive_plan(
     batch_size = stated_batch_size(options.batching, parameters)
     workers = whole(parameters, "minWorkers") or whole(properties, "default_workers_per_model")
     most_workers = max(workers or 1, whole(parameters, "maxWorkers") or 0)
-    where = request.place_of_settings(manifest)
-    sequences = sequence_limits(where, yaml_config, batch_size, most_workers)
-    worker_type = _worker_type(request, where, parameters, limits=limits, sequences=sequences)
+    sequences = sequence_limits(request.place_of_settings(manifest), yaml_config, batch_size, most_workers)
     installs = installs_requirements(properties)
-    may_multiply = not workers and worker_type == "process" and not sequences
+    may_multiply = not workers and not sequences
     return ArchivePlan(
         handler=manifest.handler,
         envelope=envelope(properties),
@@ -127,33 +122,9 @@ def archive_plan(
             max_requests=0 if sequences else options.max_requests,
             max_memory_mib=0 if sequences else options.max_memory_mib,
         ),
-        worker_type=worker_type,
         installs=installs,
         sequences=sequences,
     )
-
-
-def _worker_type(
-    request: ArchiveRequest,
-    where: str,
-    parameters: Mapping[str, Any],
-    *,
-    limits: BatchLimits,
-    sequences: SequenceLimits | None,
-) -> WorkerType:
-    named = parameters.get("workerType", "process")
-    if named not in ("process", "thread"):
-        raise ConfigurationError(f"workerType of model {request.name} is {named!r}; write process or thread.")
-    if limits.continuous and named == "thread":
-        raise ConfigurationError(
-            f"{where} asks for continuousBatching, which needs its own process; serve it with workerType: process."
-        )
-    if sequences and named == "thread":
-        raise ConfigurationError(
-            f"{where} asks for sequenceBatching with workerType: thread, which is not supported; "
-            "write workerType: process."
-        )
-    return cast(WorkerType, named)
 
 
 def _seconds(parameters: Mapping[str, Any], name: str, properties: Mapping[str, str], server_wide: str) -> int:

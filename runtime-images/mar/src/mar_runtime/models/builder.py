@@ -23,8 +23,7 @@ from mar_runtime.models.preparation import PreparedArchive
 from mar_runtime.models.tensor_model import TensorModel
 from mar_runtime.pool.forkserver import workers_context
 from mar_runtime.pool.process_pool import ProcessPool
-from mar_runtime.pool.thread_pool import ThreadPool
-from mar_runtime.pool.worker_pool import PoolPolicy, WorkerPool
+from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.worker.spec import HandlerSpec
 from torchserve_compat.server.model import HandlerModel
 from torchserve_compat.server.stateful import StatefulModel
@@ -41,7 +40,7 @@ class ModelPart:
     """A queue of a model and its workers. `on_workers` is called with their number whenever it changes."""
 
     queue: BatchQueue[Any, Any]
-    pool: WorkerPool | None = None  # None: a thread of the server, which never changes
+    pool: ProcessPool | None = None  # None: a thread of the server, which never changes
     slots: int = 1  # batches that a worker processes at the same time
     on_workers: Callable[[int], None] = lambda _: None
 
@@ -73,20 +72,12 @@ class BuiltModel:
 
 
 class ModelBuilder:
-    """Builds models. `on_thread_failure` is called when a handler in a thread of the server fails for good."""
+    """Builds models."""
 
-    def __init__(
-        self,
-        settings: RuntimeSettings,
-        metrics: ServerMetrics,
-        handler_metrics: HandlerMetrics,
-        *,
-        on_thread_failure: OnFailure,
-    ) -> None:
+    def __init__(self, settings: RuntimeSettings, metrics: ServerMetrics, handler_metrics: HandlerMetrics) -> None:
         self._settings = settings
         self._metrics = metrics
         self._handler_metrics = handler_metrics
-        self._on_thread_failure = on_thread_failure
         self._context = workers_context(cuda=settings.cuda)
         self._gpu_turns = GpuTurns(settings.gpus)
         self._threads = 1
@@ -134,14 +125,9 @@ class ModelBuilder:
 
     def _pool(
         self, prepared: PreparedArchive, policy: PoolPolicy, gpus: Sequence[int], on_failure: OnFailure
-    ) -> WorkerPool:
+    ) -> ProcessPool:
         spec, archive = self._handler_spec(prepared), prepared.request.version.archive
         on_result = self._handler_metrics.take
-        if prepared.plan.worker_type == "thread":
-            # A thread that hangs cannot be ended, so its failure is the server's.
-            return ThreadPool(
-                spec, policy, archive=archive, gpus=gpus, on_result=on_result, on_failure=self._on_thread_failure
-            )
         return ProcessPool(
             self._context, spec, policy, archive=archive, gpus=gpus, on_result=on_result, on_failure=on_failure
         )
@@ -166,7 +152,7 @@ class ModelBuilder:
             log_level=log_level(),
         )
 
-    def _handler_model(self, prepared: PreparedArchive, pool: WorkerPool, workers: int) -> HandlerModel:
+    def _handler_model(self, prepared: PreparedArchive, pool: ProcessPool, workers: int) -> HandlerModel:
         version, plan = prepared.request.version, prepared.plan
         stateful = plan.sequences is not None
         return HandlerModel(
@@ -176,7 +162,7 @@ class ModelBuilder:
             workers=workers,
             envelope=plan.envelope,
             stateful=stateful,
-            ahead=self._ahead and plan.worker_type == "process" and not stateful,
+            ahead=self._ahead and not stateful,
         )  # fmt: skip
 
     async def _build_file(self, request: FileRequest) -> BuiltModel:

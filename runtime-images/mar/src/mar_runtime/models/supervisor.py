@@ -50,7 +50,7 @@ class ModelSupervisor:
         self._settings = settings
         self._read_directory = read_directory
         self._failed: asyncio.Queue[BaseException] = asyncio.Queue()
-        self._builder = ModelBuilder(settings, metrics, handler_metrics, on_thread_failure=self._failed.put_nowait)
+        self._builder = ModelBuilder(settings, metrics, handler_metrics)
         self._built: dict[str, list[BuiltModel]] = {}
         self._changing = asyncio.Lock()
         self._change: asyncio.Task[None] | None = None  # the last load or unload
@@ -59,7 +59,7 @@ class ModelSupervisor:
         """Load all models, and watch them for ever; raises ModelFailed for a model that cannot be served."""
         async with self._changing:
             prepared = await self._prepare(requests, len(requests))
-            if not any(isinstance(one, PreparedArchive) and one.plan.worker_type == "process" for one in prepared):
+            if not any(isinstance(one, PreparedArchive) for one in prepared):
                 await asyncio.to_thread(forkserver.end)
             times.end("archives")
             self._builder.share_processors(

@@ -1,1 +1,1 @@
-"""The server's side of the workers: pools of processes or threads, restarts, and the connection with each process."""
+"""The server's side of the workers: pools of processes, restarts, and the connection with each process."""

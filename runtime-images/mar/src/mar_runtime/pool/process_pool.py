@@ -115,9 +115,7 @@ class ProcessPool:
                 limit = f"{self._policy.response_timeout_s:g} s (responseTimeout)"
                 self._drop(worker, f"it did not answer within {limit}; raise it, or let the handler do less")
                 worker.kill()
-                raise WorkerTimeout(
-                    self._spec.model, self._policy.response_timeout_s, "its worker is replaced"
-                ) from None
+                raise WorkerTimeout(self._spec.model, self._policy.response_timeout_s) from None
             except WorkerDied as error:
                 raise WorkerBroken(
                     f"The worker of model {self._spec.model} died while it had the request: {error}."

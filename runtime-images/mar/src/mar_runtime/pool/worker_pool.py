@@ -1,15 +1,13 @@
-"""The workers of one handler, in processes or in threads: their interface, policy and error messages."""
+"""The workers of one handler: how many there are, when one is replaced, and how their errors are told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from data_plane.errors import UpstreamTimeout
 from mar_runtime.worker.spec import HandlerSpec
 from torchserve_compat.server.errors import cause_of
-from torchserve_compat.server.transport import Transport
 
 
 @dataclass(frozen=True)
@@ -27,29 +25,15 @@ class PoolPolicy:
     max_memory_mib: int = 0
 
 
-class WorkerPool(Transport, Protocol):
-    """The workers of one handler."""
-
-    def watch(self, on_change: Callable[[int, str], None]) -> None:
-        """Call `on_change` now and at each change, with the number of workers and how the last one ended."""
-        ...
-
-    async def start(self) -> None:
-        """Return when the required workers are ready; raises ModelFailed if the handler cannot be loaded."""
-        ...
-
-    async def close(self) -> None:
-        """End all workers; return when they are gone."""
-        ...
-
-
 class WorkerTimeout(UpstreamTimeout):
     """A worker took too long and is replaced."""
 
     component = "worker"
 
-    def __init__(self, model: str, timeout_s: float, what_next: str) -> None:
-        super().__init__(f"Model {model} did not answer within {timeout_s:g} s (responseTimeout); {what_next}.")
+    def __init__(self, model: str, timeout_s: float) -> None:
+        super().__init__(
+            f"Model {model} did not answer within {timeout_s:g} s (responseTimeout); its worker is replaced."
+        )
 
 
 def describe_failure(spec: HandlerSpec, archive: str, failure: Mapping[str, str | None]) -> str:

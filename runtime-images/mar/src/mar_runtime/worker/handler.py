@@ -1,4 +1,4 @@
-"""A loaded handler, in a worker process or a thread of the server. Imports torch and TorchServe's wheel."""
+"""A loaded handler, in a worker process. Imports torch and TorchServe's wheel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
 from torchserve_compat.worker.continuous import RunningBatch
 from torchserve_compat.worker.loading import HandlerLoader, describe
-from torchserve_compat.worker.pieces import Emit
 
 log = logging.getLogger(__name__)
 # TorchServe's handlers warn, when they are imported, of packages that few models use.
@@ -43,16 +42,15 @@ class Handler:
         self._calls = loader.calls
 
     def run_frame(self, frame: bytes, send_piece: Callable[[bytes], None]) -> bytes:
-        """Return the frame of the result for the frame of a batch; `send_piece` gets the frames of pieces."""
-        return frames.encode(self.run(frames.decode_batch(frame), lambda piece: send_piece(frames.encode(piece))))
+        """Return the frame of the result for the frame of a batch, with the metrics that the handler reported.
 
-    def run(self, batch: frames.HandlerBatch, emit: Emit) -> frames.HandlerResult:
-        """Return the result of a batch, with the metrics that the handler reported; pieces go to `emit`."""
-        result = self._calls.run(batch, self._context, emit)
-        samples = take_samples()
-        if not samples:
-            return result
-        return frames.HandlerResult(result.responses, result.seconds, result.failure, samples)
+        `send_piece` gets the frames of pieces.
+        """
+        batch = frames.decode_batch(frame)
+        result = self._calls.run(batch, self._context, lambda piece: send_piece(frames.encode(piece)))
+        if samples := take_samples():
+            result = frames.HandlerResult(result.responses, result.seconds, result.failure, samples)
+        return frames.encode(result)
 
     def running_batch(self) -> RunningBatch[int]:
         """Return an empty running batch."""

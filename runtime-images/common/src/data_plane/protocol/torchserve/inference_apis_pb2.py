@@ -1,7 +1,7 @@
 # ruff: noqa
 # fmt: off
 # mypy: ignore-errors
-"""Generated from inference_apis.proto by `python -m data_plane.protocol.v2.generate`; not to be edited."""
+"""Generated from inference_apis.proto by `python -m tests.support.grpc_messages`; not to be edited."""
 
 from google.protobuf import descriptor_pool, message_factory
 

@@ -1,4 +1,4 @@
-"""Generate the gRPC messages and their types from the .proto files: python -m data_plane.protocol.v2.generate
+"""Generate the gRPC messages and their types from the .proto files: python -m tests.support.grpc_messages
 
 The Python modules that protoc generates are not suitable. They need a protobuf at least as new as protoc, and register
 their messages in the global pool, where KServe's SDK registers others of the same names: one process could not import
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-_PROTOCOL = Path(__file__).parents[1]
+_PROTOCOL = Path(__file__).parents[2] / "runtime-images/common/src/data_plane/protocol"
 PROTOS = (_PROTOCOL / "v2/open_inference.proto", _PROTOCOL / "torchserve/inference_apis.proto")
 _HEADER = """\
 # ruff: noqa
@@ -23,7 +23,7 @@ _HEADER = """\
 # mypy: ignore-errors
 """
 _MODULE = '''\
-"""Generated from {proto} by `python -m data_plane.protocol.v2.generate`; not to be edited."""
+"""Generated from {proto} by `python -m tests.support.grpc_messages`; not to be edited."""
 
 from google.protobuf import descriptor_pool, message_factory
 
