@@ -29,8 +29,10 @@ from typing import Any
 
 import urllib3
 
+from tests.support.builders import SHIPPED_RUNTIME
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
+from tests.support.yaml_files import document
 
 CRDS = Path(__file__).parents[2] / "crds"
 BINARIES = ("etcd", "kube-apiserver", "kubectl")
@@ -298,6 +300,11 @@ def install_crds(server: ApiServer, *files: Path, manager: str = "kubectl") -> N
     names = [f"--filename={file}" for file in files or (CRDS,)]
     server.kubectl("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", *names)
     wait_until_served(server)
+
+
+def install_runtime(server: ApiServer) -> None:
+    """Installs the shipped runtime that serves the sample."""
+    server.apply("", document(SHIPPED_RUNTIME))
 
 
 def wait_until_served(server: ApiServer) -> None:
