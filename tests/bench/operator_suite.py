@@ -20,13 +20,12 @@ import yaml
 
 from tests.bench.options import Options
 from tests.bench.report import Measured, Row, versions
-from tests.support.apiserver import ApiServer, find_assets, running
+from tests.support.apiserver import ApiServer, find_assets, install_runtime, running
 from tests.support.namespace import story_service
 from tests.support.operator_process import OPERATOR, WATCHES, operator
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-RUNTIME = ROOT / "manifests" / "runtimes" / "kserve-torchserve.yaml"
 SERVICES = 20
 CHILDREN = {"deployments", "services", "ingresses"}
 
@@ -58,7 +57,7 @@ def measure(options: Options) -> Measured:
 def install(server: ApiServer) -> None:
     server.kubectl("apply", "--server-side", f"--filename={ROOT / 'crds'}")
     server.kubectl("wait", "--for=condition=Established", f"--filename={ROOT / 'crds'}", "--timeout=30s")
-    server.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(server)
 
 
 def first_reconciles(server: ApiServer) -> tuple[list[float], int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 import yaml
 
 from isvc_operator.api.kinds import KINDS, ResourceKind, Role, with_role
@@ -77,19 +76,7 @@ REQUESTS = {
 }
 
 
-@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS.keys())
-def test_the_operator_may(request_: ApiRequest) -> None:
-    assert needed_by(request_) - granted() == set(), f"{RBAC} lacks these permissions"
-
-
-@pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if kind.watched or kind.role is Role.DISCOVERY], ids=lambda kind: kind.name
-)
-def test_the_operator_may_watch(kind: ResourceKind) -> None:
-    assert {(kind.group, kind.plural, "list"), (kind.group, kind.plural, "watch")} - granted() == set()
-
-
-def test_the_operator_may_do_nothing_else() -> None:
+def test_the_operator_may_do_what_it_requests_and_watches_and_nothing_else() -> None:
     asked = set().union(*map(needed_by, REQUESTS.values()))
     watched = {(kind.group, kind.plural) for kind in KINDS if kind.watched or kind.role is Role.DISCOVERY}
 

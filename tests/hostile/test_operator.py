@@ -14,8 +14,8 @@ import pytest
 from isvc_operator.limits import VALUES
 from tests.hostile.health import healthy
 from tests.integration.conftest import apiserver, assets
-from tests.support.apiserver import ApiServer
-from tests.support.builders import SHIPPED_RUNTIME, a_service_body
+from tests.support.apiserver import ApiServer, install_runtime
+from tests.support.builders import a_service_body
 from tests.support.fake_pods import make_pod, set_initializer
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
@@ -82,7 +82,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def runtimes(apiserver: ApiServer) -> None:
-    apiserver.kubectl("apply", f"--filename={SHIPPED_RUNTIME}")
+    install_runtime(apiserver)
 
 
 @pytest.fixture

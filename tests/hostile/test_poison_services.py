@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from isvc_operator.limits import LOG_READ_BYTES, VARIABLES
 from tests.integration.conftest import assets
-from tests.support.apiserver import ApiServer, Refused, install_crds, running
-from tests.support.builders import SHIPPED_RUNTIME, a_service_body
+from tests.support.apiserver import ApiServer, Refused, install_crds, install_runtime, running
+from tests.support.builders import a_service_body
 from tests.support.fake_kubelet import fake_kubelet
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
@@ -103,7 +103,7 @@ def alone(assets: Path) -> Iterator[ApiServer]:
     """An API server without objects of other tests, that takes events of any number."""
     with running(assets) as server:
         install_crds(server)
-        server.kubectl("apply", f"--filename={SHIPPED_RUNTIME}")
+        install_runtime(server)
         yield server
 
 

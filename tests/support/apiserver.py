@@ -29,8 +29,10 @@ from typing import Any
 
 import urllib3
 
+from tests.support.builders import SHIPPED_RUNTIME
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
+from tests.support.yaml_files import document, documents
 
 CRDS = Path(__file__).parents[2] / "crds"
 BINARIES = ("etcd", "kube-apiserver", "kubectl")
@@ -171,10 +173,10 @@ class ApiServer:
         ]
         return found
 
-    def apply(self, namespace: str, manifest: dict[str, Any]) -> dict[str, Any]:
+    def apply(self, namespace: str, manifest: dict[str, Any], *, manager: str = "kubectl") -> dict[str, Any]:
         """The object as it is stored, once it is applied as by `kubectl apply --server-side --force-conflicts`."""
         uri = f"{_collection(manifest['apiVersion'], manifest['kind'], namespace)}/{manifest['metadata']['name']}"
-        options = "fieldManager=kubectl&fieldValidation=Strict&force=true"
+        options = f"fieldManager={manager}&fieldValidation=Strict&force=true"
         return self.send("PATCH", f"{uri}?{options}", manifest, content="application/apply-patch+yaml")
 
     def create_namespace(self, name: str) -> None:
@@ -221,7 +223,8 @@ class ApiServer:
 def _collection(api_version: str, kind: str, namespace: str) -> str:
     """The path of the kind's objects."""
     root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
-    place = "" if kind.lower().startswith("cluster") else f"/namespaces/{namespace}"
+    is_of_the_cluster = kind.lower().startswith(("cluster", "customresource"))
+    place = "" if is_of_the_cluster else f"/namespaces/{namespace}"
     return f"{root}{place}/{_plural(kind.lower())}"
 
 
@@ -295,9 +298,15 @@ def restartable(assets: Path, *flags: str) -> Iterator[Backend]:
 
 def install_crds(server: ApiServer, *files: Path, manager: str = "kubectl") -> None:
     """Installs CRDs, ours unless others are given, and waits until the server serves them."""
-    names = [f"--filename={file}" for file in files or (CRDS,)]
-    server.kubectl("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", *names)
+    for file in files or CRDS.glob("*.yaml"):
+        for crd in documents(file):
+            server.apply("", crd, manager=manager)
     wait_until_served(server)
+
+
+def install_runtime(server: ApiServer) -> None:
+    """Installs the shipped runtime that serves the sample."""
+    server.apply("", document(SHIPPED_RUNTIME))
 
 
 def wait_until_served(server: ApiServer) -> None:

@@ -11,14 +11,12 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.apiserver import ApiServer
+from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
 from tests.support.ports import free_port
-from tests.support.source_tree import ROOT
 from tests.support.waiting import eventually
 
-_RUNTIME = ROOT / "manifests" / "runtimes" / "kserve-torchserve.yaml"
 _ANSWER_TIMEOUT = 10.0  # seconds
 
 
@@ -55,7 +53,7 @@ def monitored_operator(
     server: ApiServer, folder: Path, ready: Namespace, refused: Namespace, *flags: str
 ) -> Iterator[Monitored]:
     """The operator of these two namespaces alone, as other tests of the API server have services, too."""
-    server.kubectl("apply", f"--filename={_RUNTIME}")
+    install_runtime(server)
     log, port = folder / "operator.log", free_port()
     watched = (f"--namespace={ready.name}", f"--namespace={refused.name}")
     with operator(server, log, f"--health-port={port}", "--log-format=json", *flags, *watched):

@@ -65,16 +65,14 @@ REGISTRIES = tuple(
 MACHINE_PATHS = tuple("/".join(("", *parts)) for parts in (("work", "main"), ("work", "shared"), ("root", "")))
 
 
-@pytest.mark.parametrize("host", REGISTRIES)
-def test_no_file_names_a_package_registry(host: str) -> None:
-    assert git("grep", "--files-with-matches", "--fixed-strings", host) == []
+def test_no_file_names_a_package_registry() -> None:
+    assert git("grep", "--fixed-strings", *(f"-e{host}" for host in REGISTRIES)) == []
 
 
-@pytest.mark.parametrize("path", MACHINE_PATHS)
-def test_no_file_names_a_path_of_one_machine(path: str) -> None:
+def test_no_file_names_a_path_of_one_machine() -> None:
     """Dockerfiles speak of the image's own root folder, and /proc/$$/root is that of a process."""
-    beginning = f"(^|[^$[:alnum:]]){path}"
-    assert git("grep", "--files-with-matches", "--extended-regexp", beginning, "--", ":!*Dockerfile") == []
+    beginning = f"(^|[^$[:alnum:]])({'|'.join(MACHINE_PATHS)})"
+    assert git("grep", "--extended-regexp", beginning, "--", ":!*Dockerfile") == []
 
 
 def test_every_folder_of_the_top_level_says_what_it_is() -> None:

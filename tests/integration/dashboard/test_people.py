@@ -35,7 +35,8 @@ def served(kubeconfig: Path, *namespaces: str, review: int = _REVIEWED) -> Itera
     """Run the dashboard as its Deployment does, for services of these namespaces; SIGTERM ends it."""
     port = release(free_port())
     origin = f"http://127.0.0.1:{port}"
-    patched = f"from isvc import limits; limits.DASHBOARD_REVIEW_SECONDS = {review}"
+    patched = f"from isvc import limits; limits.DASHBOARD_REVIEW_SECONDS = {review}; "
+    patched += "from isvc.dashboard import stream; stream.HEARTBEAT = 3600"  # when pages are looked at in any case
     command = [sys.executable, "-c", f"{patched}; from isvc.console import main; main()", "dashboard",
                f"--kubeconfig={kubeconfig}", f"--namespace={','.join(namespaces)}"]  # fmt: skip
     environment = {**os.environ, "DASHBOARD_ORIGINS": origin, "DASHBOARD_PORT": str(port)}

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from urllib3.exceptions import HTTPError
 
-from tests.support.apiserver import ApiServer
+from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.namespace import Namespace
 from tests.support.operator_process import OPERATOR, WATCHES, operator
 from tests.support.permissions import EVERYONES, granted_by, needed_for, of_agents, shipped_roles
 
 ROOT = Path(__file__).parents[3]
-RUNTIME = ROOT / "manifests" / "runtimes" / "kserve-torchserve.yaml"
 _SERVICES = "/apis/serving.kserve.io/v1beta1/namespaces/{}/inferenceservices"
 _numbers = itertools.count(1)
 _made: list[tuple[ApiServer, str]] = []
@@ -39,7 +38,7 @@ def operator_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def running_operator(apiserver: ApiServer, operator_log: Path) -> Iterator[None]:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     since = apiserver.position()
     with operator(apiserver, operator_log):
         yield

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.operator_core.conftest import RUNTIME
-from tests.support.apiserver import ApiServer, Call
+from tests.support.apiserver import ApiServer, Call, install_runtime
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, WATCHES, operator
 from tests.support.waiting import eventually
@@ -61,7 +60,7 @@ def test_fractions_of_resources_are_written_once(
 def test_a_restart_lists_and_watches_and_writes_nothing(
     apiserver: ApiServer, namespace: Namespace, another_namespace: Namespace, tmp_path: Path
 ) -> None:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     with operator(apiserver, tmp_path / "first.log"):
         make_ready(namespace)
     since = apiserver.position()

@@ -18,8 +18,7 @@ import pytest
 from isvc_operator.kube import client, requests
 from isvc_operator.kube.client import connect
 from isvc_operator.kube.errors import KubeError
-from tests.integration.operator_core.conftest import RUNTIME
-from tests.support.apiserver import ApiServer, Call
+from tests.support.apiserver import ApiServer, Call, install_runtime
 from tests.support.faulty_api import Arrival, Fault, FaultyApi, faulty, kubeconfig_of, refused
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR
@@ -68,7 +67,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     folder, port = tmp_path_factory.mktemp("faults"), free_port()
     with faulty(apiserver, folder) as api, (folder / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -13,8 +13,8 @@ from kopf.testing import KopfRunner
 
 from isvc_operator.handlers import running
 from isvc_operator.kube.requests import path_of
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
-from tests.support.apiserver import ApiServer, Backend, install_crds, restartable
+from tests.integration.operator_core.conftest import new_namespace
+from tests.support.apiserver import ApiServer, Backend, install_crds, install_runtime, restartable
 from tests.support.fake_rollouts import finish_rollouts
 from tests.support.faulty_api import kubeconfig_of
 from tests.support.namespace import Namespace, story_service
@@ -32,7 +32,7 @@ CHILDREN = ("Deployment", "Service", "Ingress")
 def backend(assets: Path) -> Iterator[Backend]:
     with restartable(assets) as started:
         install_crds(started.server)
-        started.server.kubectl("apply", f"--filename={RUNTIME}")
+        install_runtime(started.server)
         yield started
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from isvc_operator.api.names import CONFIG_MAP
-from tests.integration.operator_core.conftest import RUNTIME
-from tests.support.apiserver import ApiServer
+from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, operator
 from tests.support.ports import free_port
@@ -62,7 +61,7 @@ def test_an_operator_that_starts_with_it_touches_nothing_until_it_is_corrected(
     tmp_path: Path,
     election: tuple[str, ...],
 ) -> None:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     home, folder, port, log = another_namespace, tmp_path / "config", free_port(), tmp_path / "operator.log"
     folder.mkdir()
     (folder / "ingress").write_text("{")
@@ -93,7 +92,7 @@ def test_an_operator_that_starts_with_it_touches_nothing_until_it_is_corrected(
 def test_an_operator_that_runs_goes_on_with_the_one_before(
     apiserver: ApiServer, namespace: Namespace, another_namespace: Namespace, tmp_path: Path
 ) -> None:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     home, folder, port, log = another_namespace, tmp_path / "config", free_port(), tmp_path / "operator.log"
     folder.mkdir()
     configured(folder, "before.test")

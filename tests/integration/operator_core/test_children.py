@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.integration.operator_core.conftest import RUNTIME
 from tests.support.apiserver import ApiServer
+from tests.support.builders import SHIPPED_RUNTIME
 from tests.support.namespace import STORY, Namespace, story_service
 from tests.support.object_stores import tls
 from tests.support.operator_process import OPERATOR
 from tests.support.waiting import eventually
+from tests.support.yaml_files import document
 
 PREDICTOR = "torchserve-predictor"
 NETWORK_POLICY = "isvc-operator.io/network-policy"
@@ -166,7 +166,7 @@ def test_an_edit_of_the_spec_reaches_the_pod_template(running_operator: None, na
 
 
 def test_a_changed_runtime_reaches_its_services(running_operator: None, namespace: Namespace) -> None:
-    runtime = yaml.safe_load(RUNTIME.read_text())
+    runtime = document(SHIPPED_RUNTIME)
     runtime["kind"] = "ServingRuntime"
     runtime["metadata"]["name"] = "ours"
     namespace.apply(runtime)

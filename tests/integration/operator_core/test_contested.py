@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
-from tests.support.apiserver import ApiServer
+from tests.integration.operator_core.conftest import new_namespace
+from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.contending_clients import Change, rival, webhook
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, operator
@@ -110,7 +110,7 @@ def writes_to(server: ApiServer, namespace: Namespace, name: str, since: int = 0
 
 @pytest.fixture(scope="module")
 def fought_over(apiserver: ApiServer) -> Namespace:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     return new_namespace(apiserver)
 
 
@@ -216,7 +216,7 @@ def status_writes(server: ApiServer, namespace: Namespace, since: int) -> int:
 
 def test_a_fight_writes_the_status_as_seldom_as_the_child(apiserver: ApiServer, tmp_path: Path) -> None:
     """Somebody edits the pods thirty times, and the Deployment's controller follows each time."""
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     namespace = new_namespace(apiserver)
     with operator(apiserver, tmp_path / "operator.log", f"--namespace={namespace.name}"):
         namespace.apply(a_service("fought", minReplicas=1))

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
+from tests.integration.operator_core.conftest import new_namespace
 from tests.integration.operator_core.test_autoscaling import SCALED_OBJECTS
 from tests.integration.operator_core.test_gateway_api import crds_of_routes, use_gateway_api
-from tests.support.apiserver import CRDS, ApiServer, install_crds, running
+from tests.support.apiserver import CRDS, ApiServer, install_crds, install_runtime, running
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR, operator
 from tests.support.ports import free_port
@@ -52,7 +52,7 @@ def alone(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
     with running(assets) as server:
         install_crds(server)
         install_crds(server, optional)
-        server.kubectl("apply", f"--filename={RUNTIME}")
+        install_runtime(server)
         with operator(server, log, f"--config-dir={config}", f"--health-port={port}") as process:
             yield Running(server, process, port, log, optional)
     assert "Traceback" not in log.read_text()
@@ -108,7 +108,7 @@ def test_services_keep_their_children_while_the_runtimes_are_gone(alone: Running
     assert uids(serving) == before
 
     install_crds(alone.server, *files)
-    alone.server.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(alone.server)
     serving.wait_for_condition("PredictorReady", "True", within=WITHIN)
     assert uids(serving) == before
     assert deletions(alone.server, since) == []

@@ -10,8 +10,8 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
-from tests.support.apiserver import ApiServer, Refused
+from tests.integration.operator_core.conftest import new_namespace
+from tests.support.apiserver import ApiServer, Refused, install_runtime
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import in_pod
 from tests.support.ports import free_port
@@ -23,7 +23,7 @@ REFUSED = re.compile(r'^isvc_operator_api_requests_total\{code="401",verb="creat
 
 
 def test_a_token_that_is_refused_is_read_again(apiserver: ApiServer, tmp_path: Path) -> None:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     namespace, port = new_namespace(apiserver), free_port()
     create_account(apiserver, namespace)
     first, second = (token_bound_to(apiserver, namespace, name) for name in ("first", "second"))

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from isvc.commands.exit_codes import EXIT_FAILED
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
-from tests.support.apiserver import ApiServer, Refused
+from tests.integration.operator_core.conftest import new_namespace
+from tests.support.apiserver import ApiServer, Refused, install_runtime
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import OPERATOR
 from tests.support.ports import free_port
@@ -98,7 +98,7 @@ def read(port: int, path: str) -> str:
 
 @pytest.fixture
 def cluster(apiserver: ApiServer, tmp_path: Path) -> Cluster:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     return Cluster(apiserver, new_namespace(apiserver), tmp_path)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.operator_core.conftest import ROOT, RUNTIME, new_namespace
+from tests.integration.operator_core.conftest import ROOT, new_namespace
 from tests.integration.operator_core.test_adopting import RENDERED, make_as, owned_by, waiting_service
-from tests.support.apiserver import ApiServer, install_crds, wait_until_served
+from tests.support.apiserver import ApiServer, install_crds, install_runtime, wait_until_served
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
 from tests.support.waiting import eventually
@@ -42,7 +42,7 @@ def early(apiserver: ApiServer, folder: Path, tmp_path_factory: pytest.TempPathF
     """A service that was there before the Gateway API, which is installed now."""
     file = tmp_path_factory.mktemp("crds") / "gateway-api.yaml"
     file.write_text(yaml.safe_dump_all(crds_of_routes()))
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     log = tmp_path_factory.mktemp("operator") / "operator.log"
     namespace = new_namespace(apiserver)
     with operator(apiserver, log, f"--config-dir={folder}"):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.operator_core.conftest import RUNTIME
-from tests.support.apiserver import ApiServer
+from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.namespace import Namespace
 from tests.support.operator_process import operator
 from tests.support.waiting import eventually
@@ -17,7 +16,7 @@ TEXT = "--output=jsonpath={.items[*].message}"
 def test_a_service_keeps_the_form_that_it_was_made_with_and_ignored_settings_are_events(
     apiserver: ApiServer, namespace: Namespace, another_namespace: Namespace, tmp_path: Path
 ) -> None:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     headless, other = tmp_path / "headless", tmp_path / "other"
     for folder, value in ((headless, "true"), (other, "false")):
         folder.mkdir()

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
 from isvc_operator.config import OperatorConfig
@@ -31,20 +30,22 @@ from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.requests import MERGE_PATCH, ApiRequest, path_of
 from isvc_operator.manifests import Manifest, ServiceKey
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
-from tests.support.apiserver import ApiServer
+from tests.integration.operator_core.conftest import new_namespace
+from tests.support.apiserver import ApiServer, install_runtime
+from tests.support.builders import SHIPPED_RUNTIME
 from tests.support.fake_rollouts import finish_rollouts
 from tests.support.fakes import Seconds, target_of
 from tests.support.kserves_children import an_autoscaler, an_ingress, childs_metadata, kserves_deployment, owned_by
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import operator
+from tests.support.yaml_files import document
 
 SERVICE = "torchserve"
 KINDS = ("InferenceService", "Deployment", "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget")
 WRAPPER = {"containers": [{"image": "registry.example/wrapper:1"}]}
 KSERVES_FINALIZER = "inferenceservice.finalizers"
 NOW = "2026-11-23T12:00:00Z"
-THE_RUNTIME = yaml.safe_load(RUNTIME.read_text())
+THE_RUNTIME = document(SHIPPED_RUNTIME)
 THE_RUNTIME["metadata"] |= {"uid": "runtime", "resourceVersion": "1"}
 WITHIN = 60.0  # seconds
 ROUNDS = 60  # more than any story needs
@@ -333,7 +334,7 @@ async def tell(story: str, world: World, cut: Callable[[str, int], Cut] = never)
 
 @pytest.mark.parametrize("story", STORIES)
 async def test_a_service_ends_the_same_wherever_a_call_was_cut_off(story: str, apiserver: ApiServer) -> None:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     async with connect(str(apiserver.kubeconfig)) as api:
         world = World(apiserver, new_namespace(apiserver), api)
         calls = await tell(story, world)
@@ -352,7 +353,7 @@ def test_a_service_ends_the_same_if_its_operators_are_killed_in_the_middle_of_th
     apiserver: ApiServer, tmp_path: Path
 ) -> None:
     """Processes, with watches: one is killed before it has created all children, the next one after its status."""
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     namespaces = [new_namespace(apiserver), new_namespace(apiserver)]
     states = []
     for namespace, points in zip(namespaces, ((), ("before-3", "after-6")), strict=True):

@@ -18,8 +18,7 @@ import pytest
 from kopf.testing import KopfRunner
 
 from isvc_operator.telemetry import snapshot as snapshot_module
-from tests.integration.operator_core.conftest import RUNTIME
-from tests.support.apiserver import ApiServer
+from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.namespace import Namespace
 from tests.support.ports import free_port
 
@@ -43,7 +42,7 @@ class Probe:
 
 @pytest.fixture
 def in_reach(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     monkeypatch.setenv("KUBECONFIG", str(apiserver.kubeconfig))
     return apiserver
 

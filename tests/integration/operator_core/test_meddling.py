@@ -14,9 +14,9 @@ import pytest
 from isvc_operator.kube.client import connect
 from isvc_operator.kube.requests import MERGE_PATCH, path_of
 from isvc_operator.manifests import Manifest
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
+from tests.integration.operator_core.conftest import new_namespace
 from tests.integration.operator_core.test_interrupted import Cut, Interrupted, Operator, World, never, objects_in
-from tests.support.apiserver import ApiServer
+from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.namespace import story_service
 
 SERVICE, PREDICTOR = "torchserve", "torchserve-predictor"
@@ -26,7 +26,7 @@ Meddle = Callable[[ApiServer, str], None]
 
 @pytest.fixture
 async def world(apiserver: ApiServer) -> AsyncIterator[World]:
-    apiserver.kubectl("apply", f"--filename={RUNTIME}")
+    install_runtime(apiserver)
     async with connect(str(apiserver.kubeconfig)) as api:
         yield World(apiserver, new_namespace(apiserver), api)
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
-from tests.support.apiserver import ApiServer
+from tests.integration.operator_core.conftest import new_namespace
+from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.namespace import Namespace, story_service
 from tests.support.one_namespace import rendered_for
 from tests.support.operator_process import operator
@@ -35,7 +35,7 @@ def install(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> I
     namespace = new_namespace(apiserver)
     objects = rendered_for(namespace.name, apiserver, home)
     apiserver.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(objects))
-    apiserver.kubectl("apply", "--server-side", f"--filename={RUNTIME}")  # what the operator must not even ask for
+    install_runtime(apiserver)  # what the operator must not even ask for
     account = replace(apiserver, kubeconfig=kubeconfig_of(namespace, home))
     flags = (f"--namespace={namespace.name}", f"--home={namespace.name}")
     with operator(account, home / "operator.log", *flags):

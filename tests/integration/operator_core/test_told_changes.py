@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.integration.operator_core.conftest import RUNTIME, new_namespace
-from tests.support.apiserver import ApiServer, install_crds, running
+from tests.integration.operator_core.conftest import new_namespace
+from tests.support.apiserver import ApiServer, install_crds, install_runtime, running
+from tests.support.builders import SHIPPED_RUNTIME
 from tests.support.namespace import Namespace, story_service
 from tests.support.operator_process import operator
 from tests.support.waiting import eventually
+from tests.support.yaml_files import document
 
 PREDICTOR = "torchserve-predictor"
 NEW_PODS = f"Deployment {PREDICTOR} gets new pods (revision 2)"
@@ -27,7 +28,7 @@ def server(assets: Path) -> Iterator[ApiServer]:
     """An API server of its own: its runtime changes."""
     with running(assets) as server:
         install_crds(server)
-        server.kubectl("apply", f"--filename={RUNTIME}")
+        install_runtime(server)
         yield server
 
 
@@ -61,7 +62,7 @@ def told(namespace: Namespace, reason: str) -> str:
 
 
 def test_a_change_of_the_runtime(server: ApiServer, log: Path, served: Namespace) -> None:
-    runtime = yaml.safe_load(RUNTIME.read_text())
+    runtime = document(SHIPPED_RUNTIME)
     runtime["spec"]["containers"][0]["image"] = "registry.example/next:1"
     server.apply("", runtime)
 

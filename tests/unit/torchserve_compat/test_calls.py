@@ -75,6 +75,7 @@ def networks() -> dict[str, Any]:
             "normalized": nn.LayerNorm(4)}  # fmt: skip
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("network", ["linear", "convolution", "recurrent", "normalized"])
 @pytest.mark.parametrize("sent", ["int64", "float64"])
 def test_an_error_of_another_datatype_says_what_to_send(network: str, sent: str) -> None:
@@ -89,6 +90,7 @@ def test_an_error_of_another_datatype_says_what_to_send(network: str, sent: str)
     )
 
 
+@pytest.mark.process
 def test_for_parameters_that_no_numbers_become_the_handler_has_to_convert_them() -> None:
     import torch
 
@@ -100,6 +102,7 @@ def test_for_parameters_that_no_numbers_become_the_handler_has_to_convert_them()
     )
 
 
+@pytest.mark.process
 def test_an_error_about_whole_numbers_is_told_as_it_is() -> None:
     import torch
 

@@ -118,18 +118,23 @@ class ClusterPeople:
     async def _review(self, person: Person) -> None:
         """Ask again what is too old, and for the first time about namespaces that have services by now."""
         async with person.reviewing:
-            if person.reviewed == float("-inf"):
+            is_first = person.reviewed == float("-inf")
+            if is_first:
                 person.name = await _name_of(person.api)
             places = {key.namespace for key in self._source.keys()}  # noqa: SIM118 - not a dict
             is_recent = self._clock() - person.reviewed < DASHBOARD_REVIEW_SECONDS
             known = {place: shown for place, shown in person.places.items() if is_recent and place in places}
             if is_recent and not places - known.keys():
                 return
+            before = person.places
             try:
                 person.places = known | await may_list(person.api, sorted(places - known.keys()))
             except KubeError as error:
                 raise _refused(error) from error
             person.reviewed = person.reviewed if is_recent else self._clock()
+            if not is_first:  # there may be pages that show what the person saw until now
+                different = {place for place in places if before.get(place) != person.places.get(place)}
+                self._source.show_again(key for key in self._source.keys() if key.namespace in different)  # noqa: SIM118
 
 
 async def _name_of(api: ProxyApi) -> str:

@@ -136,6 +136,10 @@ class ClusterSource:
         """Yield the services that have changed since the last item, at most five times a second."""
         return self._changed.changes()
 
+    def show_again(self, keys: Iterable[ServiceKey]) -> None:
+        """Count these as changed, as somebody sees them otherwise than before."""
+        self._changed.note(keys)
+
     def hidden(self) -> Sequence[str]:
         """Return what the reader may not see."""
         return self._hidden
