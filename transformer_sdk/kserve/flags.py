@@ -9,9 +9,8 @@ from typing import Any
 
 from data_plane.limits import KEEP_ALIVE, MAX_CONNECTIONS, MAX_SDK_REQUEST
 from data_plane.model_server.options import request_size
+from data_plane.ports import GRPC_PORT, HTTP_PORT
 from transformer_sdk.kserve.constants.constants import (
-    DEFAULT_GRPC_PORT,
-    DEFAULT_HTTP_PORT,
     KSERVE_TLS_CERT_FILE_ENV,
     KSERVE_TLS_KEY_FILE_ENV,
     MAX_GRPC_MESSAGE_LENGTH,
@@ -72,8 +71,8 @@ class _Protocol(argparse.Action):
 
 
 def _add_server_flags(flag: Callable[..., None]) -> None:
-    flag("--http_port", int, DEFAULT_HTTP_PORT, "The port to serve HTTP on.")
-    flag("--grpc_port", int, DEFAULT_GRPC_PORT, "The port to serve gRPC on.")
+    flag("--http_port", int, HTTP_PORT, "The port to serve HTTP on.")
+    flag("--grpc_port", int, GRPC_PORT, "The port to serve gRPC on.")
     flag("--workers", int, 1, "Processes that serve HTTP; the first also serves gRPC.")
     flag("--max_threads", int, 4, "Threads for sync hooks, one hook in each; with 0 they run on the event loop.")
     flag("--max_asyncio_workers", int, None, "Threads for asyncio.to_thread, for hooks that use it.")

@@ -9,8 +9,9 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from data_plane.ports import HTTP_PORT
 from transformer_sdk.kserve import context, flags
-from transformer_sdk.kserve.constants.constants import DEFAULT_HTTP_PORT, DEFAULT_HTTPS_PORT, KSERVE_LOGLEVEL
+from transformer_sdk.kserve.constants.constants import DEFAULT_HTTPS_PORT, KSERVE_LOGLEVEL
 from transformer_sdk.kserve.errors import NoModelReady
 from transformer_sdk.kserve.hooks import done, finish
 from transformer_sdk.kserve.logging import KSERVE_LOGGER_NAME, configure_logging
@@ -66,7 +67,7 @@ class ModelServer:
         self.grace_period = flags.default_grace_period() if grace_period is _UNSET else grace_period
         self.http_port = settings.http_port
         self.ssl_certfile, self.ssl_keyfile = settings.ssl_certfile, settings.ssl_keyfile
-        if self.ssl_certfile and self.ssl_keyfile and self.http_port == DEFAULT_HTTP_PORT:
+        if self.ssl_certfile and self.ssl_keyfile and self.http_port == HTTP_PORT:
             self.http_port = DEFAULT_HTTPS_PORT
         self.grpc_port, self.enable_grpc = settings.grpc_port, settings.enable_grpc
         self.workers, self.max_threads = settings.workers, settings.max_threads

@@ -15,6 +15,7 @@ from data_plane.model_server.errors import StartError
 from data_plane.model_server.life import Listeners, request_budget, serve_app
 from data_plane.model_server.payloads import payload_logger
 from data_plane.payload_logger.logger import PayloadLogger
+from data_plane.ports import GRPC_PORT
 from data_plane.protocol.cloudevents import DEFAULT_STYLE, EventStyle
 from data_plane.server.app import App
 from data_plane.server.budget import ByteBudget
@@ -24,7 +25,6 @@ from data_plane.server.endpoints.health import HealthEndpoints
 from data_plane.server.endpoints.repository import RepositoryEndpoints
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Router
-from transformer_sdk.kserve.constants.constants import DEFAULT_GRPC_PORT
 from transformer_sdk.kserve.hooks import call
 from transformer_sdk.kserve.model import BaseKServeModel, tls_folder
 from transformer_sdk.kserve.serving.config import ServerConfig
@@ -127,7 +127,7 @@ def _grpc_port(port: int | None, environment: Mapping[str, str]) -> int:
     if port is None:
         return 0
     told = environment.get(GRPC_PORT_VARIABLE, "")
-    if port == DEFAULT_GRPC_PORT and told.isdigit():  # tcp://... is the address of a Service that is named grpc
+    if port == GRPC_PORT and told.isdigit():  # tcp://... is the address of a Service that is named grpc
         port = int(told)
     if missing := [name for name in ("grpc", "google.protobuf", "numpy") if not _installed(name)]:
         log.info("gRPC is not served: %s not installed (the extra `grpc`)", ", ".join(missing))
