@@ -48,7 +48,6 @@ def last_state(line: str) -> str:
 
 def quoted(text: str, limit: int) -> str:
     """Return the end of a text of several lines; each line after the first one is marked as quoted."""
-    text = "\n".join(map(last_state, text.split("\n")))
     lines = block(visible(last_of(text, limit))).splitlines()
     return f"\n{_MARK}".join(lines)
 

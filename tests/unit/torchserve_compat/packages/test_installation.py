@@ -283,5 +283,5 @@ async def test_what_an_earlier_archive_of_the_model_brought_is_gone(tmp_path: Pa
     )
 
     file = asking_for(tmp_path, "--no-index", "words")
-    with pytest.raises(ModelFailed, match="words was not found in the provided package locations"):
+    with pytest.raises(ModelFailed, match="it requires words, but the package index has no words"):
         await Installer().install(file, tmp_path / "work", model="m")
