@@ -41,11 +41,6 @@ def block(text: str) -> str:
     return text.rstrip().lstrip("\r\n")
 
 
-def last_state(line: str) -> str:
-    """Return what a terminal shows of a line in the end: of a progress bar, its last state."""
-    return line.rstrip().rpartition("\r")[2]
-
-
 def quoted(text: str, limit: int) -> str:
     """Return the end of a text of several lines; each line after the first one is marked as quoted."""
     lines = block(visible(last_of(text, limit))).splitlines()

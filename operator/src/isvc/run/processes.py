@@ -20,8 +20,9 @@ from isvc.run.errors import RunFailed
 from isvc.run.guard import GRACE
 from isvc.run.log import Log
 from isvc.run.output import Output
+from isvc.view.log_ends import last_state
 from isvc_operator.limits import LINE_BYTES, LOG_BYTES
-from isvc_operator.text import last_state, quoted, shortened, visible
+from isvc_operator.text import quoted, shortened, visible
 
 _LAST_LINES = 10
 _SHORT = "/tmp"  # noqa: S108 - the folder in it is private

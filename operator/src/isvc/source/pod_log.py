@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from isvc.limits import LOG_LINE_CHARACTERS
+from isvc.view.log_ends import last_state
 from isvc.view.source import ContainerKey, LogOptions
 from isvc.view.times import parse_time
 from isvc_operator.kube.client import WatchApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest, path_of
-from isvc_operator.text import last_state
 
 Line = tuple[str | None, str]  # its time, None if it has none, and its text
 

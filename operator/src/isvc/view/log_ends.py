@@ -63,3 +63,8 @@ def _of_pod(pod: Pod) -> Iterator[LogEnd]:
         yield LogEnd(pod=name, container=CONTAINER_INITIALIZER, lines=1, every=_PROGRESS_EVERY)
     elif stage == STARTING and (container := waiting_container(pod)):
         yield LogEnd(pod=name, container=container, lines=_WAITING_LINES, every=_WAITING_EVERY)
+
+
+def last_state(line: str) -> str:
+    """Return what a terminal shows of a line in the end: of a progress bar, its last state."""
+    return line.rstrip().rpartition("\r")[2]
