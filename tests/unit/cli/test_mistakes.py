@@ -144,6 +144,39 @@ def test_what_is_missing_because_its_name_is_misspelt_is_said_once(validated: An
     ]
 
 
+HEAD = "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata: {name: first}\n"
+MODEL = "modelFormat: {name: pytorch}, storageUri: pvc://models"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (f"spec:\n  predictor:\n  model: {{{MODEL}}}\n",
+         ["error: spec.predictor: it is empty; indent model under it"]),
+        (f"spec:\npredictor: {{model: {{{MODEL}}}}}\n", ["error: spec: it is empty; indent predictor under it"]),
+        ("spec:\n  predictor:\n", ["error: spec.predictor: it is empty; indent its fields under it"]),
+        (f"spec: {{predictor: {{{MODEL}}}}}\n",
+         ["error: spec.predictor.modelFormat: unknown field (it belongs in spec.predictor.model)",
+          "error: spec.predictor.storageUri: unknown field (it belongs in spec.predictor.model)"]),
+        ("spec: {containers: [{image: a}]}\n",
+         ["error: spec.predictor: Required value",
+          "error: spec.containers: unknown field (it belongs in spec.predictor)"]),
+        ("spec: {predictor: {pytorch: {storageUri: pvc://m}, protocolVersion: v1}}\n",
+         ["no effect: spec.predictor.protocolVersion (it belongs in spec.predictor.pytorch)"]),
+        (f"spec: {{predictor: {{model: {{{MODEL}, minReplicas: 1}}}}}}\n",
+         ["no effect: spec.predictor.model.minReplicas (it belongs in spec.predictor)"]),
+        (f"spec: {{minReplicas: 1, predictor: {{model: {{{MODEL}}}}}, transformer: {{containers: [{{image: a}}]}}}}\n",
+         ["no effect: spec.minReplicas"]),
+    ],
+)  # fmt: skip
+def test_a_field_one_level_too_deep_or_too_high_is_told_where_it_belongs(
+    validated: Any, written: str, said: list[str]
+) -> None:
+    lines = validated(HEAD + written)
+
+    assert [line.replace("a.yaml: ", "").replace("InferenceService first: ", "") for line in lines] == said
+
+
 def test_a_model_whose_field_is_misspelt_and_a_name_that_is_none_are_one_mistake_each(validated: Any) -> None:
     assert validated(written().replace("model:\n", "modle:\n"), written(name="Second")) == [
         "error: a.yaml: InferenceService first: spec.predictor.modle: unknown field (did you mean model?)",

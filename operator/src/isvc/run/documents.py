@@ -29,7 +29,7 @@ from isvc_operator.api.parsing import (
 )
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
-from isvc_operator.ignored.walker import fields_of, suggestion
+from isvc_operator.ignored.walker import fields_of, meant
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.storage.plan import ObjectReference, Objects
@@ -208,18 +208,19 @@ def _read(body: Any, text: YamlText, namespace: str, refusals: Callable[[Manifes
 
 
 def unknown_names(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the unknown fields of a service's spec and of its components, of a body that may not be valid.
+    """Yield the unknown fields of a service, its spec and its components, of a body that may not be valid.
 
     A component or a model whose name is misspelt is missing, which is all that the API server says.
     """
     spec, known = body.get("spec"), fields_of(InferenceServiceSpec)
-    if body.get("kind") != inference_service.KIND or not isinstance(spec, Mapping):
+    if body.get("kind") != inference_service.KIND:
         return
-    components = {f"spec.{name}": (spec.get(name), fields_of(model)) for name, model in known.items() if model}
-    for path, (given, names) in {"spec": (spec, known), **components}.items():
-        for name in given if isinstance(given, Mapping) else ():
+    given = spec if isinstance(spec, Mapping) else {}
+    components = {f"spec.{name}.": (given.get(name), fields_of(model)) for name, model in known.items() if model}
+    for path, (part, names) in {"": (body, fields_of(InferenceService)), "spec.": (given, known), **components}.items():
+        for name in part if isinstance(part, Mapping) else ():
             if name not in names:
-                yield f"{path}.{one_line(name)}{suggestion(name, names)}"
+                yield f"{path}{one_line(str(name))}{meant(f'{path}{name}', names, body)}"
 
 
 def _key_of(body: Mapping[str, Any]) -> DocumentKey:
