@@ -177,6 +177,21 @@ def test_a_field_one_level_too_deep_or_too_high_is_told_where_it_belongs(
     assert [line.replace("a.yaml: ", "").replace("InferenceService first: ", "") for line in lines] == said
 
 
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("https:/user:secret@host/m", "error: InferenceService first: storageUri 'https:/…@host/m' has other slashes "
+         "than a URI; write https://…"),
+        ("my-bucket/m", "missing: InferenceService first: storageUri 'my-bucket/m' (missing: it has no scheme, so it "
+         "is a path in the image of the storage-initializer; for another place, write pvc://CLAIM/PATH, "
+         "s3://BUCKET/PATH or the like)"),
+        ("/models/m", "ok: 1 service can be served as written"),
+    ],
+)  # fmt: skip
+def test_a_uri_without_its_scheme_is_told_before_anything_starts(validated: Any, uri: str, said: str) -> None:
+    assert validated(written().replace("pvc://models", uri)) == [said]
+
+
 def test_a_model_whose_field_is_misspelt_and_a_name_that_is_none_are_one_mistake_each(validated: Any) -> None:
     assert validated(written().replace("model:\n", "modle:\n"), written(name="Second")) == [
         "error: a.yaml: InferenceService first: spec.predictor.modle: unknown field (did you mean model?)",
