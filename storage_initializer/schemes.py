@@ -39,7 +39,7 @@ class AzureAddress:
 
 _AZURE_HOST = re.compile(r"([a-z0-9]+)\.(?:[a-z0-9]+\.)?(?:blob|dfs)\.[a-z.]+(?::443)?")
 _CLAIM = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_SLASHES = re.compile(r"([A-Za-z0-9]+)(?::/?|//)(?!//)(.*)", re.DOTALL)  # of a URI that is taken for a path
+_SLASHES = re.compile(r"([A-Za-z0-9]+)(?!://)(?::/?|//)(.*)", re.DOTALL)  # of a URI that is taken for a path
 _UNWRITTEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters, and what is no Unicode
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # As the hub's own library has it.

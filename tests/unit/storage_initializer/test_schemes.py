@@ -87,7 +87,9 @@ def test_a_known_scheme_with_other_slashes_is_no_path(uri: str, meant: str) -> N
     assert problem_of(parse_uri(uri)) == f"has other slashes than a URI; write {meant}"
 
 
-@pytest.mark.parametrize("path", ["models/m", "/s3/b", "s3/b", "word:/b", "./pvc:/m"])
+@pytest.mark.parametrize(
+    "path", ["models/m", "/s3/b", "s3/b", "word:/b", "./pvc:/m", "file:///x", "file://localhost/x"]
+)
 def test_a_path_may_be_like_a_uri(path: str) -> None:
     assert problem_of(parse_uri(path)) is None
 
