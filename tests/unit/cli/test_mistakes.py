@@ -192,6 +192,45 @@ def test_a_uri_without_its_scheme_is_told_before_anything_starts(validated: Any,
     assert validated(written().replace("pvc://models", uri)) == [said]
 
 
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"name": "My_Model", "predictor": "minReplicas: 2\n    maxReplicas: 1"},
+         ["metadata.name: metadata.name of an InferenceService must",
+          "spec.predictor.minReplicas: minReplicas is greater"]),
+        ({"name": "My_Model", "predictor": "minReplicas: x"},
+         ["spec.predictor.minReplicas: must be of type integer",
+          "metadata.name: metadata.name of an InferenceService must"]),
+        ({"model": "env: [{name: A, value: 3}, {name: B, value: 4}]"},
+         ["spec.predictor.model.env[0].value: must be", "spec.predictor.model.env[1].value: must be"]),
+        ({"predictor": "logger: {url: message-dumper}"}, ["spec.predictor.logger.mode: Required value"]),
+    ],
+)  # fmt: skip
+def test_all_that_is_wrong_with_a_refused_service_is_told_in_one_round(
+    validated: Any, parts: dict[str, str], said: list[str]
+) -> None:
+    of_model = f"{parts.get('model', '')}\n      protocolVersion: v3"
+    of_predictor = f"{parts.get('predictor', '')}\n    batcher: {{maxBatchsize: 3}}"
+
+    lines = validated(written(**{**parts, "model": of_model, "predictor": of_predictor}))
+
+    name = f"InferenceService {parts.get('name', 'first')}: "
+    expected = [
+        *said,
+        "no runtime serves model format 'pytorch' with protocol v3; available:",
+        "spec.predictor.batcher.maxBatchsize (did you mean maxBatchSize?)",
+    ]
+    found = [line.partition(name)[2] for line in lines]
+    assert [line[: len(start)] for line, start in zip(found, expected, strict=True)] == expected
+
+
+def test_what_follows_from_a_refused_value_is_not_told(validated: Any) -> None:
+    assert validated(written().replace("{name: pytorch}", "pytorch")) == [
+        "error: a.yaml: InferenceService first: spec.predictor.model.modelFormat: must be of type object, not string; "
+        "write its fields, each as NAME: VALUE"
+    ]
+
+
 def test_a_model_whose_field_is_misspelt_and_a_name_that_is_none_are_one_mistake_each(validated: Any) -> None:
     assert validated(written().replace("model:\n", "modle:\n"), written(name="Second")) == [
         "error: a.yaml: InferenceService first: spec.predictor.modle: unknown field (did you mean model?)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain, islice
@@ -11,7 +11,7 @@ from typing import Final
 
 from isvc.run.admission import MISSING, refusals
 from isvc.run.builtin_admission import builtin_refusals
-from isvc.run.children import Rendered, render_services
+from isvc.run.children import Rendered, render_services, runtimes_for
 from isvc.run.documents import (
     NO_OBJECT,
     NO_SERVICE,
@@ -28,16 +28,17 @@ from isvc.run.place import NOWHERE, Located, Place, field_of, located
 from isvc_operator.api.base import field_names
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import ANNOTATION_STOP, CONFIG_MAP
+from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_STOP, CONFIG_MAP
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import ConfigError, InvalidCredentials
+from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container, Manifest
-from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime
-from isvc_operator.resolve.requested import is_stopped, references, storage_requests
+from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime, unread_settings
+from isvc_operator.resolve.requested import is_stopped, model_of, references, storage_requests
+from isvc_operator.resolve.runtime import choose_runtime
 from isvc_operator.text import one_line
 
 # What is left out of a line about a setting: its value, and what happens instead.
@@ -111,8 +112,10 @@ def check(
     except ConfigError as error:
         problems.append(Located(str(error), _of_settings(given, settings)))
     rendered, invalid = render_services(given, installed, config, tls=tls)
+    of_partial = list(_of_partial(given, installed, config, {problem.place for problem in problems}))
     if any(problem.place.kind in _RUNTIMES for problem in problems):  # which may be what these lack
         invalid = [error for error in invalid if error.reason not in _WITHOUT_RUNTIME]
+        of_partial = [finding for finding in of_partial if finding.severity is not Severity.ERROR]
     of_runtimes = list(_refused_containers(given))
     told = set(map(_in_container, of_runtimes))  # which the pods of each service have as well
     findings = [
@@ -122,6 +125,7 @@ def check(
         *_findings(Severity.ERROR, problems),
         *_findings(Severity.ERROR, (line for line in _refused(given, rendered) if _in_container(line) not in told)),
         *_findings(Severity.ERROR, of_runtimes),
+        *of_partial,
         *(
             CheckFinding(_severity(error, given, config), one_line(str(error)), _of_service(given, error))
             for error in invalid
@@ -192,6 +196,25 @@ def without_effect(given: Documents, rendered: Iterable[Rendered], config: Opera
         prefix = f"{runtime.kind} {runtime.metadata.name}: "
         place = given.place(runtime.kind, runtime.metadata.namespace, runtime.metadata.name)
         yield from located(prefix, (line.removeprefix(prefix) for line in ignored_parts_of_runtime(runtime)), place)
+
+
+def _of_partial(
+    given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig, told: Collection[Place]
+) -> Iterator[CheckFinding]:
+    """Yield what can be known of services that are refused, beside why they are."""
+    for service, place in given.partial:
+        prefix = f"{service.kind} {place.name}: "
+        model, chosen = model_of(service.spec.predictor), None
+        if model and model.model_format.name:
+            annotated = service.metadata.annotations.get(ANNOTATION_RUNTIME)
+            try:
+                chosen = choose_runtime(model, runtimes_for(place.namespace, given, installed), annotated)
+            except InvalidSpec as error:
+                yield CheckFinding(Severity.ERROR, one_line(f"{prefix}{error}"), place)
+        ignored = [*ignored_parts(service, None, config)]
+        ignored += unread_settings(service, chosen, config.logger) if chosen else ()
+        lines = located(prefix, ignored, place)
+        yield from _findings(Severity.NO_EFFECT, (line for line in lines if line.place not in told))
 
 
 def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located]:
