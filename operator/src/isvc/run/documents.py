@@ -344,12 +344,19 @@ def _is_ours(body: Mapping[str, Any], text: YamlText) -> bool:
             raise UnusableInput(f"{text.source}: there is no kind {kind}; did you mean {meant}?")
         return False
     if not name:
-        raise UnusableInput(f"{text.source}: {kind} has no name; give it one in metadata.name")
+        given = body.get("metadata")
+        instead = f"metadata is the text {one_line(given)!r}; write a space after the colon" if _is_glued(given) else ""
+        raise UnusableInput(f"{text.source}: {kind} has no name; {instead or 'give it one in metadata.name'}")
     if version != known.api_version:
         raise UnusableInput(
             f"{text.source}: {kind} {name} has apiVersion {version}; write apiVersion: {known.api_version}"
         )
     return True
+
+
+def _is_glued(value: Any) -> bool:
+    """Whether a value is a text that would be a field, had it a space after its colon."""
+    return isinstance(value, str) and re.match(r"[A-Za-z]+:\S", value) is not None
 
 
 def _placed(body: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:
