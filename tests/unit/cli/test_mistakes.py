@@ -231,6 +231,17 @@ def test_what_follows_from_a_refused_value_is_not_told(validated: Any) -> None:
     ]
 
 
+def test_amounts_that_nobody_means_are_noted_with_what_may_be_meant(validated: Any) -> None:
+    amounts = "resources: {limits: {cpu: 100M, memory: 512m}, requests: {memory: 0.1}}"
+
+    where = "note: InferenceService first: spec.predictor.model.resources."
+    assert validated(written(model=amounts)) == [
+        f"{where}limits.cpu: 100M is 100000000 CPUs; write 100m for thousandths of one",
+        f"{where}limits.memory: 512m is 0.512 bytes; write 512Mi if that is meant",
+        f"{where}requests.memory: 0.1 is 0.1 bytes; write 0.1Gi if that is meant",
+    ]
+
+
 def test_a_model_whose_field_is_misspelt_and_a_name_that_is_none_are_one_mistake_each(validated: Any) -> None:
     assert validated(written().replace("model:\n", "modle:\n"), written(name="Second")) == [
         "error: a.yaml: InferenceService first: spec.predictor.modle: unknown field (did you mean model?)",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain, islice
-from typing import Final
+from typing import Any, Final
 
 from isvc.run.admission import MISSING, refusals
 from isvc.run.builtin_admission import builtin_refusals
@@ -27,6 +27,7 @@ from isvc.run.objects import configuration_in
 from isvc.run.place import NOWHERE, Located, Place, field_of, located
 from isvc_operator.api.base import field_names
 from isvc_operator.api.core_fields import ContainerFields
+from isvc_operator.api.core_shapes import quantity
 from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_STOP, CONFIG_MAP
 from isvc_operator.api.serving_runtime import ServingRuntime
@@ -81,6 +82,7 @@ class Checked:
         return [finding.text for finding in self.findings if finding.severity in severities]
 
 
+_CPUS, _BYTES = 10_000, 2**16  # more than any machine has, and less than any process needs
 _CONTAINER: Final = re.compile(r"spec\.(?:template\.spec\.)?(?:initC|c)ontainers?(?:\[\d+\])?\.")
 _RUNTIMES: Final = ("ServingRuntime", "ClusterServingRuntime")
 _WITHOUT_RUNTIME: Final = ("NoSupportingRuntime", "RuntimeNotRecognized")
@@ -273,3 +275,23 @@ def _left_out(given: Documents) -> Iterator[Located]:
                 f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out",
                 replace(place, field=f"metadata.annotations[{ANNOTATION_STOP}]"),
             )
+        place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
+        unlikely = islice(_unlikely_amounts(service.as_dict()["spec"], "spec"), NAMED)
+        yield from located(f"{service.kind} {service.metadata.name}: ", unlikely, place)
+
+
+def _unlikely_amounts(value: Any, path: str) -> Iterator[str]:
+    """Yield the amounts of cpu and memory that Kubernetes takes and nobody means, each with what may be meant."""
+    for name, item in (
+        value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        place = f"{path}[{name}]" if isinstance(name, int) else f"{path}.{name}"
+        amount = quantity(item) if path.endswith((".limits", ".requests")) else None
+        number = str(item).rstrip("mM")
+        if amount and name == "cpu" and amount > _CPUS:
+            yield f"{place}: {item} is {amount:f} CPUs; write {number}m for thousandths of one"
+        elif amount and name == "memory" and amount < _BYTES:
+            unit = "Mi" if "m" in str(item) else "Gi"
+            yield f"{place}: {item} is {amount:f} bytes; write {number}{unit} if that is meant"
+        else:
+            yield from _unlikely_amounts(item, place)

@@ -345,7 +345,9 @@ def _is_ours(body: Mapping[str, Any], text: YamlText) -> bool:
         return False
     if not name:
         given = body.get("metadata")
-        instead = f"metadata is the text {one_line(given)!r}; write a space after the colon" if _is_glued(given) else ""
+        instead = (
+            f"metadata is the text {one_line(str(given))!r}; write a space after the colon" if _is_glued(given) else ""
+        )
         raise UnusableInput(f"{text.source}: {kind} has no name; {instead or 'give it one in metadata.name'}")
     if version != known.api_version:
         raise UnusableInput(
