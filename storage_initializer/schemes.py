@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from storage_initializer.uri import Uri, split
+from storage_initializer.uri import LOCAL_SCHEME, Uri, split
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class AzureAddress:
 
 _AZURE_HOST = re.compile(r"([a-z0-9]+)\.(?:[a-z0-9]+\.)?(?:blob|dfs)\.[a-z.]+(?::443)?")
 _CLAIM = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_SLASHES = re.compile(r"([A-Za-z0-9]+)(?!://)(?::/?|//)(.*)", re.DOTALL)  # of a URI that is taken for a path
 _UNWRITTEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters, and what is no Unicode
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # As the hub's own library has it.
@@ -112,6 +113,9 @@ def _of_claim(uri: Uri) -> str | None:
 
 
 def _of_file(uri: Uri) -> str | None:
+    if (found := _SLASHES.fullmatch(uri.text)) and (scheme := found[1].lower()) in {*SCHEMES, *INSTEAD}:
+        rest = ("/" if scheme == LOCAL_SCHEME else "") + found[2].lstrip("/")
+        return f"has other slashes than a URI; write {scheme}://{'…' if '@' in rest else rest.partition('?')[0]}"
     if uri.path.startswith("-"):
         return "looks like a flag; write file:///PATH"
     if uri.authority in ("", "localhost"):

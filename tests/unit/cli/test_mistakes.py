@@ -144,6 +144,104 @@ def test_what_is_missing_because_its_name_is_misspelt_is_said_once(validated: An
     ]
 
 
+HEAD = "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata: {name: first}\n"
+MODEL = "modelFormat: {name: pytorch}, storageUri: pvc://models"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (f"spec:\n  predictor:\n  model: {{{MODEL}}}\n",
+         ["error: spec.predictor: it is empty; indent model under it"]),
+        (f"spec:\npredictor: {{model: {{{MODEL}}}}}\n", ["error: spec: it is empty; indent predictor under it"]),
+        ("spec:\n  predictor:\n", ["error: spec.predictor: it is empty; indent its fields under it"]),
+        (f"spec: {{predictor: {{{MODEL}}}}}\n",
+         ["error: spec.predictor.modelFormat: unknown field (it belongs in spec.predictor.model)",
+          "error: spec.predictor.storageUri: unknown field (it belongs in spec.predictor.model)"]),
+        ("spec: {containers: [{image: a}]}\n",
+         ["error: spec.predictor: Required value",
+          "error: spec.containers: unknown field (it belongs in spec.predictor)"]),
+        ("spec: {predictor: {pytorch: {storageUri: pvc://m}, protocolVersion: v1}}\n",
+         ["no effect: spec.predictor.protocolVersion (it belongs in spec.predictor.pytorch)"]),
+        (f"spec: {{predictor: {{model: {{{MODEL}, minReplicas: 1}}}}}}\n",
+         ["no effect: spec.predictor.model.minReplicas (it belongs in spec.predictor)"]),
+        (f"spec: {{minReplicas: 1, predictor: {{model: {{{MODEL}}}}}, transformer: {{containers: [{{image: a}}]}}}}\n",
+         ["no effect: spec.minReplicas"]),
+    ],
+)  # fmt: skip
+def test_a_field_one_level_too_deep_or_too_high_is_told_where_it_belongs(
+    validated: Any, written: str, said: list[str]
+) -> None:
+    lines = validated(HEAD + written)
+
+    assert [line.replace("a.yaml: ", "").replace("InferenceService first: ", "") for line in lines] == said
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("https:/user:secret@host/m", "error: InferenceService first: storageUri 'https:/…@host/m' has other slashes "
+         "than a URI; write https://…"),
+        ("my-bucket/m", "missing: InferenceService first: storageUri 'my-bucket/m' (missing: it has no scheme, so it "
+         "is a path in the image of the storage-initializer; for another place, write pvc://CLAIM/PATH, "
+         "s3://BUCKET/PATH or the like)"),
+        ("/models/m", "ok: 1 service can be served as written"),
+    ],
+)  # fmt: skip
+def test_a_uri_without_its_scheme_is_told_before_anything_starts(validated: Any, uri: str, said: str) -> None:
+    assert validated(written().replace("pvc://models", uri)) == [said]
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"name": "My_Model", "predictor": "minReplicas: 2\n    maxReplicas: 1"},
+         ["metadata.name: metadata.name of an InferenceService must",
+          "spec.predictor.minReplicas: minReplicas is greater"]),
+        ({"name": "My_Model", "predictor": "minReplicas: x"},
+         ["spec.predictor.minReplicas: must be of type integer",
+          "metadata.name: metadata.name of an InferenceService must"]),
+        ({"model": "env: [{name: A, value: 3}, {name: B, value: 4}]"},
+         ["spec.predictor.model.env[0].value: must be", "spec.predictor.model.env[1].value: must be"]),
+        ({"predictor": "logger: {url: message-dumper}"}, ["spec.predictor.logger.mode: Required value"]),
+    ],
+)  # fmt: skip
+def test_all_that_is_wrong_with_a_refused_service_is_told_in_one_round(
+    validated: Any, parts: dict[str, str], said: list[str]
+) -> None:
+    of_model = f"{parts.get('model', '')}\n      protocolVersion: v3"
+    of_predictor = f"{parts.get('predictor', '')}\n    batcher: {{maxBatchsize: 3}}"
+
+    lines = validated(written(**{**parts, "model": of_model, "predictor": of_predictor}))
+
+    name = f"InferenceService {parts.get('name', 'first')}: "
+    expected = [
+        *said,
+        "no runtime serves model format 'pytorch' with protocol v3; available:",
+        "spec.predictor.batcher.maxBatchsize (did you mean maxBatchSize?)",
+    ]
+    found = [line.partition(name)[2] for line in lines]
+    assert [line[: len(start)] for line, start in zip(found, expected, strict=True)] == expected
+
+
+def test_what_follows_from_a_refused_value_is_not_told(validated: Any) -> None:
+    assert validated(written().replace("{name: pytorch}", "pytorch")) == [
+        "error: a.yaml: InferenceService first: spec.predictor.model.modelFormat: must be of type object, not string; "
+        "write its fields, each as NAME: VALUE"
+    ]
+
+
+def test_amounts_that_nobody_means_are_noted_with_what_may_be_meant(validated: Any) -> None:
+    amounts = "resources: {limits: {cpu: 100M, memory: 512m}, requests: {memory: 0.1}}"
+
+    where = "note: InferenceService first: spec.predictor.model.resources."
+    assert validated(written(model=amounts)) == [
+        f"{where}limits.cpu: 100M is 100000000 CPUs; write 100m for thousandths of one",
+        f"{where}limits.memory: 512m is 0.512 bytes; write 512Mi if that is meant",
+        f"{where}requests.memory: 0.1 is 0.1 bytes; write 0.1Gi if that is meant",
+    ]
+
+
 def test_a_model_whose_field_is_misspelt_and_a_name_that_is_none_are_one_mistake_each(validated: Any) -> None:
     assert validated(written().replace("model:\n", "modle:\n"), written(name="Second")) == [
         "error: a.yaml: InferenceService first: spec.predictor.modle: unknown field (did you mean model?)",

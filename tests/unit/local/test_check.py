@@ -63,7 +63,7 @@ def test_each_object_is_checked_whatever_is_wrong_with_others() -> None:
         CheckFinding(
             ERROR,
             "InferenceService unserved: no runtime serves model format 'abacus' with protocol v1; available: 'fake' "
-            "(runtime fake, every protocol). Correct spec.predictor.model, or install a runtime that serves it",
+            "(fake). Correct spec.predictor.model, or install a runtime that serves it",
         ),
     )
 

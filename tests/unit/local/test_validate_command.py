@@ -130,7 +130,7 @@ def test_files_may_lie_in_folders_and_come_from_the_standard_input(
     folder = tmp_path / "services" / "deep"
     folder.mkdir(parents=True)
     unserved = service("from-a-folder")
-    unserved["spec"]["predictor"]["model"]["name"] = "mine"
+    unserved["spec"]["predictor"]["model"] |= {"name": "mine", "modelFormat": {"name": "pytorch"}}
     write_yaml(folder / "my.yml", unserved)
     (folder / "notes.txt").write_text("no YAML: [")
     unserved["metadata"]["name"] = "from-stdin"

@@ -44,3 +44,26 @@ def test_a_mistake_in_yaml_is_told_with_what_to_write(content: str, said: str) -
         parse_documents([YamlText("my.yaml", content)], "default")
 
     assert str(raised.value) == f"my.yaml:{where}: this is not YAML: {why}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: {{ .Values.a }}\n", "a:\n  {{- if .b }}\n  b: c\n  {{- end }}\n", "{% if a %}\na: b\n{% endif %}\n"],
+)
+def test_a_template_is_told_to_be_rendered_first(text: str) -> None:
+    with pytest.raises(UnusableInput) as caught:
+        parse_documents([YamlText("a.yaml", text)], "default")
+
+    assert str(caught.value).partition("this is not YAML: ")[2] == (
+        "the line is of a template, with {{ … }} or {% … %}; render it first, such as by helm template"
+    )
+
+
+def test_a_name_without_a_space_after_its_colon_is_told_so() -> None:
+    text = "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata:\n  name:m\n"
+    with pytest.raises(UnusableInput) as caught:
+        parse_documents([YamlText("a.yaml", text)], "default")
+
+    assert str(caught.value) == (
+        "a.yaml: InferenceService has no name; metadata is the text 'name:m'; write a space after the colon"
+    )

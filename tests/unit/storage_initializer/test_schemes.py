@@ -75,6 +75,25 @@ def test_what_is_no_text_in_one_line_is_refused_in_the_name_of_a_stored_model(sc
     assert {problem_of(parse_uri(form.format(character))) for form in _NAMED[scheme]} == {problem}
 
 
+@pytest.mark.parametrize(
+    ("uri", "meant"),
+    [
+        ("pvc:/models/m", "pvc://models/m"), ("S3:/b/x", "s3://b/x"), ("gs:b", "gs://b"), ("s3//b", "s3://b"),
+        ("file:/x", "file:///x"), ("oci:/a/b", "oci://a/b"), ("https:/u:p@h/x", "https://…"),
+        ("https:/h/x?sig=1", "https://h/x"),
+    ],
+)  # fmt: skip
+def test_a_known_scheme_with_other_slashes_is_no_path(uri: str, meant: str) -> None:
+    assert problem_of(parse_uri(uri)) == f"has other slashes than a URI; write {meant}"
+
+
+@pytest.mark.parametrize(
+    "path", ["models/m", "/s3/b", "s3/b", "word:/b", "./pvc:/m", "file:///x", "file://localhost/x"]
+)
+def test_a_path_may_be_like_a_uri(path: str) -> None:
+    assert problem_of(parse_uri(path)) is None
+
+
 def test_a_file_may_have_any_name() -> None:
     assert {problem_of(parse_uri(uri)) for uri in ("pvc://claim/a\n\udc80", "file:///a\n\udc80", "/a\n")} == {None}
 

@@ -20,7 +20,7 @@ from isvc.run.documents import YamlText
 from isvc.run.place import Place
 from isvc_operator.api.core_shapes import QUANTITY_SCHEMA
 from isvc_operator.api.parsing import excess
-from isvc_operator.ignored.walker import suggestion
+from isvc_operator.ignored.walker import meant, suggestion
 from isvc_operator.text import one_line
 
 _SKIPPED: Final = "some validation rules were not checked"
@@ -29,7 +29,7 @@ _REPEATED: Final = re.compile(r"(?<=: )\S+ in body (?=must|should)")
 _CHILD: Final = re.compile(r"(\w+) \S+: (?=spec)")
 _FIELD: Final = re.compile(r"((?:metadata|spec|data|stringData)\b[^\s:]*): (.*)")
 _UNKNOWN: Final = re.compile(r'(?:(\S+): )?unknown field (".*")')
-_UNKNOWN_IN_SERVICE: Final = re.compile(r"unknown field (spec\S*)(.*)")
+_UNKNOWN_IN_SERVICE: Final = re.compile(r'unknown field ([^\s"]+)(.*)')
 _ENUM: Final = re.compile(r"Unsupported value: (\".*\"): supported values: (.*)")
 # Of the API server, and of pydantic.
 _TYPE: Final = re.compile(r'Invalid value: "(\w+)": \S+ in body must be of type (\S+): "\w+"')
@@ -40,6 +40,8 @@ _IN_POD: Final = re.compile(r"spec\.template\.spec\.((?:c|initC)ontainers\[\d+\]
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _QUANTITY: Final = str(QUANTITY_SCHEMA["pattern"])
 _WITH_CONTAINERS: Final = ("ServingRuntime", "ClusterServingRuntime", "ClusterStorageContainer")
+_EMPTY: Final = ": it is empty; "
+_BELONGS: Final = "(it belongs in "
 _NOTHING: Final = "nothing to serve: "
 _NAME, _RULE_OF_NAME = "metadata.name", "because Services are named after it"
 _NEAR: Final = 0.8  # the ratio of difflib; a field that is known may be as near as 0.6
@@ -72,13 +74,16 @@ def without_repetition(message: str) -> str:
 def _explains(other: CheckFinding, finding: CheckFinding) -> bool:
     """Whether a finding is of the same mistake as another one, which says more.
 
-    A field that is misspelt is one that is missing, and a service's name has more rules than that of any object.
+    A field that is misspelt, or indented too little, is one that is missing, and a service's name has more rules than
+    that of any object.
     """
     field, other_field = finding.place.field, other.place.field
     if other.severity is not finding.severity or replace(other.place, field=field) != finding.place:
         return False
     if _NOTHING in finding.text:
-        return other_field.startswith(f"{field}.") and "(did you mean" in other.text
+        return other_field.startswith(f"{field}.") and ("(did you mean" in other.text or _BELONGS in other.text)
+    if _EMPTY in other.text and f"{_BELONGS}{other_field}" in finding.text:
+        return True
     return field == other_field == _NAME and _RULE_OF_NAME in other.text and _RULE_OF_NAME not in finding.text
 
 
@@ -146,7 +151,10 @@ def _explained(mistake: _Mistake, body: Mapping[str, Any]) -> _Mistake:
     if what in _REQUIRED:
         parent, _, name = mistake.path.rpartition(".")
         fields = _value(body, parent)
-        given = fields if isinstance(fields, Mapping) else ()
+        given = fields if isinstance(fields, Mapping) else {}
+        if name in given:
+            outside = [field for field in given if _BELONGS + mistake.path in meant(f"{parent}.{field}", (), body)]
+            return replace(mistake, what=f"it is empty; indent {' and '.join(outside) or 'its fields'} under it")
         misspelt = next((field for field in given if suggestion(field, [name], least=_NEAR)), None)
         return _unknown(parent, misspelt, [name]) if misspelt else replace(mistake, what=_REQUIRED[0])
     if wrong := _TYPE.fullmatch(what):

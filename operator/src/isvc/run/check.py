@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain, islice
-from typing import Final
+from typing import Any, Final
 
 from isvc.run.admission import MISSING, refusals
 from isvc.run.builtin_admission import builtin_refusals
-from isvc.run.children import Rendered, render_services
+from isvc.run.children import Rendered, render_services, runtimes_for
 from isvc.run.documents import (
     NO_OBJECT,
     NO_SERVICE,
@@ -27,17 +27,19 @@ from isvc.run.objects import configuration_in
 from isvc.run.place import NOWHERE, Located, Place, field_of, located
 from isvc_operator.api.base import field_names
 from isvc_operator.api.core_fields import ContainerFields
+from isvc_operator.api.core_shapes import quantity
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import ANNOTATION_STOP, CONFIG_MAP
+from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_STOP, CONFIG_MAP
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import ConfigError, InvalidCredentials
+from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container, Manifest
-from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime
-from isvc_operator.resolve.requested import is_stopped, references, storage_requests
+from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime, unread_settings
+from isvc_operator.resolve.requested import is_stopped, model_of, references, storage_requests
+from isvc_operator.resolve.runtime import choose_runtime
 from isvc_operator.text import one_line
 
 # What is left out of a line about a setting: its value, and what happens instead.
@@ -80,6 +82,7 @@ class Checked:
         return [finding.text for finding in self.findings if finding.severity in severities]
 
 
+_CPUS, _BYTES = 10_000, 2**16  # more than any machine has, and less than any process needs
 _CONTAINER: Final = re.compile(r"spec\.(?:template\.spec\.)?(?:initC|c)ontainers?(?:\[\d+\])?\.")
 _RUNTIMES: Final = ("ServingRuntime", "ClusterServingRuntime")
 _WITHOUT_RUNTIME: Final = ("NoSupportingRuntime", "RuntimeNotRecognized")
@@ -111,8 +114,10 @@ def check(
     except ConfigError as error:
         problems.append(Located(str(error), _of_settings(given, settings)))
     rendered, invalid = render_services(given, installed, config, tls=tls)
+    of_partial = list(_of_partial(given, installed, config, {problem.place for problem in problems}))
     if any(problem.place.kind in _RUNTIMES for problem in problems):  # which may be what these lack
         invalid = [error for error in invalid if error.reason not in _WITHOUT_RUNTIME]
+        of_partial = [finding for finding in of_partial if finding.severity is not Severity.ERROR]
     of_runtimes = list(_refused_containers(given))
     told = set(map(_in_container, of_runtimes))  # which the pods of each service have as well
     findings = [
@@ -122,6 +127,7 @@ def check(
         *_findings(Severity.ERROR, problems),
         *_findings(Severity.ERROR, (line for line in _refused(given, rendered) if _in_container(line) not in told)),
         *_findings(Severity.ERROR, of_runtimes),
+        *of_partial,
         *(
             CheckFinding(_severity(error, given, config), one_line(str(error)), _of_service(given, error))
             for error in invalid
@@ -194,6 +200,25 @@ def without_effect(given: Documents, rendered: Iterable[Rendered], config: Opera
         yield from located(prefix, (line.removeprefix(prefix) for line in ignored_parts_of_runtime(runtime)), place)
 
 
+def _of_partial(
+    given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig, told: Collection[Place]
+) -> Iterator[CheckFinding]:
+    """Yield what can be known of services that are refused, beside why they are."""
+    for service, place in given.partial:
+        prefix = f"{service.kind} {place.name}: "
+        model, chosen = model_of(service.spec.predictor), None
+        if model and model.model_format.name:
+            annotated = service.metadata.annotations.get(ANNOTATION_RUNTIME)
+            try:
+                chosen = choose_runtime(model, runtimes_for(place.namespace, given, installed), annotated)
+            except InvalidSpec as error:
+                yield CheckFinding(Severity.ERROR, one_line(f"{prefix}{error}"), place)
+        ignored = [*ignored_parts(service, None, config)]
+        ignored += unread_settings(service, chosen, config.logger) if chosen else ()
+        lines = located(prefix, ignored, place)
+        yield from _findings(Severity.NO_EFFECT, (line for line in lines if line.place not in told))
+
+
 def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located]:
     """Yield why the API server would refuse children, or the storage-initializer what it is given."""
     for item in rendered:
@@ -250,3 +275,23 @@ def _left_out(given: Documents) -> Iterator[Located]:
                 f"{service.kind} {service.metadata.name}: stopped by its annotation {ANNOTATION_STOP}; left out",
                 replace(place, field=f"metadata.annotations[{ANNOTATION_STOP}]"),
             )
+        place = given.place(service.kind, service.metadata.namespace, service.metadata.name)
+        unlikely = islice(_unlikely_amounts(service.as_dict()["spec"], "spec"), NAMED)
+        yield from located(f"{service.kind} {service.metadata.name}: ", unlikely, place)
+
+
+def _unlikely_amounts(value: Any, path: str) -> Iterator[str]:
+    """Yield the amounts of cpu and memory that Kubernetes takes and nobody means, each with what may be meant."""
+    for name, item in (
+        value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    ):
+        place = f"{path}[{name}]" if isinstance(name, int) else f"{path}.{name}"
+        amount = quantity(item) if path.endswith((".limits", ".requests")) else None
+        number = str(item).rstrip("mM")
+        if amount and name == "cpu" and amount > _CPUS:
+            yield f"{place}: {item} is {amount:f} CPUs; write {number}m for thousandths of one"
+        elif amount and name == "memory" and amount < _BYTES:
+            unit = "Mi" if "m" in str(item) else "Gi"
+            yield f"{place}: {item} is {amount:f} bytes; write {number}{unit} if that is meant"
+        else:
+            yield from _unlikely_amounts(item, place)

@@ -62,9 +62,6 @@ def inputs_in(
     given: Documents, installed: Sequence[ServingRuntime], config: OperatorConfig, *, tls: bool = True
 ) -> Iterator[Inputs]:
     """Yield what a decision about each service in the files depends on; nothing of a cluster is known."""
-    runtimes = {
-        (item.kind, item.metadata.namespace, item.metadata.name): item for item in (*installed, *given.runtimes)
-    }
     claims = HostClaims(config.ingress)
     for service in given.services:
         claims.put(service.as_dict())
@@ -74,14 +71,22 @@ def inputs_in(
             body=service.as_dict(),
             service=service,
             config=config,
-            runtimes=Runtimes(
-                namespaced=tuple(
-                    item for item in runtimes.values() if not item.cluster_wide and item.metadata.namespace == namespace
-                ),
-                cluster=tuple(item for item in runtimes.values() if item.cluster_wide),
-            ),
+            runtimes=runtimes_for(namespace, given, installed),
             storage_containers=given.storage_containers,
             objects=given.objects_in(namespace),
             taken_hosts=claims.taken_from(namespace or "", service.metadata.name),
             tls=tls,
         )
+
+
+def runtimes_for(namespace: str | None, given: Documents, installed: Sequence[ServingRuntime]) -> Runtimes:
+    """Return the runtimes that a service of the namespace may use."""
+    runtimes = {
+        (item.kind, item.metadata.namespace, item.metadata.name): item for item in (*installed, *given.runtimes)
+    }
+    return Runtimes(
+        namespaced=tuple(
+            item for item in runtimes.values() if not item.cluster_wide and item.metadata.namespace == namespace
+        ),
+        cluster=tuple(item for item in runtimes.values() if item.cluster_wide),
+    )

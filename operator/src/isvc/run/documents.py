@@ -6,16 +6,17 @@ import difflib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import yaml
+from pydantic import ValidationError
 
 from isvc.run import objects
 from isvc.run.errors import UnusableInput
-from isvc.run.place import Located, Place, located
+from isvc.run.place import Located, Place, field_of, located
 from isvc.run.yaml_errors import explained
 from isvc_operator.api import inference_service, storage_container
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
@@ -26,10 +27,11 @@ from isvc_operator.api.parsing import (
     parse_inference_service,
     parse_serving_runtime,
     parse_storage_container,
+    path_of,
 )
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
-from isvc_operator.ignored.walker import fields_of, suggestion
+from isvc_operator.ignored.walker import fields_of, meant
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.storage.plan import ObjectReference, Objects
@@ -60,7 +62,8 @@ class DocumentKey(NamedTuple):
 class Documents:
     """The objects in the files. ``ignored`` are those of other kinds, ``files`` names the file of each other one.
 
-    ``bodies`` are the services, runtimes and storage containers as they are written, with their namespace.
+    ``bodies`` are the services, runtimes and storage containers as they are written, with their namespace. ``partial``
+    are services without what is refused of them, each with its place.
     """
 
     services: tuple[InferenceService, ...] = ()
@@ -69,6 +72,7 @@ class Documents:
     objects: tuple[Manifest, ...] = ()
     bodies: tuple[Manifest, ...] = ()
     ignored: tuple[Place, ...] = ()
+    partial: tuple[tuple[InferenceService, Place], ...] = ()
     files: Mapping[DocumentKey, str] = field(default_factory=dict)
 
     def place(self, kind: str, namespace: str | None, name: str) -> Place:
@@ -87,6 +91,7 @@ class Documents:
 
 NO_OBJECT: Final = "the files contain no object; write an InferenceService, or name other files"
 NO_SERVICE: Final = "the files contain no InferenceService; name the file that has it, or add --no-services"
+_REMOVABLE: Final = 2  # steps to a field of a spec
 _MISSPELT: Final = 0.9  # difflib's ratio
 _MERGE = "tag:yaml.org,2002:merge"
 _FLOAT = "tag:yaml.org,2002:float"
@@ -173,7 +178,10 @@ def read_documents(
                 problems.append(Located(str(error), _place(document, text)))
             except InvalidObject as error:
                 place = _place(_placed(document, namespace), text)
-                problems += located(f"{text.source}: {place.kind} {place.name}: ", error.problems, place)
+                rest, further = _rest(_placed(document, namespace), refusals, error.problems)
+                found["partial"] += [(service, place) for service in rest]
+                lines = (*error.problems, *further)
+                problems += located(f"{text.source}: {place.kind} {place.name}: ", lines, place)
             else:
                 found[group].append(item)
                 if group not in ("ignored", "objects"):
@@ -207,19 +215,67 @@ def _read(body: Any, text: YamlText, namespace: str, refusals: Callable[[Manifes
     return "runtimes", parse_serving_runtime(placed)
 
 
+def _rest(
+    body: Mapping[str, Any], refusals: Callable[[Manifest], Iterable[str]], known: Collection[str]
+) -> tuple[list[InferenceService], list[str]]:
+    """Return a refused service without what is invalid in it, if that can be read, and what the API server says next.
+
+    That is what it evaluates only for an object of the right types, unless it may come of what is left out.
+    """
+    if body["kind"] != inference_service.KIND or excess(body):
+        return [], []
+    left_out: list[str] = []
+    rest = json.loads(json.dumps(body))
+    service = None
+    while service is None:
+        try:
+            service = parse_inference_service(rest)
+        except InvalidObject as error:
+            invalid = error.__cause__.errors() if isinstance(error.__cause__, ValidationError) else []
+            removed = _remove(rest, invalid[0]["loc"]) if invalid and len(left_out) < NAMED else ""
+            if not removed:
+                return [], []
+            left_out.append(removed)
+    further = [line for line in refusals(rest) if line not in known]
+    return [service], [line for line in further if not any(_is_in(path, field_of(line)) for path in left_out)]
+
+
+def _remove(body: dict[str, Any], location: Sequence[Any]) -> str:
+    """Remove what is at a place, or the object that lacks it, and return its path; empty for a whole spec."""
+    part: Any = body
+    steps: list[tuple[Any, Any]] = []
+    for step in location:
+        if not (step in part if isinstance(part, dict) else isinstance(part, list) and step in range(len(part))):
+            break
+        steps.append((part, step))
+        part = part[step]
+    if len(steps) < _REMOVABLE:
+        return ""
+    parent, last = steps[-1]
+    if isinstance(parent, list):  # the others keep their numbers
+        return _remove(body, location[: len(steps) - 1])
+    del parent[last]
+    return path_of([step for _, step in steps])
+
+
+def _is_in(path: str, field: str) -> bool:
+    return path == field or not field or path.startswith((f"{field}.", f"{field}["))
+
+
 def unknown_names(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the unknown fields of a service's spec and of its components, of a body that may not be valid.
+    """Yield the unknown fields of a service, its spec and its components, of a body that may not be valid.
 
     A component or a model whose name is misspelt is missing, which is all that the API server says.
     """
     spec, known = body.get("spec"), fields_of(InferenceServiceSpec)
-    if body.get("kind") != inference_service.KIND or not isinstance(spec, Mapping):
+    if body.get("kind") != inference_service.KIND:
         return
-    components = {f"spec.{name}": (spec.get(name), fields_of(model)) for name, model in known.items() if model}
-    for path, (given, names) in {"spec": (spec, known), **components}.items():
-        for name in given if isinstance(given, Mapping) else ():
+    given = spec if isinstance(spec, Mapping) else {}
+    components = {f"spec.{name}.": (given.get(name), fields_of(model)) for name, model in known.items() if model}
+    for path, (part, names) in {"": (body, fields_of(InferenceService)), "spec.": (given, known), **components}.items():
+        for name in part if isinstance(part, Mapping) else ():
             if name not in names:
-                yield f"{path}.{one_line(name)}{suggestion(name, names)}"
+                yield f"{path}{one_line(str(name))}{meant(f'{path}{name}', names, body)}"
 
 
 def _key_of(body: Mapping[str, Any]) -> DocumentKey:
@@ -288,12 +344,21 @@ def _is_ours(body: Mapping[str, Any], text: YamlText) -> bool:
             raise UnusableInput(f"{text.source}: there is no kind {kind}; did you mean {meant}?")
         return False
     if not name:
-        raise UnusableInput(f"{text.source}: {kind} has no name; give it one in metadata.name")
+        given = body.get("metadata")
+        instead = (
+            f"metadata is the text {one_line(str(given))!r}; write a space after the colon" if _is_glued(given) else ""
+        )
+        raise UnusableInput(f"{text.source}: {kind} has no name; {instead or 'give it one in metadata.name'}")
     if version != known.api_version:
         raise UnusableInput(
             f"{text.source}: {kind} {name} has apiVersion {version}; write apiVersion: {known.api_version}"
         )
     return True
+
+
+def _is_glued(value: Any) -> bool:
+    """Whether a value is a text that would be a field, had it a space after its colon."""
+    return isinstance(value, str) and re.match(r"[A-Za-z]+:\S", value) is not None
 
 
 def _placed(body: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:

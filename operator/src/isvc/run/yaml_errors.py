@@ -10,6 +10,7 @@ import yaml
 
 _INDENT: Final = re.compile(r"( *)((?:- +)*)")
 _FIELD: Final = re.compile(r"[^\s:]+:(\s|$)")
+_TEMPLATE: Final = re.compile(r"(?:^|[\s:-])\{[{%]")  # of Helm or Jinja, where YAML would begin an object
 _CHARACTER: Final = re.compile(r"found character '(.+)' that cannot start any token")
 
 
@@ -19,6 +20,8 @@ def explained(error: yaml.MarkedYAMLError, content: str) -> str:
     if mark is None:
         return problem
     line = lines[mark.line] if mark.line < len(lines) else ""
+    if _TEMPLATE.search(line):
+        return "the line is of a template, with {{ … }} or {% … %}; render it first, such as by helm template"
     began = error.context_mark.line + 1 if error.context_mark else 0
     if found := _CHARACTER.match(problem):
         return _of_character(found[1], line.strip())

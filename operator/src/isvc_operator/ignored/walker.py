@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 
-from isvc_operator.api.base import ApiModel, field_names
+from isvc_operator.api.base import ApiModel, ObjectMeta, field_names
 from isvc_operator.api.components import ExplainerSpec, PredictorSpec, TransformerSpec
 from isvc_operator.api.core_fields import ContainerFields
-from isvc_operator.api.inference_service import InferenceService
+from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
 from isvc_operator.api.names import ANNOTATION_SETTINGS, EXPLAINER, LABEL_VISIBILITY, PREDICTOR, TRANSFORMER
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
@@ -39,6 +39,7 @@ from isvc_operator.text import one_line, shortened
 _LONGEST = 63  # characters; no known name is longer
 _CONTAINERS = frozenset({"container", "containers", "initContainers"})
 _DOMAINS = frozenset(name.partition("/")[0] for name in (*READ_ANNOTATIONS, *ANNOTATIONS))
+_USUAL = ("spec", "spec.predictor", "spec.predictor.model")
 _KNATIVES_VISIBILITY, _CLUSTER_LOCAL = "networking.knative.dev/visibility", "cluster-local"
 _EXPOSED = "exposed"  # OpenShift's word for a service that is published
 _EXAMPLE = "_example"  # the key in which KServe documents the others
@@ -58,8 +59,9 @@ def unknown_fields(resource: InferenceService | ServingRuntime | ClusterStorageC
 
     They are usually misspelled. As with KServe, they are accepted and kept.
     """
-    unknown = (field for field in _in_model(resource.spec, "spec") if field.name not in field.known)
-    return _first(f"{field.path}{suggestion(field.name, field.known)}" for field in unknown)
+    unknown = [field for field in _in_model(resource.spec, "spec") if field.name not in field.known]
+    body = resource.as_dict() if unknown and isinstance(resource, InferenceService) else {}
+    return _first(f"{field.path}{meant(field.path, field.known, body)}" for field in unknown)
 
 
 def unused_fields(resource: InferenceService | ServingRuntime) -> Iterator[str]:
@@ -247,9 +249,46 @@ def suggestion(name: str, known: Collection[str], *, least: float = 0.6) -> str:
     """Return `` (did you mean x?)`` for a name that is nearly a known one, else an empty text; 1 is equal."""
     if len(name) > _LONGEST:
         return ""
-    spelling = {candidate.lower(): candidate for candidate in known}
+    spelling = {candidate.lower(): candidate for candidate in known if candidate != name}
     near = get_close_matches(name.lower(), spelling, n=1, cutoff=least)
     return f" (did you mean {spelling[near[0]]}?)" if near else ""
+
+
+def meant(path: str, known: Collection[str], body: Mapping[str, Any]) -> str:
+    """Return what an unknown field of a service may be meant for: where it belongs, or a known name that is near.
+
+    It belongs above or below its place if exactly one object there has such a field: of those that ``body`` has, or
+    else of the usual ones.
+    """
+    parent, _, name = path.rpartition(".")
+    beside = {
+        place: _has(body, place)
+        for place in _places().get(name, ())
+        if place.startswith(f"{parent}.".removeprefix(".")) or parent.startswith(f"{place}.")
+    }
+    usual = () if name in field_names(ContainerFields) else [place for place in beside if place in _USUAL]
+    places = [place for place in beside if beside[place]] or usual
+    return f" (it belongs in {places[0]})" if body and len(places) == 1 else suggestion(name, known)
+
+
+def _has(body: Any, path: str) -> bool:
+    for name in path.split("."):
+        body = body.get(name) if isinstance(body, Mapping) else None
+    return isinstance(body, Mapping)
+
+
+@cache
+def _places() -> Mapping[str, Collection[str]]:
+    """Return the paths of the objects of a service that have a field, by its name."""
+    places: dict[str, list[str]] = {}
+    waiting: list[tuple[str, type[BaseModel]]] = [("spec", InferenceServiceSpec)]
+    for path, model in waiting:
+        for name, kind in fields_of(model).items():
+            if name not in field_names(ObjectMeta):
+                places.setdefault(name, []).append(path)
+            if kind and name not in (*_CONTAINERS, "canary", "storageUris"):  # in whose lists there may be several
+                waiting.append((f"{path}.{name}", kind))
+    return places
 
 
 def _said(place: str, row: NoEffect, value: str | None = None) -> str:

@@ -130,9 +130,15 @@ def _unsent(field: str, logger: LoggerSpec, config: LoggerConfig) -> Iterator[st
 
 def unserved_parts(resolved: Resolved) -> Iterator[str]:
     """Yield settings of storage and autoscalers, a version that the image lacks, a port without a server, no model."""
-    plans = (component.storage for component in resolved.components)
+    plans = [component.storage for component in resolved.components]
     yield from dict.fromkeys(text for plan in plans if plan for text in plan.ignored)
     yield from undownloaded_parts(resolved)
+    for source in dict.fromkeys(source for plan in plans if plan and not plan.chosen for source in plan.copied):
+        if source.is_relative:
+            yield (
+                f"storageUri {source.shown} {NO_MODEL}it has no scheme, so it is a path in the image of the "
+                "storage-initializer; for another place, write pvc://CLAIM/PATH, s3://BUCKET/PATH or the like)"
+            )
     for component in resolved.components:
         yield from component.scaling.ignored
     model, chosen = model_of(resolved.service.spec.predictor), resolved.chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -37,6 +38,12 @@ _GPU_TAG = "-gpu"
 # vLLM's image without GPUs is another repository.
 _CPU_REPOSITORY = "-cpu"
 _GPU, _GPU_PARTITION = "nvidia.com/gpu", "nvidia.com/mig"
+# What people call the format of archives and TorchScript, without signs between the letters.
+_CALLED = dict.fromkeys(("torch", "torchscript", "torchserve", "mar", "torchmodelarchive"), "pytorch")
+# Formats of the runtimes in manifests/runtimes-kserve.
+OF_KSERVE: Final = frozenset(
+    {"sklearn", "xgboost", "lightgbm", "mlflow", "tensorflow", "triton", "tensorrt", "huggingface"}
+)
 # KServe's order of preference.
 _PROTOCOLS = ("v1", "v2", "grpc-v1", "grpc-v2")
 
@@ -213,23 +220,45 @@ def _nothing_fits(model: ModelSpec, protocol: str, runtimes: Runtimes) -> str:
     meant = "" if protocol in known else suggestion(protocol, known)
     return (
         f"no runtime serves model format {wanted} with protocol {protocol}{meant}; "
-        f"available: {_offers(everything)}. Correct spec.predictor.model, or install a runtime that serves it{left_out}"
+        f"available: {_offers(everything, model.model_format.name)}. Correct spec.predictor.model, or "
+        f"{_how_to_serve(model.model_format.name, everything)}{left_out}"
+    )
+
+
+def _how_to_serve(name: str, runtimes: Iterable[ServingRuntime]) -> str:
+    if name not in OF_KSERVE or any(entry.name == name for it in runtimes for entry in it.spec.supported_model_formats):
+        return "install a runtime that serves it"
+    return (
+        "install a runtime that serves it: one of manifests/runtimes-kserve, or your own (docs/choose-a-runtime.md); "
+        "or load the model in the handler.py of a folder, whose format is pytorch (docs/bare-models.md)"
     )
 
 
 def _format_meant(wanted: ModelFormat, runtimes: Iterable[ServingRuntime]) -> str:
     """Return which format of the runtimes may be meant; empty if one of them has the name that is wanted."""
     known = {entry.name for runtime in runtimes for entry in runtime.spec.supported_model_formats}
-    return "" if wanted.name in known else suggestion(wanted.name, known)
+    if wanted.name in known:
+        return ""
+    meant = _CALLED.get(re.sub("[^a-z]", "", wanted.name.lower()))
+    return suggestion(wanted.name, known) or (f" (did you mean {meant}?)" if meant in known else "")
 
 
-def _offers(runtimes: Iterable[ServingRuntime]) -> str:
-    return _listing(
-        f"{_described(entry)} ({_how_to_get(runtime, entry)}, {_protocols(runtime)})"
+def _offers(runtimes: Iterable[ServingRuntime], wanted: str) -> str:
+    """Return what is served: each format with its runtimes, or how to get the one that is wanted, if it is served."""
+    offers = [
+        (entry, runtime)
         for runtime in runtimes
         if not runtime.spec.disabled
         for entry in runtime.spec.supported_model_formats
-    )
+    ]
+    if nearest := [(entry, runtime) for entry, runtime in offers if entry.name == wanted]:
+        return _listing(
+            f"{_described(entry)} ({_how_to_get(runtime, entry)}, {_protocols(runtime)})" for entry, runtime in nearest
+        )
+    by_name: dict[str, list[str]] = {}
+    for entry, runtime in offers:
+        by_name.setdefault(entry.name, []).append(runtime.metadata.name)
+    return _listing(f"{name!r} ({_listing(of)})" for name, of in by_name.items())
 
 
 def _how_to_get(runtime: ServingRuntime, entry: SupportedModelFormat) -> str:

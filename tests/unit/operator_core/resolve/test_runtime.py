@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from isvc_operator.api.components import ModelSpec
 from isvc_operator.api.parsing import parse_serving_runtime
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
+from isvc_operator.resolve.runtime import OF_KSERVE, ChosenRuntime, Runtimes, choose_runtime
 from tests.support.builders import NAMESPACE, a_format, a_model, a_runtime
 from tests.support.kserve_runtimes import kserve_runtimes
 from tests.support.yaml_files import document
@@ -277,7 +278,7 @@ OF_A_BROKEN_ONE = {
         Runtimes(cluster=(a_runtime(),), unreadable=BROKEN),
         "NoSupportingRuntime",
         "no runtime serves model format 'caffe' with protocol v1; available: "
-        "'pytorch' version 1 (runtime kserve-torchserve, protocols v1). "
+        "'pytorch' (kserve-torchserve). "
         "Correct spec.predictor.model, or install a runtime that serves it. "
         "ServingRuntime mine is not valid: spec.containers: Field required",
     ),
@@ -298,3 +299,31 @@ def test_an_invalid_runtime_is_reported_with_what_is_wrong(
 
 def test_a_runtime_that_is_not_valid_does_not_stop_a_service_of_another() -> None:
     assert choose_runtime(a_model(), Runtimes(cluster=(a_runtime(),), unreadable=BROKEN)).runtime == a_runtime()
+
+
+@pytest.mark.parametrize("name", ["PyTorch", "pytroch", "torchscript", "torch-script", "TorchServe", "torch"])
+def test_a_format_by_another_name_is_told_the_name_of_a_runtime(name: str) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        choose_runtime(a_model(modelFormat={"name": name}), of_cluster(a_runtime()))
+
+    assert str(caught.value).startswith(f"no runtime serves model format {name!r} (did you mean pytorch?)")
+
+
+def test_a_format_of_kserve_is_told_how_it_can_be_served_and_each_other_one_once() -> None:
+    offered = a_runtime("one"), a_runtime("two"), a_runtime("other", formats=[a_format("onnx")])
+    with pytest.raises(InvalidSpec) as caught:
+        choose_runtime(a_model(modelFormat={"name": "sklearn"}), of_cluster(*offered))
+
+    assert str(caught.value) == (
+        "no runtime serves model format 'sklearn' with protocol v1; available: 'onnx' (other), 'pytorch' (one, two). "
+        "Correct spec.predictor.model, or install a runtime that serves it: one of manifests/runtimes-kserve, or your "
+        "own (docs/choose-a-runtime.md); or load the model in the handler.py of a folder, whose format is pytorch "
+        "(docs/bare-models.md)"
+    )
+
+
+def test_the_formats_of_kserve_are_those_of_the_runtimes_for_them() -> None:
+    paths = (ROOT / "manifests/runtimes-kserve").glob("kserve-*.yaml")
+    formats = {it["name"] for path in paths for it in yaml.safe_load(path.read_text())["spec"]["supportedModelFormats"]}
+
+    assert formats - {"pytorch", "onnx"} == OF_KSERVE

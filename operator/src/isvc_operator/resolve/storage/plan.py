@@ -23,10 +23,12 @@ from isvc_operator.resolve.containers import merge_items
 from isvc_operator.text import one_line
 from storage_initializer.errors import UsageError
 from storage_initializer.schemes import SCHEMES, problem_of
-from storage_initializer.uri import parse_uri
+from storage_initializer.uri import LOCAL_SCHEME, parse_uri
 
 IMAGE_SCHEME: Final = "oci"
-_LOGIN = re.compile(r"^([^/]*://)(?:[^/]*|[^/:@]*:[^@]*)@")  # a password may have a slash, though it must not
+_LOGIN = re.compile(
+    r"^([^/:]*(?::/{0,2}|//))(?:[^/]*|[^/:@]*:[^@]*)@"
+)  # a password may have a slash, though it must not
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class StorageSource:
     def shown(self) -> str:
         """The URI for messages, without what may be a secret: a password, or a signature in the query."""
         return repr(_LOGIN.sub(r"\1…@", self.uri.partition("?")[0]))
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether it is a path without a scheme and without a root, so that it depends on where it is read."""
+        return self.scheme == LOCAL_SCHEME and "://" not in self.uri and not self.uri.startswith("/")
 
     def check(self) -> None:
         """Raise InvalidSpec for a URI that the storage-initializer would refuse; it supports the scheme."""
