@@ -233,9 +233,7 @@ def test_the_command_that_packs_a_state_dict_can_be_copied_from_where_the_user_s
     beside = loading(folder / "w.pt")
 
     options = f"--model-name NAME --model-file model.py --serialized-file '{folder}/w.pt'"
-    begin = (
-        f"{folder}/w.pt: holds weights only (a state dict), and needs its class: package it with its class as a .mar"
-    )
+    begin = f"{folder}/w.pt: holds weights only (a state dict), and needs its class: package it with its class as a"
     assert (alone, beside) == (f"{begin} .mar (isvc pack {options})", f"{begin} .mar (isvc pack '{folder}')")
 
 
