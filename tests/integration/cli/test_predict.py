@@ -252,9 +252,10 @@ def ready_pod(team: Namespace, node: str, port: int, service: str = "torchserve"
         ("torchserve", ["--address=127.0.0.1:1"], "no answer from http://127.0.0.1:1: Connect call failed ", 1),
         ("torchserve", ["--address=a:b"], "--address a:b: this is no HOST or HOST:PORT", 2),
         ("torchserve", ["-d", "{"], "the data is not JSON: ", 2),
+        ("torchserve", ["-d", __file__], f"{__file__} is a file; to send what is in it, write -d @{__file__}", 2),
         ("torchserve", ["-d", "@/absent"], "/absent cannot be read: No such file or directory", 2),
     ],
-    ids=["service", "pod", "address", "bad address", "data", "file"],
+    ids=["service", "pod", "address", "bad address", "data", "no @", "file"],
 )
 def test_what_is_missing_is_one_line(
     flags: list[str], capsys: Captured, name: str, arguments: list[str], words: str, code: int
