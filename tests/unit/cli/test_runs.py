@@ -75,8 +75,8 @@ async def test_services_of_two_runs_with_the_same_name_are_both_listed_and_neith
             assert seen(source, key).url == "http://127.0.0.1:2/default/a"
 
     assert str(refused.value) == (
-        "2 runs serve a: at http://127.0.0.1:1/default/a and http://127.0.0.1:2/default/a; stop all but one, or "
-        "name one with --url of isvc predict and isvc bench"
+        "2 runs serve a: at http://127.0.0.1:1/default/a and http://127.0.0.1:2/default/a; stop all but one; isvc "
+        "predict and isvc bench take one by --url, and each run prints its logs and failures itself"
     )
 
 
