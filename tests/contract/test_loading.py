@@ -184,6 +184,14 @@ ROWS = {
         Tried("base_handler", {"network.py": NETWORK}, "net.pt", state),
         is_inspected=False,
     ),
+    "a network that is saved whole beside a model file": Row(
+        Tried("base_handler", {"network.py": NETWORK}, "net.pt", whole),
+        "'net.pt' is a whole network, saved with its class torch.nn.modules.linear.Linear, where TorchServe's "
+        "base_handler loads only a state_dict; save model.state_dict() in another file, and name that",
+        "torch.load loads only tensors",
+        Tried("base_handler", {"network.py": NETWORK}, "weights.pt", state),
+        is_inspected=False,
+    ),
     "a handler that leaves its weights to BaseHandler": Row(
         Tried("extending.py", {"extending.py": EXTENDING}, "net.pt2"),
         "TorchServe's BaseHandler does not load 'net.pt2' without a model file",

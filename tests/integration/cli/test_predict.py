@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -252,9 +254,10 @@ def ready_pod(team: Namespace, node: str, port: int, service: str = "torchserve"
         ("torchserve", ["--address=127.0.0.1:1"], "no answer from http://127.0.0.1:1: Connect call failed ", 1),
         ("torchserve", ["--address=a:b"], "--address a:b: this is no HOST or HOST:PORT", 2),
         ("torchserve", ["-d", "{"], "the data is not JSON: ", 2),
+        ("torchserve", ["-d", __file__], f"{__file__} is a file; to send what is in it, write -d @{__file__}", 2),
         ("torchserve", ["-d", "@/absent"], "/absent cannot be read: No such file or directory", 2),
     ],
-    ids=["service", "pod", "address", "bad address", "data", "file"],
+    ids=["service", "pod", "address", "bad address", "data", "no @", "file"],
 )
 def test_what_is_missing_is_one_line(
     flags: list[str], capsys: Captured, name: str, arguments: list[str], words: str, code: int
@@ -273,6 +276,18 @@ def test_an_answer_that_is_an_error_is_exit_code_1(model: Model, capsys: Capture
         "",
         f"isvc: http://127.0.0.1:{model.port}/v1/models/bert:predict returned 400: instances is not a list\n",
     )
+
+
+@pytest.mark.parametrize(("is_one", "before"), [(True, "\n"), (False, "")])
+def test_the_time_has_a_line_of_its_own_where_both_streams_go_to_one_place(
+    model: Model, capsys: Captured, monkeypatch: pytest.MonkeyPatch, *, is_one: bool, before: str
+) -> None:
+    monkeypatch.setattr(os.path, "sameopenfile", lambda *_: is_one)
+
+    assert main(["predict", "bert", "-d", "[1]", "--model=bert", "--url", f"http://127.0.0.1:{model.port}"]) == 0
+
+    printed = capsys.readouterr()
+    assert (printed.out, re.sub(r"[0-9.]+ ms.*", "TIME", printed.err)) == ('{"predictions": [4]}', f"{before}TIME\n")
 
 
 def test_of_several_models_one_has_to_be_chosen(capsys: Captured) -> None:

@@ -75,16 +75,16 @@ WEIGHTS = torch_models.nn.Linear(2, 1).state_dict()
         (
             {"epoch": 3, "model": WEIGHTS, "opt": {"state": {}, "param_groups": [{"lr": 0.1}]}},
             "holds a dictionary with the entries 'epoch', 'model', 'opt'; if one of them is the state dict, save it "
-            "alone, and",
+            "alone as weights.pt, and",
         ),
         (
             dict.fromkeys("ab\ncdefg", 1),
             "holds a dictionary with the entries 'a', 'b', '\\n', 'c', 'd', …; if one of them is the state dict, save "
-            "it alone, and",
+            "it alone as weights.pt, and",
         ),
-        (next(iter(WEIGHTS.values())), "holds a tensor and no network; save model.state_dict(), and"),
-        ([1.0], "holds a list and no network; save model.state_dict(), and"),
-        ({0: 1}, "holds a dict and no network; save model.state_dict(), and"),
+        (next(iter(WEIGHTS.values())), "holds a tensor and no network; save model.state_dict() as weights.pt, and"),
+        ([1.0], "holds a list and no network; save model.state_dict() as weights.pt, and"),
+        ({0: 1}, "holds a dict and no network; save model.state_dict() as weights.pt, and"),
     ],
 )
 def test_of_what_has_no_class_it_is_told_what_it_is(saved: object, what: str, tmp_path: Path) -> None:

@@ -211,3 +211,15 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("packed mnist.mar (")
     assert done.stdout.splitlines()[-1] == "1"
+
+
+def test_a_class_that_is_called_in_place_of_a_function_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler = tmp_path / "own.py"
+    handler.write_text("class Own:\n    def initialize(self, _): ...\n    def handle(self, data, _): return data\n")
+
+    code = main(["pack", "--model-name=m", f"--handler={handler}:Onw", f"--export-path={tmp_path}"])
+
+    told = "isvc: warning: own.py has no function Onw, so its class Own is called; write --handler own.py\n"
+    assert (code, capsys.readouterr().err) == (0, told)

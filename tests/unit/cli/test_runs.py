@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from aiohttp import web
 
 from isvc.commands.output import OutputFormat
 from isvc.commands.seen.changes import ChangePrinter
+from isvc.commands.seen.lines import table
 from isvc.commands.seen.reading import seen, seen_all
 from isvc.source import runs
 from isvc.source.errors import NotSeen
@@ -69,14 +71,18 @@ async def test_services_of_two_runs_with_the_same_name_are_both_listed_and_neith
                 assert [found.url for found in seen_all(source)] == [
                     "http://127.0.0.1:1/default/a", "http://127.0.0.1:2/default/a"
                 ]  # fmt: skip
+                _, rows = table(list(seen_all(source)), datetime.now(UTC), with_namespace=False)
+                assert [str(row[-1]).partition("/default/a")[0] for row in rows] == [
+                    "http://127.0.0.1:1", "http://127.0.0.1:2"
+                ]  # fmt: skip
                 with pytest.raises(NotSeen) as refused:
                     seen(source, key)
         async with run_source([second], None) as source:
             assert seen(source, key).url == "http://127.0.0.1:2/default/a"
 
     assert str(refused.value) == (
-        "2 runs serve a: at http://127.0.0.1:1/default/a and http://127.0.0.1:2/default/a; stop all but one, or "
-        "name one with --url of isvc predict and isvc bench"
+        "2 runs serve a: at http://127.0.0.1:1/default/a and http://127.0.0.1:2/default/a; stop all but one; isvc "
+        "predict and isvc bench take one by --url, and each run prints its logs and failures itself"
     )
 
 

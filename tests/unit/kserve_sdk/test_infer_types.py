@@ -43,6 +43,14 @@ def test_a_body_that_is_not_of_the_protocol_is_refused(body: bytes, words: str) 
     assert words in str(raised.value)
 
 
+def test_a_file_is_refused_without_a_path_that_only_servers_of_handlers_have() -> None:
+    with pytest.raises(InvalidInput) as raised:
+        ours.InferRequest.from_bytes(b"GIF89a", None, "m")
+    assert str(raised.value) == (
+        "The body is not valid JSON: unexpected character, expected a JSON value (line 1, column 1)."
+    )
+
+
 def test_an_array_that_does_not_fit_is_refused() -> None:
     one = ours.InferOutput("y", [2], "FP32")
     for array in (np.zeros(2, np.float64), np.zeros(3, np.float32), [1.0, 2.0]):

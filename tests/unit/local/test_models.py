@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import tarfile
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -216,3 +219,25 @@ def test_the_handlers_of_archives_are_found_where_servers_find_them(tmp_path: Pa
     os.mkfifo(tmp_path / "pipe")
 
     assert dict(handlers_in(tmp_path)) == {"a": "image_classifier", "b": "mine.py"}
+
+
+def test_the_command_that_packs_a_state_dict_can_be_copied_from_where_the_user_stands(tmp_path: Path) -> None:
+    folder = tmp_path / "my models"
+    folder.mkdir()
+    with ZipFile(folder / "w.pt", "w") as file:
+        file.writestr("w/data.pkl", pickle.dumps(OrderedDict(weight=1), protocol=2))
+        file.writestr("w/version", b"")
+
+    alone = loading(folder / "w.pt")
+    (folder / "model.py").touch()
+    beside = loading(folder / "w.pt")
+
+    options = f"--model-name NAME --model-file model.py --serialized-file '{folder}/w.pt'"
+    begin = f"{folder}/w.pt: holds weights only (a state dict), and needs its class: package it with its class as a"
+    assert (alone, beside) == (f"{begin} .mar (isvc pack {options})", f"{begin} .mar (isvc pack '{folder}')")
+
+
+def loading(path: Path) -> str:
+    with pytest.raises(UnusableInput) as refused:
+        check_loadable(path)
+    return str(refused.value)

@@ -99,7 +99,11 @@ def test_a_pickled_model_is_refused_by_its_class_and_without_unpickling_it(tmp_p
     assert re.match(
         r"holds pickled objects \([\w., ]*Network\), and to load them would run code from the file; ", message
     )
-    assert "torch.jit.script(model).save('model.pt')" in message
+    assert message.endswith(
+        "convert it where its class is known: torch.jit.script(model).save('model.pt'), or save model.state_dict() as "
+        "weights.pt, and package it with its class as a .mar (isvc pack --model-name NAME --model-file model.py "
+        "--serialized-file weights.pt)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from tests.support.model_folder import read_tree
 Captured = pytest.CaptureFixture[str]
 FILES = {
     "transformer": {
-        "Dockerfile", "README.md", "inferenceservice.yaml", "model.py", "requirements.txt", "test_model.py",
+        "Dockerfile", "README.md", "inferenceservice.yaml", "model.py", "pytest.ini", "requirements.txt",
+        "test_model.py",
     },
     "model": {
         "README.md", "inferenceservice.yaml", "model/handler.py", "model/model.py", "sample.json", "test_handler.py",

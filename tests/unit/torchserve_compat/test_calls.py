@@ -11,7 +11,7 @@ from ts.utils.util import PredictionException
 
 from tests.unit.torchserve_compat.running import context, instances, json_request, run, tensor_request, whole
 from torchserve_compat import frames
-from torchserve_compat.frames import Form, HandlerBatch, HandlerFailure, HandlerResponse
+from torchserve_compat.frames import Form, HandlerBatch, HandlerFailure, HandlerRequest, HandlerResponse
 from torchserve_compat.worker import failures
 from torchserve_compat.worker.calls import HandlerCalls
 
@@ -53,6 +53,53 @@ def test_what_a_handler_raises_is_told(error: Exception, failure: HandlerFailure
     result = run("kserve", raising(error), "v1", [instances(1)])
 
     assert frames.decode_result(frames.encode(result)).failure == failure
+
+
+def of_data(data: list[Any], _: Any) -> list[Any]:
+    return [row.get("data") or row.get("body") for row in data]
+
+
+def subscripting(data: list[Any], _: Any) -> list[Any]:
+    return [row["data"] for row in data]
+
+
+@pytest.mark.parametrize(
+    ("handle", "form", "request_", "message"),
+    [
+        (
+            of_data,
+            "v1",
+            instances([5.1, 3.5]),
+            "AttributeError : 'list' object has no attribute 'get'. A row is what one instance of the request holds, "
+            'and this one was a list: for a handler that takes "data" from its rows, send '
+            '{"instances": [{"data": …}]}.',
+        ),
+        (
+            subscripting,
+            "v1",
+            instances("a good movie"),
+            "TypeError : string indices must be integers, not 'str'. A row is what one instance of the request holds, "
+            'and this one was a str: for a handler that takes "data" from its rows, send {"instances": [{"data": …}]}.',
+        ),
+        (
+            subscripting,
+            "v2",
+            tensor_request(x=[1.5]),
+            "TypeError : 'float' object is not subscriptable. A row is what one instance of the request holds, and "
+            'this one was a float: for a handler that takes "data" from its rows, name the input "data".',
+        ),
+        (
+            lambda data, _: data[0]["data"].get("x"),
+            "v1",
+            instances({"data": [1]}),
+            "AttributeError : 'list' object has no attribute 'get'",
+        ),
+    ],
+)
+def test_an_error_of_a_row_that_is_no_dictionary_says_what_to_send(
+    handle: Any, form: Form, request_: HandlerRequest, message: str
+) -> None:
+    assert run("kserve", handle, form, [request_]).failure == HandlerFailure(message, 500)
 
 
 class Running:

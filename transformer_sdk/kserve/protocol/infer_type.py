@@ -109,7 +109,7 @@ class InferRequest(_Compared):
         """Decode the body of an HTTP request; raises InvalidInput."""
         try:
             text, binary = split_body(req_bytes, json_length)
-            document = parse(text, RequestDocument, model_name)
+            document = parse(text, RequestDocument, model_name, takes_files=False)
             inputs = read(InferInput, document.inputs, binary)
         except BadDocument as error:
             raise InvalidInput(str(error)) from error
@@ -218,7 +218,7 @@ class InferResponse(_Compared):
         """Decode the body of an HTTP response; raises InvalidInput."""
         try:
             text, binary = split_body(res_bytes, json_length)
-            return cls._of(parse(text, ResponseDocument), binary)
+            return cls._of(parse(text, ResponseDocument, takes_files=False), binary)
         except BadDocument as error:
             raise InvalidInput(str(error)) from error
 

@@ -66,7 +66,7 @@ def command(
         raise UnusableInput(str(error)) from error
     except OSError as error:
         raise UnusableInput(f"{error.filename or export_path}: {error.strerror}") from error
-    for line in _without_effect(packed):
+    for line in (*_without_function(packed), *_without_effect(packed)):
         sys.stderr.write(f"isvc: warning: {line}\n")
     _write(packed, output)
 
@@ -88,6 +88,27 @@ def _without_effect(packed: Packed) -> list[str]:
     except (yaml.YAMLError, ValueError, RecursionError):
         return []
     return without_effect({}, {packed.path.name: settings}, is_folder=False) if isinstance(settings, dict) else []
+
+
+def _without_function(packed: Packed) -> list[str]:
+    """Return that a class is served in place of a function that the handler's file lacks: TorchServe says nothing."""
+    import ast
+
+    from model_archive.archive import read_file
+    from model_archive.handlers import entry_of
+    from model_archive.limits import MAX_CHECKED
+    from model_archive.manifest import handler_file
+
+    handler = packed.manifest.handler
+    file, _, function = handler.partition(":")
+    module = handler_file(handler) if function else None
+    content = read_file(packed.path, module, packed.path.name, limit=MAX_CHECKED) if module else None
+    if not content or len(content) > MAX_CHECKED:
+        return []
+    entry = entry_of(handler, ast.parse(content))
+    if not entry.startswith("class "):
+        return []
+    return [f"{module} has no function {function}, so its {entry} is called; write --handler {file}"]
 
 
 def _time(environment: Mapping[str, str]) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -146,7 +147,12 @@ def _payload(
         form = of_files(_files(files), wanted)
         return lambda _: form
     content = _content(data)
-    of_json(content, wanted)  # what is no request is said before a cluster is asked
+    try:
+        of_json(content, wanted)  # what is no request is said before a cluster is asked
+    except UnusableRequest as error:
+        if os.path.isfile(data):  # noqa: PTH113 - a Path raises for a text that is too long for one
+            raise UnusableRequest(f"{data} is a file; to send what is in it, write -d @{data}") from error
+        raise
     return lambda declared: of_json(content, wanted, declared)
 
 
@@ -237,6 +243,8 @@ def _write_body(answer: Answer) -> None:
     if not sys.stdout.isatty():
         sys.stdout.buffer.write(answer.body)
         sys.stdout.buffer.flush()
+        if not answer.body.endswith(b"\n") and os.path.sameopenfile(1, 2):  # the time follows in the same place
+            sys.stderr.write("\n")
     elif (text := answer.text()) is not None:
         sys.stdout.write(f"{visible(text).rstrip()}\n")
     else:

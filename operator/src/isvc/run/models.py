@@ -112,7 +112,7 @@ def check_loadable(path: Path) -> None:
     models, problems = _bare_models(path), []
     for model in models:
         try:
-            format_of(model)
+            format_of(model, model)
         except NoModel as error:
             problems.append(f"{model}: {error}")
     if problems:

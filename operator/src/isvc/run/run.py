@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _REQUEST = '{"instances": [...]}'
+_OF_DATA = '; each instance is a row, so for a handler that takes "data" from its rows it is {"data": ...}'
 _SOON: Final = 2.0  # seconds; a run that stops within them does not say what it waits for
 _INLINE_BYTES = 500  # of a body in a printed command; a longer one is a file
 
@@ -113,12 +114,14 @@ async def _show(cluster: LocalCluster, key: ServiceKey, sample: Path | None, out
     if endpoint.grpc_port:
         addresses.append(("gRPC", f"{LOOPBACK}:{endpoint.grpc_port}"))
     output.show_addresses(endpoint.service, addresses)
+    handlers = await asyncio.to_thread(cluster.handlers, key)
     for name, (protocol, body) in (await _samples(cluster, key, sample)).items():
         if isinstance(body, bytes) and len(body) > _INLINE_BYTES:
             body = await asyncio.to_thread(cluster.keep, body)
         output.show(f"  {endpoint.curl(protocol.path(name), body or Path('FILE'))}")
         if body is None:
-            output.show(f"  ({one_line(name)} does not say what it takes; write a request into FILE: {_REQUEST})")
+            rows = _OF_DATA if name in handlers else ""
+            output.show(f"  ({one_line(name)} does not say what it takes; write a request into FILE: {_REQUEST}{rows})")
 
 
 async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) -> Mapping[str, Sample]:

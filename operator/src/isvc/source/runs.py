@@ -119,8 +119,8 @@ class RunSource(ServiceSource):
         urls = [run.url_of(key) for run, _ in self.runs_of(key)]
         if len(urls) > 1:
             raise NotSeen(
-                f"{len(urls)} runs serve {one_line(key.name)}: at {' and '.join(urls)}; stop all but one, or name one "
-                "with --url of isvc predict and isvc bench"
+                f"{len(urls)} runs serve {one_line(key.name)}: at {' and '.join(urls)}; stop all but one; "
+                "isvc predict and isvc bench take one by --url, and each run prints its logs and failures itself"
             )
 
     def keys(self) -> Sequence[ServiceKey]:

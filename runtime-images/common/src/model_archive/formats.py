@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
-import pickletools
+import shlex
 from collections import OrderedDict
 from collections.abc import Iterable
 from enum import Enum
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from zipfile import BadZipFile, ZipFile
 
 from model_archive.contents import ArchiveFile
 from model_archive.errors import NoModel
 from model_archive.limits import MAX_CHECKED
+from model_archive.pickles import classes_in
 from model_archive.protobuf import GRAPH, Fields, Unreadable
 from model_archive.text import quoted
 from model_archive.traced import Example, unpickled
@@ -35,15 +36,17 @@ _IR_VERSION = b"\x08"  # the tag of the first field of an ONNX file
 _DAMAGED = "is damaged; copy or save it again"
 # A state dict is dictionaries of tensors; a pickle that names anything else holds objects of some class.
 _STATE_DICT_MODULES = ("torch", "torch._utils", "torch._tensor", "collections")
-_PACKAGE = (
-    "package it with its class as a .mar (isvc pack --model-name NAME --model-file model.py --serialized-file {name})"
-)
+_NETWORK = "model.py"
+_WEIGHTS = "weights.pt"
 _SHOWN = 5
 _CONVERT = "convert it where its class is known: torch.jit.script(model).save('model.pt')"
 
 
-def format_of(file: ArchiveFile) -> Format:
-    """Return the file's format; raises NoModel with what to do about any other file."""
+def format_of(file: ArchiveFile, path: Path | None = None) -> Format:
+    """Return the file's format; raises NoModel with what to do about any other file.
+
+    `path`: where its user has it, for commands that can be copied.
+    """
     suffix = PurePosixPath(file.name).suffix
     if suffix not in SUFFIXES:
         raise NoModel(f"the name ends in none of {', '.join(SUFFIXES)}")
@@ -55,7 +58,7 @@ def format_of(file: ArchiveFile) -> Format:
         if start.startswith(_PICKLE):
             raise NoModel(f"saved by torch.save in its format of before torch 1.6; {_CONVERT}")
         with file.open("rb") as content, ZipFile(content) as archive:
-            return _format_of_zip(file.name, archive)
+            return _format_of_zip(file.name, path, archive)
     except BadZipFile as error:
         raise NoModel(_why_no_archive(start)) from error
     except OSError as error:
@@ -89,7 +92,7 @@ def _why_no_archive(start: bytes) -> str:
     return "is no model that torch saved; expected TorchScript, a torch.export program or an AOTInductor package"
 
 
-def _format_of_zip(name: str, archive: ZipFile) -> Format:
+def _format_of_zip(name: str, path: Path | None, archive: ZipFile) -> Format:
     """torch puts everything below one folder, named after the file that was saved."""
     entries = {name.partition("/")[2]: name for name in archive.namelist()}
     if "constants.pkl" in entries and _any_below(entries, "code/"):
@@ -99,7 +102,7 @@ def _format_of_zip(name: str, archive: ZipFile) -> Format:
     if _any_below(entries, "models/"):
         return Format.EXPORTED
     if "data.pkl" in entries:
-        raise NoModel(_what_was_pickled(name, archive.read(entries["data.pkl"])))
+        raise NoModel(_what_was_pickled(archive.read(entries["data.pkl"]), name, path))
     if "MAR-INF/MANIFEST.json" in archive.namelist():
         raise NoModel("is a TorchServe archive; name it .mar and put it into model-store/")
     raise NoModel("is a zip file, but neither TorchScript nor a torch.export or AOTInductor package")
@@ -109,36 +112,35 @@ def _any_below(entries: Iterable[str], folder: str) -> bool:
     return any(entry.startswith(folder) for entry in entries)
 
 
-def _what_was_pickled(name: str, pickled: bytes) -> str:
-    classes = [each for each in _named_in(pickled) if each.rpartition(".")[0] not in _STATE_DICT_MODULES]
-    if not classes:
-        return f"{_what_of_tensors(unpickled(pickled[:MAX_CHECKED]))} {_PACKAGE.format(name=name)}"
-    return (
-        f"holds pickled objects ({', '.join(sorted(classes)[:3])}), and to load them would run code from the file; "
-        f"{_CONVERT}, or save model.state_dict() and {_PACKAGE.format(name=name)}"
-    )
-
-
-def _what_of_tensors(found: object) -> str:
-    """Return what was saved of tensors and plain values, and what to do with it."""
+def _what_was_pickled(pickled: bytes, name: str, path: Path | None) -> str:
+    try:
+        classes = [each for each in classes_in(pickled) if each.rpartition(".")[0] not in _STATE_DICT_MODULES]
+    except ValueError as error:
+        raise BadZipFile("data.pkl is no pickle") from error
+    pack_weights = _package(str(path.parent / _WEIGHTS) if path else _WEIGHTS)
+    if classes:
+        return (
+            f"holds pickled objects ({', '.join(sorted(classes)[:3])}), and to load them would run code from the file; "
+            f"{_CONVERT}, or save model.state_dict() as {_WEIGHTS}, and {pack_weights}"
+        )
+    found = unpickled(pickled[:MAX_CHECKED])
     # Module.state_dict() returns an OrderedDict.
     if found is None or isinstance(found, OrderedDict) or _holds_only_tensors(found):
-        return "holds weights only (a state dict), and needs its class:"
+        is_beside = path and (path.parent / _NETWORK).is_file()
+        pack = _package(folder=str(path.parent)) if path and is_beside else _package(str(path or name))
+        return f"holds weights only (a state dict), and needs its class: {pack}"
     if isinstance(found, dict) and (names := [quoted(name) for name in found if isinstance(name, str)]):
         shown = ", ".join(names if len(names) <= _SHOWN else (*names[:_SHOWN], "…"))
-        return f"holds a dictionary with the entries {shown}; if one of them is the state dict, save it alone, and"
+        one = f"if one of them is the state dict, save it alone as {_WEIGHTS}"
+        return f"holds a dictionary with the entries {shown}; {one}, and {pack_weights}"
     what = "tensor" if isinstance(found, Example) else type(found).__name__
-    return f"holds a {what} and no network; save model.state_dict(), and"
+    return f"holds a {what} and no network; save model.state_dict() as {_WEIGHTS}, and {pack_weights}"
+
+
+def _package(weights: str = "", *, folder: str = "") -> str:
+    options = f"--model-name NAME --model-file {_NETWORK} --serialized-file {shlex.quote(weights)}"
+    return f"package it with its class as a .mar (isvc pack {shlex.quote(folder) if folder else options})"
 
 
 def _holds_only_tensors(found: object) -> bool:
     return isinstance(found, dict) and all(isinstance(value, Example) for value in found.values())
-
-
-def _named_in(pickled: bytes) -> set[str]:
-    """The classes and functions that unpickling would import; torch.save writes protocol 2, which names them whole."""
-    try:
-        operations = [(code.name, argument) for code, argument, _ in pickletools.genops(pickled)]
-    except ValueError as error:
-        raise BadZipFile("data.pkl is no pickle") from error
-    return {str(argument).replace(" ", ".") for name, argument in operations if name == "GLOBAL"}

@@ -12,7 +12,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from model_archive.contents import Contents
+from model_archive.limits import MAX_CHECKED
 from model_archive.manifest import STOCK_HANDLERS, Manifest, handler_file
+from model_archive.pickles import saved_module
 from model_archive.text import quoted
 from model_archive.zips import open_zip
 
@@ -123,6 +125,11 @@ def content_problem(manifest: Manifest, weights: Path) -> str | None:
     From a .pt without a model file it takes only TorchScript, and beside a model file only what `torch.save` wrote.
     """
     if manifest.model_file:
+        if module := _module_in(weights):
+            return (
+                f"{quoted(weights.name)} is a whole network, saved with its class {module}, where TorchServe's "
+                f"{_base(manifest)} loads only a state_dict; save model.state_dict() in another file, and name that"
+            )
         return None if _is_saved(weights) else _no_state(manifest, weights.name)
     if weights.suffix != _SCRIPT or is_script(weights):
         return None
@@ -132,6 +139,18 @@ def content_problem(manifest: Manifest, weights: Path) -> str | None:
 def is_script(model: Path) -> bool:
     """Return whether it is TorchScript. A state_dict is a zip as well; only a program has constants."""
     return model.suffix == _SCRIPT and _holds(model, "constants.pkl")
+
+
+def _module_in(weights: Path) -> str | None:
+    """Return the class of a network that `torch.save` wrote whole."""
+    if not zipfile.is_zipfile(weights):
+        return None
+    with open_zip(weights, _contents(weights)) as members:
+        for member in members:
+            if member.path.name == "data.pkl" and member.open:
+                with member.open() as stream:
+                    return saved_module(stream.read(MAX_CHECKED))
+    return None
 
 
 def _is_saved(weights: Path) -> bool:
@@ -144,9 +163,12 @@ def _is_saved(weights: Path) -> bool:
 def _holds(file: Path, name: str) -> bool:
     if not zipfile.is_zipfile(file):
         return False
-    contents = Contents(file.name, size=file.stat().st_size, cure="save it again")
-    with open_zip(file, contents) as members:
+    with open_zip(file, _contents(file)) as members:
         return any(member.path.name == name for member in members)
+
+
+def _contents(file: Path) -> Contents:
+    return Contents(file.name, size=file.stat().st_size, cure="save it again")
 
 
 def _no_state(manifest: Manifest, weights: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
@@ -39,8 +40,13 @@ _CAUSE: Final = 160  # bytes of a cause in a line
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
-def row(service: ServiceView, now: datetime, *, with_namespace: bool) -> list[Cell]:
-    """Return the row of a service below HEADER, which NAMESPACE comes before if there are several."""
+def row(service: ServiceView, now: datetime, *, with_namespace: bool, with_url: bool) -> list[Cell]:
+    """Return the row of a service below HEADER, which NAMESPACE comes before if there are several.
+
+    `with_url`: whether its address tells it apart from another of its name, which another run serves.
+    """
+    summary = _summary(service)
+    url = one_line(service.url) if with_url else ""
     wanted = sum(item.wanted for item in service.components)
     available = sum(item.available for item in service.components)
     return [
@@ -50,7 +56,7 @@ def row(service: ServiceView, now: datetime, *, with_namespace: bool) -> list[Ce
         one_line(_stage(service), _STAGE),
         f"{available}/{wanted}",
         age(service.created_at, now),
-        _summary(service),
+        summary if url in summary else f"{url}: {summary}".removesuffix(": "),
     ]
 
 
@@ -59,7 +65,12 @@ def table(
 ) -> tuple[list[str], list[list[Cell]]]:
     """Return the header and the rows of services."""
     header = [*(["NAMESPACE"] if with_namespace else []), *HEADER]
-    return header, [row(service, now, with_namespace=with_namespace) for service in services]
+    urls = {(service.namespace, service.name, service.url) for service in services if service.url}
+    runs = Counter((namespace, name) for namespace, name, _ in urls)
+    return header, [
+        row(service, now, with_namespace=with_namespace, with_url=runs[service.namespace, service.name] > 1)
+        for service in services
+    ]
 
 
 def change(service: ServiceView, now: datetime) -> Line:

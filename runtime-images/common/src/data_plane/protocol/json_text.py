@@ -36,7 +36,7 @@ def loads(text: bytes) -> Any:
             gc.enable()
 
 
-def advice_on(text: bytes) -> str:
+def advice_on(text: bytes, *, takes_files: bool = True) -> str:
     """Return what to do with a body that is no JSON at all, such as a picture, a form or a text; empty for JSON."""
     if _is_begun(text):
         return " In JSON, texts and names have double quotes." if _PYTHON.match(text) else ""
@@ -44,6 +44,8 @@ def advice_on(text: bytes) -> str:
         return " It is compressed by gzip; send it uncompressed."
     if text.startswith(b"@"):
         return " It is the name of a file in place of its content; with curl, send the file with -T."
+    if not takes_files:
+        return ""
     return (
         " A handler gets a file as it is from /predictions/<model>, or as "
         '{"instances": [{"b64": "<base64>"}]}; a model without a handler takes numbers.'

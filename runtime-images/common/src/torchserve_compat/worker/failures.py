@@ -17,6 +17,7 @@ from torchserve_compat.values import HandlerOutputError, status_of
 from torchserve_compat.worker.context import NeedsOwnBatch
 from torchserve_compat.worker.datatypes import datatype_advice
 from torchserve_compat.worker.merging import Handle
+from torchserve_compat.worker.unwrapped import advice_noted
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def _error_message(error: Exception, handle: Handle) -> str:
         return text
     if _is_out_of_memory(error):
         return f"Out of memory: {text}" if text else "Out of memory"
-    advice = datatype_advice(error, handle)
+    advice = datatype_advice(error, handle) or advice_noted(error)
     return f"{type(error).__name__} : {text}" + (f". {advice}" if advice else "")
 
 

@@ -134,6 +134,8 @@ class _Call:
             for name, one, traced in pairs
             if _kind(one) != _kind(traced) or one.shape[1:] != traced.shape[1:]
         )
+        if not self.example:
+            said = " ".join(f'Input "{name}" is {_described(one)}.' for name, one in sent.items())
         if any(_kind(one) != _kind(traced) for _, one, traced in pairs):
             return UnprocessableInput(f"{said} It failed: {why}")
         return InferenceFailed(f"The model failed: {why.rstrip('.')}. {said}" if said else f"The model failed: {why}")

@@ -97,8 +97,11 @@ class NotV2(InvalidRequest):
     """The body has nothing of a request of the v2 protocol; it may be one of another."""
 
 
-def parse(text: bytes, form: type[_T], model: str = "") -> _T:
-    """Decode and check the document in `text`, for a request to `model`; raises InvalidRequest."""
+def parse(text: bytes, form: type[_T], model: str = "", *, takes_files: bool = True) -> _T:
+    """Decode and check the document in `text`, for a request to `model`; raises InvalidRequest.
+
+    `takes_files`: whether the server has another path for them, TorchServe's.
+    """
     document = None
     is_request = form is RequestDocument
     if is_request and not text:
@@ -110,7 +113,7 @@ def parse(text: bytes, form: type[_T], model: str = "") -> _T:
     except orjson.JSONDecodeError as error:
         raise NotV2(
             f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
-            f"{json_text.advice_on(text)}"
+            f"{json_text.advice_on(text, takes_files=takes_files)}"
         ) from error
     except msgspec.ValidationError as error:
         names = document.keys() & {"instances", "inputs"} if isinstance(document, dict) else set()
