@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import signal
-import sys
-import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -55,15 +53,6 @@ def log_levels_of_the_module() -> Iterator[None]:
     """What its fixtures configure ends with them."""
     with _log_levels_kept():
         yield
-
-
-@pytest.fixture(autouse=True)
-def import_path() -> Iterator[None]:
-    """A loader of handlers leaves their folders in the path: the next test would import its modules from them."""
-    before = {*sys.path}
-    yield
-    temporary = tempfile.gettempdir()
-    sys.path[:] = [folder for folder in sys.path if folder in before or not folder.startswith(temporary)]
 
 
 @contextmanager
