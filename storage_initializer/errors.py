@@ -97,11 +97,29 @@ class ArchiveError(InitializerError):
     exit_code = 14
 
 
+# The services that are asked if no endpoint is set, and what else may be wrong with such a name.
+_PUBLIC = {
+    ".googleapis.com": "",
+    ".huggingface.co": "",
+    ".login.microsoftonline.com": "",
+    ".amazonaws.com": ", or no such region",
+    ".core.windows.net": ", or no such storage account",
+}
+
+
 class UnreachableError(InitializerError):
     """The server cannot be reached: its name, its address, or no response in time."""
 
     exit_code = 15
     may_pass = True
+
+    @classmethod
+    def unknown_name(cls, host: str, why: str) -> UnreachableError:
+        """Return the error for a name without an address; ``host`` may have a port, ``why`` is the resolver's."""
+        name = host.partition(":")[0]
+        public = next((more for end, more in _PUBLIC.items() if f".{name}".endswith(end)), None)
+        fix = "correct the endpoint" if public is None else f"there is no DNS or no network{public}"
+        return cls(f"the name {host} is not known ({why}); {fix}")
 
 
 class CertificateError(InitializerError):

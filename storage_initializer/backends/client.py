@@ -268,7 +268,7 @@ def _explained(host: str, error: BaseException) -> InitializerError:
         case ssl.SSLCertVerificationError():
             return _untrusted(host, error)
         case socket.gaierror():
-            return UnreachableError(f"the name {host} is not known ({error.strerror}); correct the endpoint")
+            return UnreachableError.unknown_name(host, error.strerror or str(error))
         case IncompleteRead():
             return ServerError(f"{host} closed the connection {error.expected} bytes before the end; see its log")
         case TimeoutError():

@@ -138,7 +138,7 @@ def _disconnected(source: str, host: str, proxy: Proxy | None, *, why: str) -> I
     if certificate := _CERTIFICATE.search(source):
         return _untrusted(host, certificate[1])
     if '"dns error"' in source:
-        return UnreachableError(f"the name {host} is not known ({cause}); correct the endpoint")
+        return UnreachableError.unknown_name(host, cause)
     if "kind: Timeout" in source or "TimedOut" in source:
         return UnreachableError(f"{host} does not respond in time; check whether a network policy blocks it")
     if "kind: ConnectionRefused" in source:

@@ -197,6 +197,25 @@ def test_an_initializer_of_kserve_that_was_kept_is_named(image: str, source: str
     assert found == ([level] if level else [])
 
 
+@pytest.mark.parametrize(
+    ("percent", "line"),
+    [
+        (80, ok(f"{HPA}: adopted as it is")),
+        (
+            50,
+            warning(f"{HPA}: its targets become cpu 80 %, from cpu 50 %; set scaleMetric and scaleTarget to keep them"),
+        ),
+    ],
+)
+def test_a_target_that_the_spec_does_not_have_is_named(percent: int, line: PlanLine) -> None:
+    after = the_children(a_service(predictor={"minReplicas": 1, "maxReplicas": 4}))
+    before = copied(after)
+    before["Deployment"]["spec"]["replicas"] = 1
+    before["HorizontalPodAutoscaler"]["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] = percent
+
+    assert [item for item in judged(before, after) if item not in UNCHANGED] == [line]
+
+
 def test_parts_without_effect_are_warnings() -> None:
     assert judged(kserves(), ignored=["spec.predictor.batcher"]) == [
         *UNCHANGED,

@@ -6,8 +6,10 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
+
 from storage_initializer import errors
-from storage_initializer.errors import InitializerError, Termination, exit_codes
+from storage_initializer.errors import InitializerError, Termination, UnreachableError, exit_codes
 
 README = Path(errors.__file__).with_name("README.md")
 
@@ -28,3 +30,20 @@ def test_a_signal_gives_the_shells_exit_code() -> None:
     error = Termination(signal.SIGTERM, "SIGTERM")
 
     assert (error.exit_code, str(error)) == (143, "stopped by SIGTERM; start again to bring the model")
+
+
+@pytest.mark.parametrize(
+    ("host", "fix"),
+    [
+        ("minio.models:9000", "correct the endpoint"),
+        ("notgoogleapis.com", "correct the endpoint"),
+        ("storage.googleapis.com", "there is no DNS or no network"),
+        ("huggingface.co:443", "there is no DNS or no network"),
+        ("models.s3.eu-wst-1.amazonaws.com", "there is no DNS or no network, or no such region"),
+        ("acount.blob.core.windows.net", "there is no DNS or no network, or no such storage account"),
+    ],
+)
+def test_a_name_that_nobody_has_set_is_not_said_to_be_a_wrong_endpoint(host: str, fix: str) -> None:
+    error = UnreachableError.unknown_name(host, "Name or service not known")
+
+    assert str(error) == f"the name {host} is not known (Name or service not known); {fix}"

@@ -14,7 +14,7 @@ from isvc.migrate.handover import (
     hand_over,
     is_adopted,
     is_complete,
-    is_ready,
+    is_settled,
     prepare,
 )
 from isvc.migrate.installation import install, start_operator, stop_operator, uninstall_runtimes
@@ -115,7 +115,7 @@ async def _wait_for_kserve(session: Session, service: Manifest) -> None:
     async def is_back() -> bool:
         found = await session.objects.get(path_to(service)) or {}
         deployments = deployments_in((await children_of(session.objects, [service]))[_uid(service)])
-        return is_ready(found) and all(is_complete(item) and not is_adopted(item) for item in deployments)
+        return is_settled(found) and all(is_complete(item) and not is_adopted(item) for item in deployments)
 
     await session.until(f"{named(service)} is not served by KServe's pods yet", is_back)
     name = named(service)

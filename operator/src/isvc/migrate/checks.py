@@ -196,12 +196,11 @@ def _target(service: Manifest | None) -> int | str | None:
 
 
 def _other_children(change: ServiceChange) -> Iterator[PlanLine]:
-    rendered = {(item["kind"], name_of(item)) for item in change.after}
     for child in change.before:
         kind, name = child["kind"], name_of(child)
-        if (kind, name) in rendered:
+        if after := find(change.after, kind, name):
             if kind in AUTOSCALERS:
-                yield ok(f"{kind} {name}: adopted as it is")
+                yield _autoscaler(child, after)
         elif kind == "VirtualService":
             yield warning(f"{kind} {name} stays as KServe has made it; delete it when nothing uses it any more")
         elif kind == "HTTPRoute":
@@ -212,6 +211,28 @@ def _other_children(change: ServiceChange) -> Iterator[PlanLine]:
             yield warning(f"{kind} {name} is deleted: this service is not scaled automatically from then on")
         else:
             yield warning(f"{kind} {name} is deleted: it is not rendered")
+
+
+def _autoscaler(before: Manifest, after: Manifest) -> PlanLine:
+    place, old, new = f"{before['kind']} {name_of(before)}", _targets(before), _targets(after)
+    if old == new:
+        return ok(f"{place}: adopted as it is")
+    return warning(f"{place}: its targets become {new}, from {old}; set scaleMetric and scaleTarget to keep them")
+
+
+def _targets(autoscaler: Manifest) -> str:
+    """Return the targets of a HorizontalPodAutoscaler in words; empty for a ScaledObject, which has triggers."""
+    return ", ".join(
+        f"{metric['resource']['name']} {_target_of(metric['resource']['target'])}"
+        if "resource" in metric
+        else metric["type"]
+        for metric in autoscaler["spec"].get("metrics", ())
+    )
+
+
+def _target_of(target: Mapping[str, Any]) -> str:
+    percent = target.get("averageUtilization")
+    return str(target.get("averageValue")) if percent is None else f"{percent} %"
 
 
 # --- fields of manifests -----------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from isvc.migrate.objects import named, path_to
 from isvc.migrate.session import Session, Step, StepTaken
 from isvc_operator.api.names import ANNOTATION_HANDOVER, ANNOTATION_RENDERED, READY
 from isvc_operator.manifests import Manifest, annotations_of, condition_of, controller_of, find, labels_of, name_of
+from isvc_operator.observe.conditions import phase_of
+from isvc_operator.telemetry.snapshot import Phase
 
 # Seconds; a Deployment with a progressDeadlineSeconds of 600 may have no more.
 HOLD: Final = 590
@@ -49,7 +51,7 @@ async def hand_over(session: Session, service: Manifest, children: Iterable[Mani
     started = session.clock()
 
     async def ready() -> bool:
-        return is_ready(await session.objects.get(path_to(service)) or {})
+        return is_settled(await session.objects.get(path_to(service)) or {})
 
     try:
         for deployment in deployments_in(everything):
@@ -98,6 +100,11 @@ def is_complete(deployment: Manifest) -> bool:
 
 def is_ready(service: Manifest) -> bool:
     return condition_of(service, READY).get("status") == "True"
+
+
+def is_settled(service: Manifest) -> bool:
+    """Whether it is ready, or stopped, so that no pod of it is awaited."""
+    return is_ready(service) or phase_of(service) is Phase.STOPPED
 
 
 def _is_observed(deployment: Manifest) -> bool:

@@ -79,7 +79,7 @@ def unused_annotations(service: InferenceService, config: CredentialsConfig) -> 
     components = (item.annotations or {} for _, item in _components(service))
     given = [(name, own[name]) for own in (service.metadata.annotations, *components) for name in own]
     for name, value in dict.fromkeys(given):
-        row = ANNOTATIONS.get(name)
+        row = ANNOTATIONS.get(name) or ANNOTATIONS.get(_meant(name, known))  # a right name may have no effect, either
         if row and not row.unless(value):
             yield _said(f"annotation {name}", row, value)
         elif name.partition("/")[0] in KNATIVE:
@@ -97,11 +97,19 @@ def unknown_annotation(name: str, known: Collection[str]) -> str:
     if name in known:
         return ""
     if domain in _DOMAINS:
-        beside = {one.removeprefix(f"{domain}/") for one in known if one.startswith(f"{domain}/")}
-        return suggestion(own, beside) or " (it is not known)"
+        meant = _meant(name, known).removeprefix(f"{domain}/")
+        return f" (did you mean {meant}?)" if meant else " (it is not known)"
     if not OUR_WORDS.intersection(domain.split(".")):
         return ""
     return next((f" (did you mean {one}?)" for one in known if one.partition("/")[2] == own), "")
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    """Return the known annotation of the same domain that is the most similar one; empty if none is, or it is known."""
+    domain, _, own = name.partition("/")
+    beside = {one.removeprefix(f"{domain}/") for one in known if one.startswith(f"{domain}/")}
+    nearest = "" if name in known else _nearest(own, beside)
+    return f"{domain}/{nearest}" if nearest else ""
 
 
 def _components(service: InferenceService) -> Iterator[tuple[str, PredictorSpec | TransformerSpec | ExplainerSpec]]:
@@ -247,11 +255,16 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 def suggestion(name: str, known: Collection[str], *, least: float = 0.6) -> str:
     """Return `` (did you mean x?)`` for a name that is nearly a known one, else an empty text; 1 is equal."""
+    nearest = _nearest(name, known, least=least)
+    return f" (did you mean {nearest}?)" if nearest else ""
+
+
+def _nearest(name: str, known: Collection[str], *, least: float = 0.6) -> str:
     if len(name) > _LONGEST:
         return ""
     spelling = {candidate.lower(): candidate for candidate in known if candidate != name}
     near = get_close_matches(name.lower(), spelling, n=1, cutoff=least)
-    return f" (did you mean {spelling[near[0]]}?)" if near else ""
+    return spelling[near[0]] if near else ""
 
 
 def meant(path: str, known: Collection[str], body: Mapping[str, Any]) -> str:
