@@ -26,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import Server, ServerState
 
 from data_plane.server.connection import ServerConnection
-from data_plane.server.run import HttpServer, _without_hint
+from data_plane.server.run import HttpServer, _is_no_routine
 
 ROOT = Path(__file__).parents[2]
 
@@ -330,10 +330,8 @@ async def test_at_the_shutdown_an_idle_connection_closes_and_a_busy_one_keeps_al
     protocol._unset_keepalive_if_required()
 
 
-def test_no_message_tells_a_container_to_press_keys() -> None:
-    hints = set(re.findall(r" \([^()]*CTRL\+C[^()]*\)", inspect.getsource(uvicorn.server)))
-    assert hints == {" (CTRL+C to force quit)", " (Press CTRL+C to quit)"}
-    for hint in hints:
-        record = logging.LogRecord("uvicorn.error", logging.INFO, "", 0, f"Waiting %s.{hint}", ("a while",), None)
-        assert _without_hint(record)
-        assert record.getMessage() == "Waiting a while."
+@pytest.mark.parametrize(
+    ("level", "is_logged"), [(logging.INFO, False), (logging.WARNING, True), (logging.ERROR, True)]
+)
+def test_the_routine_of_uvicorn_is_not_logged_and_its_errors_are(level: int, is_logged: bool) -> None:
+    assert _is_no_routine(logging.LogRecord("uvicorn.error", level, "", 0, "Shutting down", None, None)) is is_logged

@@ -187,7 +187,7 @@ class Model(InferenceModel):
         """Check the payload between `preprocess` and `predict`; raises InvalidInput."""
         if isinstance(payload, dict) and (config := self.predictor_config):
             key = _LISTS.get(config.predictor_protocol)
-            if key in payload and not isinstance(payload[key], list):
+            if key in payload and not _is_list(payload[key]):
                 raise InvalidInput(f'Expected "{key}" to be a list')
         return payload
 
@@ -301,6 +301,11 @@ class Model(InferenceModel):
     async def _grpc_predict(self, payload: Payload, headers: dict[str, str] | None = None) -> InferResponse:
         request = payload if isinstance(payload, InferRequest) else InferRequest.from_grpc(payload)
         return await self._grpc_client.infer(request, headers=tuple(_forwarded(headers).items()))
+
+
+def _is_list(value: Any) -> bool:
+    """Whether the value is a list in JSON: arrays of numpy and torch are sent as lists."""
+    return isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
 
 
 def is_v2(protocol: PredictorProtocol) -> bool:

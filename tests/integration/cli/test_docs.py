@@ -107,6 +107,7 @@ def on_our_runtime(service: dict[str, object]) -> dict[str, object]:
 
 def test_the_tests_of_a_new_model_pass(trained: str) -> None:
     assert "2 passed" in trained
+    assert "PytestDeprecationWarning" not in trained
 
 
 def test_a_new_model_is_run_and_packed_as_on_the_pages(readme: list[str]) -> None:

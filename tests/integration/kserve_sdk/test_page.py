@@ -44,7 +44,7 @@ def test_the_commands_of_the_page_do_what_it_says(walked: Walked) -> None:
 
 
 def test_the_tests_of_a_new_transformer_pass_and_so_does_the_one_on_the_page(walked: Walked) -> None:
-    assert "4 passed" in walked.said
+    assert "7 passed" in walked.said
 
 
 def test_the_service_is_what_a_cluster_takes(walked: Walked, apiserver: ApiServer, namespace: str) -> None:

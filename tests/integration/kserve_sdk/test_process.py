@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -106,6 +107,21 @@ def test_requests_under_way_are_answered_before_the_process_ends(tmp_path: Path)
         code = transformer.process.wait(timeout=60)
 
     assert (answer.result(), code) == ((200, {"predictions": [{"digit": 7}]}), 0)
+
+
+def test_the_log_says_where_it_serves_and_that_it_drains(fake: FakePredictor, tmp_path: Path) -> None:
+    with transforming(tmp_path, fake.host) as transformer:
+        transformer.process.send_signal(signal.SIGTERM)
+        transformer.process.wait(timeout=60)
+
+    lines = re.findall(r"^\S+ \S+ \d+ (\S+ [A-Z]+) \[.*?\] (.*)$", transformer.log.read_text(), re.MULTILINE)
+    assert (lines, len(transformer.log.read_text().splitlines())) == (
+        [
+            ("data_plane.model_server.life INFO", f"serving at http://localhost:{transformer.port}"),
+            ("data_plane.model_server.life INFO", "draining: requests under way have 30 s to finish"),
+        ],
+        2,
+    )
 
 
 def test_workers_share_the_port_and_end_together(fake: FakePredictor, tmp_path: Path) -> None:

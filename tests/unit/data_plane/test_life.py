@@ -13,7 +13,7 @@ import pytest
 
 from data_plane import tasks
 from data_plane.model_server.errors import StartError
-from data_plane.model_server.life import open_port
+from data_plane.model_server.life import _address, open_port
 from data_plane.model_server.serving import serve
 from data_plane.server.certificate import Tls
 from data_plane.server.grpc.server import GrpcServer
@@ -36,6 +36,20 @@ async def run(
     listeners = replace(listening_on(listener, certified), grpc_port=grpc_port)
     serving_ = serve(listeners, serving(FakeModel()), ServerMetrics(), must_not_end=endless)
     await asyncio.wait_for(serving_, 20)
+
+
+@pytest.mark.parametrize(
+    ("host", "certified", "address"),
+    [
+        ("", None, "http://localhost"),
+        ("::", None, "http://localhost"),
+        ("127.0.0.1", Tls("chain", "key"), "https://127.0.0.1"),
+        ("::1", None, "http://[::1]"),
+    ],
+)
+async def test_the_address_that_is_logged_can_be_asked(host: str, certified: Tls | None, address: str) -> None:
+    with open_port(host, 0) as listener:
+        assert _address(listening_on(listener, certified)) == f"{address}:{listener.getsockname()[1]}"
 
 
 @pytest.mark.parametrize(

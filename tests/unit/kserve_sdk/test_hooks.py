@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.sdk_models import NOBODY, Doubling, Headers, Ready
@@ -61,6 +62,44 @@ def test_headers_that_preprocess_writes_are_the_predictors() -> None:
     assert {name: got.get(name) for name in ("authorization", "x-request-id", "b3", "traceparent")} == {
         "authorization": "Bearer predictor", "x-request-id": "8", "b3": None, "traceparent": "00-1-2-01",
     }  # fmt: skip
+
+
+class Preparing(Ready):
+    """Sends the predictor what a test says."""
+
+    def __init__(self, prepared: Any) -> None:
+        super().__init__()
+        self._prepared = prepared
+
+    def preprocess(self, payload: Any, headers: Headers = None) -> Any:
+        return self._prepared
+
+
+class Foreign:
+    """An array of another library, with the names that all of them have."""
+
+    ndim = 2
+
+    def tolist(self) -> list[list[int]]:
+        return [[1, 2], [3, 4]]
+
+
+ARRAY = np.array([[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    "instances",
+    [ARRAY, ARRAY.T.copy().T, ARRAY.astype(np.float16), [ARRAY[0], *ARRAY.T.copy().T[1:]], tuple(ARRAY), Foreign()],
+    ids=["numpy", "transposed", "FP16", "nested", "tuple", "of another library"],
+)
+def test_arrays_that_preprocess_returns_are_sent_as_lists(instances: Any) -> None:
+    with (
+        FakePredictor(lambda instances: instances) as predictor,
+        TransformerServer(Preparing({"instances": instances}), predictor=predictor.config) as server,
+    ):
+        reply = server.post({"instances": []})
+
+    assert (reply.status, reply.json()) == (200, {"predictions": [[1, 2], [3, 4]]})
 
 
 class Validating(Ready):

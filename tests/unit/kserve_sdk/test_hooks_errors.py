@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from tests.support.sdk_models import NOBODY, Doubling, Headers, Naming, Predicting, Ready, WithHeaders
@@ -193,4 +194,16 @@ def test_a_transformer_without_a_predictor_says_what_to_give() -> None:
 
     assert (reply.status, reply.json()["error"]) == (
         501, "Model m has no predictor to ask: give --predictor_host, or override predict.",
+    )  # fmt: skip
+
+
+def test_what_is_no_list_is_the_fault_of_who_made_it() -> None:
+    class Wrong(Ready):
+        def preprocess(self, payload: Any, headers: Headers = None) -> Any:
+            return {"instances": np.float32(1)}
+
+    said = 'Expected "instances" to be a list'
+    assert error_of(Wrong(), {"instances": 1}) == (400, "server", said)
+    assert error_of(Wrong()) == (
+        500, "transformer", f"preprocess of model m returned what cannot be sent to a predictor: {said}.",
     )  # fmt: skip

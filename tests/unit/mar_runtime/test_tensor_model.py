@@ -175,6 +175,16 @@ async def test_instances_that_are_no_rows_are_refused(instances: Any, message: s
     assert str(raised.value).startswith(message)
 
 
+@pytest.mark.parametrize("name", ["rows", "data", "x"])
+async def test_a_single_input_has_any_name_over_both_protocols(name: str) -> None:
+    tensor = TensorRequest((Tensor.from_numpy(name, np.array([[1, 2]], np.float32)),))
+
+    over_v2 = await serve(FakeEngine()).infer(tensor, call())
+
+    assert await predict(FakeEngine(), [{name: [1, 2]}, {name: [3, 4]}]) == [[2, 4], [6, 8]]
+    assert [one.data.tolist() for one in over_v2.outputs] == [[[2, 4]]]
+
+
 async def test_a_request_of_v2_is_told_its_path() -> None:
     tensor = {"name": "rows", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
     body = orjson.dumps({"inputs": [tensor]})

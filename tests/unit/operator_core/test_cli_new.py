@@ -17,8 +17,8 @@ FILES = {
         "test_model.py",
     },
     "model": {
-        "README.md", "inferenceservice.yaml", "model/handler.py", "model/model.py", "sample.json", "test_handler.py",
-        "train.py",
+        "README.md", "inferenceservice.yaml", "model/handler.py", "model/model.py", "pytest.ini", "sample.json",
+        "test_handler.py", "train.py",
     },
 }  # fmt: skip
 

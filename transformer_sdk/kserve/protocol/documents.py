@@ -63,11 +63,18 @@ def join(document: dict[str, Any], buffers: list[bytes | memoryview]) -> tuple[b
 
 
 def dump(document: Mapping[str, Any]) -> bytes:
-    """Encode as JSON; numpy arrays become lists, and numbers and dates as keys become text. Raises TypeError."""
+    """Encode as JSON; arrays become lists, and numbers and dates as keys become text. Raises TypeError."""
     try:
-        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+        return orjson.dumps(document, _plain, orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # the option for other keys makes encoding slower
-        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(document, _plain, orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+
+
+def _plain(value: Any) -> Any:
+    """Return an array that orjson does not take, such as a transposed one of numpy or one of torch, as lists."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError  # orjson names the type
 
 
 def _buffer(tensor: NamedTensor) -> bytes | memoryview:

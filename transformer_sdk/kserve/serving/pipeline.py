@@ -13,6 +13,7 @@ from data_plane.errors import Unsupported
 from data_plane.limits import ON_LOOP_BYTES
 from data_plane.off_loop import off_loop
 from transformer_sdk.kserve.constants.constants import PredictorProtocol
+from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.inference_client import decode_infer, decode_json, encode
 from transformer_sdk.kserve.logging import trace_logger
 from transformer_sdk.kserve.model import InferenceVerb, Model
@@ -177,7 +178,15 @@ class Pipeline:
 
     def _payload(self, exchange: Exchange) -> Any:
         payload = exchange.predicted_on()
-        return payload if self._validate.overridden else self._model.validate(payload)
+        if self._validate.overridden:
+            return payload
+        try:
+            return self._model.validate(payload)
+        except InvalidInput as error:
+            self._model.validate(exchange.content())  # raises where the client has sent it
+            raise HookFailed(
+                f"{exchange.prepared_by} returned what cannot be sent to a predictor: {error.reason}."
+            ) from error
 
     def _read(self, response: UpstreamResponse, exchange: Exchange) -> Any:
         config = self._model._required_predictor()

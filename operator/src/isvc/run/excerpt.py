@@ -24,7 +24,7 @@ _RECORD_SECONDS: Final = 0.1  # after which no further line of a record comes
 _RECORD: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>[A-Z]+) +(?P<text>.*)")
 # What our servers and TorchServe's say of their own work; what models say has the model's name, or TorchServe's thread.
 _ROUTINE: Final = re.compile(
-    r"(data_plane|mar_runtime|torchserve_adapter(?! models can be)|torchserve_compat(?!.*: installing for )|uvicorn)\b"
+    r"(data_plane|mar_runtime|torchserve_adapter(?! models can be)|torchserve_compat(?!.*: installing for ))\b"
     r"|torchserve \[(?!W-.*-std)"
     r"|torchserve \[.*?\] (s_name_part0=|Listening on port|Connection accepted|Successfully loaded /|\[PID\]|"
     r"Torch worker started|Python runtime|model_name: )"

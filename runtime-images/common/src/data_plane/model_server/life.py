@@ -137,6 +137,7 @@ async def _serve_while(
         app.payloads.start()
     # What was imported stays: to look through it, a full collection would hold requests for a tenth of a second.
     gc.freeze()
+    log.info("serving at %s", _address(listeners))
     serving = asyncio.create_task(server.run_until_drained())
     stopped = asyncio.create_task(_stop_signal())
     serving_grpc = [asyncio.create_task(grpc_server.run_until_stopped())] if grpc_server else []
@@ -157,6 +158,14 @@ async def _serve_while(
         if app.payloads:
             await app.payloads.close(max(deadline - time.monotonic(), MIN_LOG_FLUSH))
         await cancel(stopped, trimming, *serving_grpc)
+
+
+def _address(listeners: Listeners) -> str:
+    """Return the URL on this machine."""
+    host, port = listeners.listener.getsockname()[:2]
+    if host in ("::", "0.0.0.0"):
+        host = "localhost"
+    return f"{'https' if listeners.tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _certificate(tls: Tls | None) -> Certificate | None:

@@ -34,10 +34,9 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _without_hint(record: logging.LogRecord) -> bool:
-    """Leave out how uvicorn is ended from a keyboard: a container has none, and `isvc run` has its own ways."""
-    record.msg = str(record.msg).removesuffix(" (CTRL+C to force quit)").removesuffix(" (Press CTRL+C to quit)")
-    return True
+def _is_no_routine(record: logging.LogRecord) -> bool:
+    """Leave out that uvicorn starts and ends: `life` says so, and not under the name `uvicorn.error`."""
+    return record.levelno > logging.INFO
 
 
 class HttpServer(uvicorn.Server):
@@ -76,7 +75,7 @@ class HttpServer(uvicorn.Server):
             )
         )
         self.config.load()
-        logging.getLogger("uvicorn.error").addFilter(_without_hint)
+        logging.getLogger("uvicorn.error").addFilter(_is_no_routine)
         self._listener = listener
         self._certificate = certificate
 

@@ -6,7 +6,7 @@ first dimension, an instance is all of the inputs, and a prediction all of the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,22 @@ class Instances:
     model: str
     inputs: Sequence[TensorMetadata]
     are_rows: bool
+    optional: Set[str] = frozenset()  # the inputs that may be left out
+
+    def matched(self, given: Collection[str]) -> dict[str, TensorMetadata]:
+        """Return the input that each name of a request stands for; a single input may have any name.
+
+        Raises UnprocessableInput.
+        """
+        known = {tensor.name: tensor for tensor in self.inputs}
+        if known.keys() >= set(given):
+            return {name: tensor for name, tensor in known.items() if name in given}
+        needed = [tensor for tensor in self.inputs if tensor.shape or tensor.name not in self.optional]
+        if len(given) == len(needed) == 1:
+            return dict(zip(given, needed, strict=True))
+        raise UnprocessableInput(
+            f"Model {self.model} takes the inputs {', '.join(known)}; the request has {', '.join(given)}."
+        )
 
     def read(self, body: bytes) -> list[Arrays]:
         """Return the runs that a body asks for: one with all rows if they may be one, else one for each instance.
@@ -44,33 +60,29 @@ class Instances:
         if not instances:
             return []
         known = self._known(instances[0])
-        takes_one = len(instances) > 1 and any(tensor.shape[:1] == (1,) for tensor in known)
-        if not self.are_rows or takes_one or not all(tensor.shape for tensor in known):
+        takes_one = len(instances) > 1 and any(tensor.shape[:1] == (1,) for tensor in known.values())
+        if not self.are_rows or takes_one or not all(tensor.shape for tensor in known.values()):
             return [self._alone(index, instance) for index, instance in enumerate(instances)]
         if isinstance(instances[0], dict):
-            return [{one.name: _rows(one.name, one.datatype, _column(instances, one.name)) for one in known}]
-        (first,) = known
+            return [{one.name: _rows(one.name, one.datatype, _column(instances, name)) for name, one in known.items()}]
+        (first,) = known.values()
         return [{first.name: _rows(first.name, first.datatype, instances)}]
 
-    def _known(self, instance: Any) -> list[TensorMetadata]:
-        """Return the inputs that an instance has: those it names, or the first."""
+    def _known(self, instance: Any) -> dict[str, TensorMetadata]:
+        """Return the inputs that an instance has, by the names it gives them; the first, if it gives none."""
         if not isinstance(instance, dict):
-            return [self.inputs[0]]
-        known = [tensor for tensor in self.inputs if tensor.name in instance]
-        if len(known) < len(instance):
-            if instance.keys() >= _TENSOR:
-                raise UnprocessableInput(
-                    "The request is of the v2 protocol, and this path takes v1; send it to "
-                    f"/v2/models/{self.model}/infer."
-                )
-            raise unknown_inputs(self.model, self.inputs, instance)
-        return known
+            return {self.inputs[0].name: self.inputs[0]}
+        if instance.keys() >= _TENSOR and not instance.keys() <= {tensor.name for tensor in self.inputs}:
+            raise UnprocessableInput(
+                f"The request is of the v2 protocol, and this path takes v1; send it to /v2/models/{self.model}/infer."
+            )
+        return self.matched(instance)
 
     def _alone(self, index: int, instance: Any) -> Arrays:
         known = self._known(instance)
-        given = instance if isinstance(instance, dict) else {known[0].name: instance}
+        given = instance if isinstance(instance, dict) else dict.fromkeys(known, instance)
         try:
-            return {one.name: self._whole(one, given[one.name]) for one in known}
+            return {one.name: self._whole(one, given[name]) for name, one in known.items()}
         except InvalidRequest as error:
             raise UnprocessableInput(f"Instance {index} cannot be read. {error.message}") from error
 
@@ -78,12 +90,6 @@ class Instances:
         value = [value] if self.are_rows and metadata.shape else value
         shape = _shape(value)
         return _tensor(metadata.name, metadata.datatype, shape, value if shape else [value])
-
-
-def unknown_inputs(model: str, inputs: Iterable[TensorMetadata], given: Iterable[str]) -> UnprocessableInput:
-    """Return the error for a request with other inputs than the model's."""
-    expected = ", ".join(tensor.name for tensor in inputs)
-    return UnprocessableInput(f"Model {model} takes the inputs {expected}; the request has {', '.join(given)}.")
 
 
 def response(runs: Sequence[tuple[Arrays, bool]]) -> Response:

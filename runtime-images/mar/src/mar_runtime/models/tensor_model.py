@@ -52,7 +52,7 @@ class TensorModel:
         self.version = version
         self._engine = engine
         self._thread = WorkThread(f"engine of {name}")  # torch releases the GIL while it computes
-        self._instances = Instances(name, engine.inputs, takes_rows(engine.inputs, engine.optional))
+        self._instances = Instances(name, engine.inputs, takes_rows(engine.inputs, engine.optional), engine.optional)
         self._scalars = {tensor.name for tensor in engine.inputs if not tensor.shape}
         self._shown = ShownRows()
         merging = self._instances.are_rows and may_merge(engine.inputs, engine.outputs)
@@ -162,14 +162,8 @@ class TensorModel:
         return self._engine.run(inputs), time.perf_counter() - started
 
     def _inputs(self, request: TensorRequest) -> Arrays:
-        known = [tensor.name for tensor in self._engine.inputs]
         given = {tensor.name: tensor.data for tensor in request.inputs}
-        if given.keys() <= set(known):
-            return {name: given[name] for name in known if name in given}
-        needed = [name for name in known if name not in self._scalars & self._engine.optional]
-        if len(given) == len(needed) == 1:
-            return {needed[0]: request.inputs[0].data}
-        raise instances.unknown_inputs(self.name, self._engine.inputs, given)
+        return {tensor.name: given[name] for name, tensor in self._instances.matched(given).items()}
 
     def _left_out_alone(self) -> UnprocessableInput:
         return UnprocessableInput(f"Model {self.name} cannot give over the v2 protocol: {self._left_out()}.")
