@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 import aiohttp
+
+_OF_CLIENTS: Final = (aiohttp.http.HttpProcessingError, ConnectionError)
 
 
 class WithoutClientErrors(logging.Filter):
@@ -13,4 +16,6 @@ class WithoutClientErrors(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is logged."""
         error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, aiohttp.http.HttpProcessingError | ConnectionError)
+        if isinstance(error, BaseExceptionGroup):  # of a handler with several tasks
+            return error.split(_OF_CLIENTS)[1] is not None
+        return not isinstance(error, _OF_CLIENTS)

@@ -96,6 +96,14 @@ async def test_no_other_file_is_served(stranger: aiohttp.ClientSession, name: st
         assert response.status == 404
 
 
+async def test_a_page_that_does_not_exist_says_so_once(viewer: aiohttp.ClientSession) -> None:
+    async with viewer.get("/foo") as response:
+        text = await response.text()
+
+    assert (response.status, text.lower().count("not found")) == (404, 1)
+    assert "<p>there is no such page</p>" in text
+
+
 async def test_a_file_that_the_browser_has_is_not_sent_again(stranger: aiohttp.ClientSession) -> None:
     async with stranger.get("/assets/app.css") as response:
         tag = response.headers["ETag"]

@@ -68,6 +68,8 @@ class Guard:
             return self._error(request, 502, str(error))
         except web.HTTPRequestEntityTooLarge:
             return self._error(request, 413, f"the request is larger than {limits.DASHBOARD_REQUEST_BYTES:,} bytes")
+        except web.HTTPNotFound:
+            return self._error(request, 404, "there is no such page")
         except web.HTTPException as error:
             if error.status < 400:
                 raise

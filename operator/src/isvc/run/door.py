@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
 
+from isvc.client_errors import WithoutClientErrors
 from isvc.inference.protocol import InferenceProtocol
 from isvc.run.cluster import LocalCluster
 from isvc.run.errors import UnusableInput
@@ -16,6 +18,9 @@ from isvc.run.files import read_bytes
 from isvc.source.runs import SOCKET, document_of
 from isvc.view.source import ContainerKey, LogOptions
 from isvc_operator.manifests import ServiceKey
+
+_log = logging.getLogger(__name__)
+_log.addFilter(WithoutClientErrors())
 
 Sample = tuple[InferenceProtocol, Path | bytes | None]  # for a model; None if no request is known that fits it
 
@@ -84,7 +89,7 @@ async def door(
     application = web.Application()
     answers = {"/run": run, "/services": services, "/samples": samples_of, "/log": log}
     application.add_routes([web.get(path, answer) for path, answer in answers.items()])
-    runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    runner = web.AppRunner(application, access_log=None, logger=_log, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     try:
         await web.UnixSite(runner, str(cluster.folder / SOCKET)).start()
