@@ -137,7 +137,7 @@ def test_an_unknown_format_is_told_which_there_are(namespace: Namespace, page: S
     apply(namespace, "no-format", modelFormat={"name": "pytroch"})
     text = described(page, "no-format", "NoSupportingRuntime", "no runtime serves model format 'pytroch'")
     assert "no runtime serves model format 'pytroch'" in text
-    assert "'pytorch' version 1 (runtime kserve-torchserve, protocols grpc-v2, v1, v2)" in text
+    assert "'pytorch' (isvc-mar, kserve-torchserve)" in text
 
 
 def test_a_runtime_that_does_not_exist_is_told_which_there_are(namespace: Namespace, page: ServicesPage) -> None:
