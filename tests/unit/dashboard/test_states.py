@@ -63,6 +63,7 @@ def test_of_a_traceback_what_was_raised_and_where_in_the_users_code_is_said() ->
     failure = Failure(
         reason="ServerFailed",
         cause=f"{PLACE} exited with code 1: {TRACEBACK}",
+        fix="correct what the message or the last log lines name",
         location=PLACE,
         exit_code=1,
         log=f"it starts\n{TRACEBACK}",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from isvc.view.diagnosis import NOT_PROCESSED, diagnose
+from isvc.view.fixes import SEE_MESSAGE, fix_for
 from isvc.view.headlines import brief, headline
 from isvc.view.values import OLDER_SERVE, ComponentView, Failure, HealthStatus, PodView, ServiceView
 
@@ -15,6 +16,7 @@ _PLACE = re.compile(r"pod ([^\s,]+), container (\S+)")
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/|/lib/python|^<")
 _FIXES = {NOT_PROCESSED: "if it stays, isvc doctor says whether an operator runs"}
+_EMPTY_ADVICE = (SEE_MESSAGE, fix_for("ServerFailed"))  # the message is what they are shown beside
 
 
 class ShownState(Enum):
@@ -99,11 +101,12 @@ def cause_of(failure: Failure) -> ShownCause:
     """Return a failure as it is shown."""
     text = brief(failure.cause)
     line = headline(text)
+    fix = _FIXES.get(failure.reason, failure.fix)
     return ShownCause(
         reason=failure.reason,
         line=line,
         text=text if text.strip() != line else "",
-        fix=_FIXES.get(failure.reason, failure.fix),
+        fix="" if fix in _EMPTY_ADVICE else fix,
         location=failure.location,
         raised_at=raised_at(text),
         exit_code=failure.exit_code,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from isvc.view.fixes import fix_for
+from isvc.view.fixes import SEE_MESSAGE, fix_for
 from isvc.view.values import (
     OLDER_SERVE,
     ComponentView,
@@ -148,7 +148,9 @@ def _completed(finding: Finding, service: ServiceView) -> Finding:
     warned = [
         item for item in service.history if item.source is HistorySource.EVENT and item.warning and item.about in about
     ]
-    return replace(finding, evidence=[*older, *restarts, *map(_event, warned[-_EVENTS:])])
+    return replace(
+        finding, fix=finding.fix or SEE_MESSAGE, evidence=[*older, *restarts, *map(_event, warned[-_EVENTS:])]
+    )
 
 
 def _concerns(finding: Finding, pod: PodView) -> bool:

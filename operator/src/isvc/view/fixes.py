@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+# Against reasons of others: of gateways and of kubelets, which have more than are known here.
+SEE_MESSAGE: Final = "correct what the message names"
+
 # By the reason of the condition.
 _BY_REASON: Final[Mapping[str, str]] = {
     "AnnotationNotAllowed": "ask the administrator to allow the annotation, or remove it",
@@ -22,6 +25,7 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "IngressNotCreated": "nothing yet: the operator creates it; see its log if this stays",
     "InvalidCertificate": "create or correct the secret; the operator checks it again by itself",
     "InvalidCredentials": "create or correct the secret; the operator checks it again by itself",
+    "InvalidPredictorSpec": SEE_MESSAGE,
     "MinimumReplicasUnavailable": "wait for the new pods; isvc status -w shows how far they are",
     "NoSupportingRuntime": "correct modelFormat.name or protocolVersion, or install a runtime that serves them",
     "NotProcessed": "wait a moment; if it stays, see whether the operator runs, and its log",
@@ -38,6 +42,7 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "ScaledToZero": "let its autoscaler add pods, or kubectl scale deployment",
     "ScaledObjectNotReady": "correct what KEDA names, or see its log",
     "ScalingInactive": "install metrics-server, or see why it has no metrics of the pods",
+    "ServerFailed": "correct what the message or the last log lines name",
     "StorageInitializerFailed": "correct storageUri, its credentials, or the files there",
     "StorageWarning": "add the missing archive, or remove it from load_models",
     "Stopped": "remove the annotation serving.kserve.io/stop",

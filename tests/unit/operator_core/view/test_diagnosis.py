@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from isvc.view.diagnosis import Finding, diagnose
-from isvc.view.fixes import fix_for
 from isvc.view.service import view_of
 from isvc.view.source import Related
 from isvc_operator.observe.pods import PodFailure
@@ -29,7 +28,7 @@ def test_the_first_cause_is_that_of_the_pod(pod: dict[str, Any], failure: PodFai
 
     first, *others = diagnosis.findings
     assert (first.reason, first.cause, first.location) == (failure.reason, failure.cause, failure.location)
-    assert first.fix == (failure.fix or fix_for(failure.reason, failure.exit_code))
+    assert first.fix
     assert (diagnosis.healthy, others) == (False, [])
 
 
