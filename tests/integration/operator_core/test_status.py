@@ -89,7 +89,7 @@ def test_a_missing_runtime_is_reported_and_creating_one_repairs_the_service(
     namespace.apply_story(model=model)
     condition = namespace.wait_for_condition("Ready", "False", "NoSupportingRuntime")
     assert "model format 'caffe'" in condition["message"]
-    assert "'pytorch' version 1 (runtime kserve-torchserve, protocols grpc-v2, v1, v2)" in condition["message"]
+    assert "'pytorch' (kserve-torchserve)" in condition["message"]
     runtime = {
         "apiVersion": "serving.kserve.io/v1alpha1",
         "kind": "ServingRuntime",
