@@ -41,7 +41,8 @@ def test_every_sample_service_of_kserve_comes_back_unchanged(apiserver: ApiServe
     assert [item["spec"] for item in found] == [sample["spec"] for sample in samples]
     assert len(found) > 50
     slips = [slip for item in found for slip in unknown_fields(parse_inference_service(item))]
-    assert slips == ["spec.nodeName (it belongs in spec.predictor)"]  # one of the samples really has it beside the predictor
+    # One of the samples really has it beside the predictor.
+    assert slips == ["spec.nodeName (it belongs in spec.predictor)"]
 
 
 def test_every_runtime_of_kserve_comes_back_unchanged(apiserver: ApiServer, kserve: Path) -> None:
