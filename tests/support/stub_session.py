@@ -58,7 +58,7 @@ class StubSession:
 class Connections:
     """What the client takes of the Kubernetes client's connections."""
 
-    pool_manager: StubSession
+    session: StubSession
     ssl_context: ssl.SSLContext = field(default_factory=ssl.create_default_context)
 
 

@@ -27,10 +27,6 @@ from isvc_operator.manifests import ServiceKey
 from tests.support.apiserver import ApiServer, Backend, restartable
 from tests.support.tcp_proxy import TcpProxy, proxying
 
-# A connection that was given up while the proxy is silent may leave its socket to the garbage collector, which comes at
-# the end of each of these tests: asyncio waits for the other side's goodbye by TLS.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 WITHIN = 60.0  # seconds, on a busy machine
 SERVICES = "/api/v1/namespaces/default/services"
 WATCHED = Collection(kind_named("Service"))

@@ -12,9 +12,9 @@ from typing import Final, Protocol
 from urllib.parse import urlencode
 
 import aiohttp
-from kubernetes.aio.client.rest import RESTClientObject
 
 from isvc_operator.kube.calls import ApiCalls, resource_of, verb_of
+from isvc_operator.kube.connections import Connections
 from isvc_operator.kube.credentials import Credentials, credentials_of
 from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, error_for, refused_by
 from isvc_operator.kube.pause import Pause
@@ -27,7 +27,6 @@ _USER_AGENT: Final = "isvc-operator"
 WATCHES_AGENT: Final = "isvc-watches"  # of the operator's watches, so that an audit log tells them apart
 _OK: Final = 200
 _UNAUTHORIZED: Final = 401
-_PARTING_SECONDS: Final = 0.5  # for a connection that is being made, when nobody wants it any more
 _KIND: Final = '"kind"'  # every object has one
 _QUOTED: Final = 100  # characters of a response that is not what it should be
 _NOBODY: Final = ApiCalls()  # is told of requests
@@ -57,7 +56,7 @@ class KubernetesApi:
 
     def __init__(
         self,
-        connections: RESTClientObject,
+        connections: Connections,
         pause: Pause,
         *,
         credentials: Credentials,
@@ -67,7 +66,7 @@ class KubernetesApi:
         self.pause = pause
         self._calls = calls
         self._connections = connections
-        self._session: aiohttp.ClientSession = connections.pool_manager
+        self._session = connections.session
         self._credentials = credentials
         self._proxy = credentials.proxy
         self._write_query = () if write_seconds is None else (("timeout", f"{write_seconds:g}s"),)
@@ -95,7 +94,7 @@ class KubernetesApi:
         with as_kube_error():
             # To connect, the TLS handshake included, and be accepted.
             async with asyncio.timeout(None if request.begins_late else API_RESPONSE_SECONDS):
-                authorization, response = await self._opened(request)
+                authorization, response = await self._open(request, None)
             try:
                 if response.status != _OK:
                     async with asyncio.timeout(API_RESPONSE_SECONDS):
@@ -106,19 +105,7 @@ class KubernetesApi:
                 self.pause.ended()
                 yield response.content.iter_any()
             finally:
-                _abort(response)
-
-    async def _opened(self, request: ApiRequest) -> tuple[str | None, aiohttp.ClientResponse]:
-        """Open a response that goes on; if that is cancelled, its connection is aborted."""
-        opening = asyncio.create_task(self._open(request, None))
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            await asyncio.wait({opening}, timeout=_PARTING_SECONDS)
-            if opening.done() and opening.exception() is None:
-                _abort(opening.result()[1])
-            opening.cancel()
-            raise
+                response.close()
 
     def _error(self, request: ApiRequest, response: aiohttp.ClientResponse, text: str) -> KubeError:
         """Return the error of a response, tell of a refusal, and begin the pause that it asks for."""
@@ -196,14 +183,6 @@ async def read_bytes(response: aiohttp.ClientResponse, limit: int) -> bytes:
     return content
 
 
-def _abort(response: aiohttp.ClientResponse) -> None:
-    """End a response that goes on. To say goodbye by TLS takes a moment, in which the event loop may have ended."""
-    transport = response.connection.transport if response.connection else None
-    response.close()
-    if transport is not None:
-        transport.abort()
-
-
 def _is_object(text: str) -> bool:
     """Whether the text is JSON of an object by its ends: a proxy may send a page, or cut it off."""
     return text.lstrip().startswith("{") and text.rstrip().endswith("}")
@@ -247,7 +226,7 @@ async def connect(
 @asynccontextmanager
 async def connected(
     credentials: Credentials, agent: str, fence: aiohttp.TraceConfig | None = None
-) -> AsyncIterator[RESTClientObject]:
+) -> AsyncIterator[Connections]:
     """Yield the client's connections, which are closed at the end of the block."""
     connections = credentials.connect(agent, fence)
     try:

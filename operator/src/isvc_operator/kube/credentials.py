@@ -16,12 +16,12 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio.client import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
 from yaml import YAMLError
 
 from isvc_operator.errors import ConfigError
+from isvc_operator.kube.connections import Connections
 from isvc_operator.text import one_line
 
 BEARER: Final = "BearerToken"  # the client's name of the header Authorization, whatever its scheme
@@ -73,7 +73,7 @@ class Credentials:
             await self.load_again()
         return await self.authorization() != refused
 
-    def connect(self, agent: str, fence: aiohttp.TraceConfig | None) -> RESTClientObject:
+    def connect(self, agent: str, fence: aiohttp.TraceConfig | None) -> Connections:
         """Return the client's connections; raises ConfigError for a certificate that cannot be read."""
         settings = self.configuration
         settings.trace_configs = [fence] if fence else []
@@ -85,12 +85,9 @@ class Credentials:
             "read_bufsize": _BUFFERED,
         }
         try:
-            connections = RESTClientObject(settings)
+            return Connections(settings)
         except OSError as error:
             raise _unusable("the certificates of the API server cannot be used", error) from error
-        # It makes its session with its first request; ours are sent by the session.
-        connections.pool_manager = connections._create_pool_manager()
-        return connections
 
 
 async def credentials_of(kubeconfig: str | None, *, context: str | None = None) -> Credentials:

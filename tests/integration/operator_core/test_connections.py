@@ -1,0 +1,35 @@
+"""The client's connections to a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+
+from isvc_operator.kube.client import connect
+from isvc_operator.kube.requests import VERSION, ApiRequest
+from tests.support.apiserver import ApiServer
+
+STEPS = 40  # in which a request connects, is sent, and gets the beginning of its response
+
+
+@pytest.mark.parametrize("is_connected", [True, False], ids=["connected", "connecting"])
+def test_a_request_that_is_cancelled_leaves_no_connection_when_the_event_loop_ends(
+    apiserver: ApiServer, is_connected: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    async def cancelled_after(steps: int) -> None:
+        async with connect(str(apiserver.kubeconfig)) as api:
+            if is_connected:
+                await api.send(ApiRequest("GET", VERSION))
+            request = asyncio.create_task(api.send(ApiRequest("GET", "/api/v1/pods", (("watch", "true"),))))
+            for _ in range(steps):
+                await asyncio.sleep(0.0002)
+            request.cancel()
+            await asyncio.wait({request})
+
+    for steps in range(STEPS):
+        asyncio.run(cancelled_after(steps))
+        gc.collect()
+
+    assert [str(warning.message) for warning in recwarn] == []
