@@ -180,9 +180,10 @@ async def end_of_log(api: KubeApi, namespace: str, pod: str, container: str, *, 
 async def end_of_failed(api: KubeApi, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
     """Return the last lines of an instance of a container that has ended; empty if they cannot be read.
 
-    It may have been restarted since its pod was read: its log is then the previous one.
+    Its pod may have changed since it was read. If the container was restarted, its log is the previous one by now; if
+    it has ended once more, the kubelet has deleted the log of the instance before, and has that of the last one.
     """
-    text = await end_of_log(api, namespace, pod, container, previous=previous, lines=lines)
-    if text or previous:
-        return text
-    return await end_of_log(api, namespace, pod, container, previous=True, lines=lines)
+    for instance in (previous, not previous):
+        if text := await end_of_log(api, namespace, pod, container, previous=instance, lines=lines):
+            return text
+    return ""

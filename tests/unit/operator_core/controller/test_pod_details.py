@@ -234,12 +234,19 @@ async def test_a_line_that_is_too_long_does_not_hide_the_one_after_it(asking: As
 
 
 @pytest.mark.parametrize("text", ["", "unable to retrieve container logs for containerd://0a1b2c\n"])
-async def test_the_log_of_a_container_that_was_restarted_as_it_was_read_is_the_previous_one(
-    asking: Asking, text: str
+@pytest.mark.parametrize(
+    ("previous", "place", "now"),
+    [(False, "kserve-container", "kserve-container/previous"), (True, "kserve-container/previous", "kserve-container")],
+    ids=["restarted", "ended-again"],
+)
+async def test_the_log_of_a_container_that_has_changed_as_it_was_read_is_where_it_is_now(
+    asking: Asking, previous: bool, place: str, now: str, text: str
 ) -> None:
-    failure = PodFailure("ServerFailed", POD, "it ended", container="kserve-container", has_log=True, attempt="1")
-    asking.api.logs[f"{POD}/kserve-container"] = text
-    asking.api.logs[f"{POD}/kserve-container/previous"] = "ValueError: the cause\n"
+    failure = PodFailure(
+        "ServerFailed", POD, "it ended", container="kserve-container", has_log=True, previous=previous, attempt="1"
+    )
+    asking.api.logs[f"{POD}/{place}"] = text
+    asking.api.logs[f"{POD}/{now}"] = "ValueError: the cause\n"
 
     for _ in range(2):
         assert await asking.details.log_of(asking.memory, NAMESPACE, failure) == "ValueError: the cause"
