@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 
 from isvc.migrate.names import MIGRATION
-from isvc.source.inputs import list_path
+from isvc.source.inputs import list_path, read_if_any
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import NamespaceEnding, ObjectNotFound
+from isvc_operator.kube.errors import ObjectNotFound
 from isvc_operator.kube.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, path_of
 from isvc_operator.manifests import SET_BY_SERVER, Manifest, name_of
 
@@ -32,11 +32,7 @@ class LiveObjects:
     api: KubeApi
 
     async def get(self, path: str) -> Manifest | None:
-        try:
-            found: Manifest = json.loads(await self.api.send(ApiRequest("GET", path)))
-        except (ObjectNotFound, NamespaceEnding):  # the latter if it is a namespace
-            return None
-        return found
+        return await read_if_any(self.api, path)
 
     async def items(self, api: str, plural: str, namespace: str = "", *, labels: str = "") -> list[Manifest]:
         """Return all objects of a kind; none if the cluster does not have the kind."""
