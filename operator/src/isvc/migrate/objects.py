@@ -12,6 +12,7 @@ from isvc_operator.kube.errors import ObjectNotFound
 from isvc_operator.kube.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, path_of
 from isvc_operator.manifests import SET_BY_SERVER, Manifest, name_of
 
+_KUBECTL = "kubectl"  # the manager of fields that `kubectl apply --server-side` sets
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
@@ -47,8 +48,8 @@ class LiveObjects:
         return await self._patch(path, patch, _STRATEGIC_PATCH)
 
     async def apply(self, path: str, manifest: Manifest) -> Manifest:
-        """Apply server-side, by force."""
-        return await self._patch(path, manifest, APPLY_PATCH, ("force", "true"))
+        """Apply server-side, by force, as kubectl would: what is applied with kubectl later has no conflict with it."""
+        return await self._patch(path, manifest, APPLY_PATCH, ("force", "true"), manager=_KUBECTL)
 
     async def create(self, collection: str, manifest: Manifest) -> None:
         """Create the object as it was, without what the API server had set."""
@@ -62,8 +63,10 @@ class LiveObjects:
         except ObjectNotFound:
             return
 
-    async def _patch(self, path: str, body: Manifest, kind: str, *query: tuple[str, str]) -> Manifest:
-        request = ApiRequest("PATCH", path, (("fieldManager", MIGRATION), *query), body, kind)
+    async def _patch(
+        self, path: str, body: Manifest, kind: str, *query: tuple[str, str], manager: str = MIGRATION
+    ) -> Manifest:
+        request = ApiRequest("PATCH", path, (("fieldManager", manager), *query), body, kind)
         answer: Manifest = json.loads(await self.api.send(request))
         return answer
 
