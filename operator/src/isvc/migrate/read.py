@@ -9,7 +9,7 @@ from isvc.migrate.checks import ServiceChange, canary_refused, check_children, m
 from isvc.migrate.errors import MigrationRefused
 from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESPACE
 from isvc.migrate.objects import LiveObjects, path
-from isvc.migrate.plan import MigrationPlan, PlanLine, ServiceMigration, blocking, check_cluster, ok, warning
+from isvc.migrate.plan import MigrationPlan, PlanLine, ServiceMigration, blocking, check_cluster, ok
 from isvc.source.inputs import ClusterInputs, read_inputs
 from isvc_operator.api.kinds import Role, is_a, with_role
 from isvc_operator.api.names import CONFIG_MAP, GROUP
@@ -19,7 +19,6 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, labels_of, name_of
-from isvc_operator.observe.status import ROLL_OUT
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 
 _CHILDREN = (
@@ -109,9 +108,7 @@ def check_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: boo
         return (ok("stopped: it has no pods"),)
     of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
     ignored = (*ignored_parts(inputs.service, resolved, inputs.own_config), *of_runtime)
-    held = (warning(f"held back: {field} requests a canary. {ROLL_OUT}") for field in decision.paused.values())
-    change = ServiceChange(inputs.body, before, decision.children, resolved, ignored, restricted)
-    return (*check_children(change), *dict.fromkeys(held))
+    return check_children(ServiceChange(inputs.body, before, decision.children, resolved, ignored, restricted))
 
 
 async def _configuration(objects: LiveObjects, scope: MigrationScope) -> Mapping[str, str]:
