@@ -82,6 +82,6 @@ def test_objects_that_stay_with_kserve_are_counted() -> None:
     assert found(staying={"InferenceGraph": 2, "TrainedModel": 0}) == (
         warning(
             "2 InferenceGraph stay with KServe: they keep running, but KServe's manager acts on no change of them "
-            "while it is stopped, and to uninstall KServe deletes them"
+            "while it is stopped, and uninstalling KServe deletes them"
         ),
     )

@@ -117,7 +117,7 @@ def check_cluster(
         *(
             warning(
                 f"{number} {kind} stay with KServe: they keep running, but KServe's manager acts on no change of them "
-                "while it is stopped, and to uninstall KServe deletes them"
+                "while it is stopped, and uninstalling KServe deletes them"
             )
             for kind, number in staying.items()
             if number
