@@ -194,4 +194,3 @@ def test_a_plan_says_what_keeps_the_operator_from_serving(decided: Decided) -> N
         problem = operator[name].problem
         assert problem is not None
         assert decided.plans[name] == (PlanLine(Level.BLOCKING, problem.message),)
-    assert any(line.text.startswith("held back: spec.predictor.canary") for line in decided.plans["torchserve"])

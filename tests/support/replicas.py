@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 HOME = "isvc-system"
 HA = ROOT / "manifests" / "ha"
 _OPERATOR = "deployment/isvc-operator"
-_OBJECTS = ("lease-role.yaml", "disruption-budget.yaml")
+_OBJECTS = ("lease-role.yaml", "disruption-budget.yaml", "quota.yaml")
 _WITHIN = 60.0  # seconds
 
 

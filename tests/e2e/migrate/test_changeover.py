@@ -51,6 +51,11 @@ def test_services_change_over_and_back(
         "KServe's manager is scaled to zero, and its 1 webhook configurations are kept",
     ]
 
+    upgrade = cluster.manifests.read_text().replace("/operator:", "/operator:next-")
+    assert "serverside-applied" in cluster.server.kubectl(
+        "apply", "--server-side", "--dry-run=server", "--filename=-", stdin=upgrade
+    )
+
     assert cluster.migrate(*of_page(cluster, "isvc migrate apply"), "--timeout=60") == 0
     assert cluster.migrate(*of_page(cluster, "isvc migrate back"), "--timeout=60") == 0
 

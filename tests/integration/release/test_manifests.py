@@ -12,9 +12,24 @@ from hack.release.build import write_manifests
 from isvc.api_server import connect
 from isvc.source.errors import NotInstalled
 from isvc.source.source import cluster_source
-from tests.support.apiserver import ApiServer, running
+from tests.support.apiserver import ApiServer, Refused, running
+from tests.support.namespace import Namespace
 from tests.support.source_tree import ROOT
 
+# As on GKE: pods of these priorities need a quota that allows them.
+LIMITED = """
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+  - name: ResourceQuota
+    configuration:
+      apiVersion: apiserver.config.k8s.io/v1
+      kind: ResourceQuotaConfiguration
+      limitedResources:
+        - resource: pods
+          matchScopes:
+            - {scopeName: PriorityClass, operator: In, values: [system-node-critical, system-cluster-critical]}
+"""
 OPTIONAL = ROOT / "manifests" / "runtimes-kserve"
 ENVIRONMENT = {**os.environ, "REGISTRY": "registry.example.com/isvc", "TAG": "7"}
 
@@ -56,3 +71,17 @@ async def test_a_cluster_is_told_to_be_empty_until_kubectl_installs_the_crds_and
         f"registry.example.com/isvc/{name}:7" for name in ("operator", "mar", "onnx", "torchserve")
     }
     assert names == {"isvc-mar", "isvc-onnx", "kserve-torchserve", *(path.stem for path in OPTIONAL.glob("*-*.yaml"))}
+
+
+def test_two_replicas_are_admitted_where_critical_pods_need_a_quota(dist: Path, assets: Path, tmp_path: Path) -> None:
+    (tmp_path / "admission.yaml").write_text(LIMITED)
+    with running(assets, f"--admission-control-config-file={tmp_path / 'admission.yaml'}") as server:
+        server.kubectl("apply", "--server-side", f"--filename={dist / 'install-crds.yaml'}")
+        server.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+        server.kubectl("apply", "--server-side", f"--filename={dist / 'install-ha.yaml'}")
+        template = Namespace(server, "isvc-system").wait_for("deployment", "isvc-operator")["spec"]["template"]
+        pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": "isvc-operator-0"}}
+
+        with pytest.raises(Refused, match="insufficient quota to match these scopes"):
+            server.apply("default", pod)
+        assert server.apply("isvc-system", pod)["spec"]["priorityClassName"] == "system-cluster-critical"

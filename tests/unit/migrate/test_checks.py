@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from isvc.migrate.checks import ServiceChange, check_children, mode_refused
+from isvc.migrate.checks import ServiceChange, canary_refused, check_children, mode_refused
 from isvc.migrate.plan import Level, PlanLine, blocking, ok, warning
+from isvc_operator.api.inference_service import InferenceService
 from tests.support.builders import Manifest, a_resolved, a_service, a_service_body, the_children
 
 NAME = "torchserve-predictor"
@@ -239,3 +240,45 @@ def test_a_service_of_another_mode_cannot_be_taken_over(
     found = mode_refused(a_service_body(status=status, annotations=annotations))
 
     assert (found is not None and found.level is Level.BLOCKING) is refused
+
+
+OF_KSERVE = {"kind": "Deployment", "metadata": {"name": NAME}}
+CANARY = {"trafficPercent": 10, "predictor": {"name": "next"}}
+
+
+@pytest.mark.parametrize(
+    ("service", "requested", "patch"),
+    [
+        (
+            a_service(predictor={"canaryTrafficPercent": 20}),
+            "spec.predictor.canaryTrafficPercent: 20",
+            '{"spec": {"canary": null, "predictor": {"canaryTrafficPercent": null}}}',
+        ),
+        (
+            a_service(spec={"canary": [CANARY], "transformer": {"canaryTrafficPercent": 0, "containers": [{}]}}),
+            "spec.canary and spec.transformer.canaryTrafficPercent: 0",
+            '{"spec": {"canary": null, "predictor": {"canaryTrafficPercent": null}, '
+            '"transformer": {"canaryTrafficPercent": null}}}',
+        ),
+    ],
+    ids=["a share of the traffic", "a canary, and a share for the transformer"],
+)
+def test_a_canary_blocks_until_it_is_finished(service: InferenceService, requested: str, patch: str) -> None:
+    assert canary_refused(service, [OF_KSERVE]) == blocking(
+        f"{requested} requests a canary: KServe's pods would be kept, and get no model any more when they start anew, "
+        "as KServe's webhooks are removed; finish the change or undo it, then run: kubectl patch inferenceservice "
+        f"torchserve -n models --type merge -p '{patch}'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("percent", "before"),
+    [
+        (100, [OF_KSERVE]),
+        (20, []),
+        (20, [{**OF_KSERVE, "metadata": {"name": NAME, "annotations": {"isvc-operator.io/rendered": "1"}}}]),
+    ],
+    ids=["all of the traffic", "no pods of KServe", "changed over already"],
+)
+def test_without_pods_of_kserve_to_keep_a_canary_does_not_block(percent: int, before: list[Manifest]) -> None:
+    assert canary_refused(a_service(predictor={"canaryTrafficPercent": percent}), before) is None

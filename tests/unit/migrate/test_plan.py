@@ -15,7 +15,7 @@ def a_manager(*flags: str) -> dict[str, Any]:
 
 
 def found(**fields: Any) -> tuple[PlanLine, ...]:
-    known = {"manager": a_manager("--leader-elect"), "kserve_config": {}, "config": {}, "others": {}}
+    known = {"manager": a_manager("--leader-elect"), "kserve_config": {}, "config": {}, "staying": {}}
     return check_cluster(**{**known, **fields})
 
 
@@ -78,7 +78,10 @@ def test_a_config_map_that_is_not_valid_is_a_warning() -> None:
     assert only.level is Level.WARNING
 
 
-def test_kinds_that_nothing_handles_are_counted() -> None:
-    assert found(others={"InferenceGraph": 2, "TrainedModel": 0}) == (
-        warning("2 InferenceGraph: nothing acts on them while KServe is stopped; what exists keeps running"),
+def test_objects_that_stay_with_kserve_are_counted() -> None:
+    assert found(staying={"InferenceGraph": 2, "TrainedModel": 0}) == (
+        warning(
+            "2 InferenceGraph stay with KServe: they keep running, but KServe's manager acts on no change of them "
+            "while it is stopped, and uninstalling KServe deletes them"
+        ),
     )

@@ -13,7 +13,7 @@ from isvc.diff.errors import DiffFailed
 from isvc.run.check import refused_child
 from isvc.run.documents import Documents
 from isvc.run.place import Located, Place
-from isvc.source.inputs import ClusterInputs, read_inputs
+from isvc.source.inputs import ClusterInputs, read_if_any, read_inputs
 from isvc_operator.api import inference_service
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import CONFIG_MAP
@@ -78,10 +78,7 @@ class DryRun:
         kind, namespace = body["kind"], body["metadata"].get("namespace") or ""
         kind_path = requests.path_of(kind, namespace if kind_named(kind).namespaced else "")
         path = f"{kind_path}/{name_of(body)}"
-        try:
-            before: Manifest | None = decode(await self.api.send(requests.ApiRequest("GET", path)))
-        except ObjectNotFound:
-            before = None
+        before = await read_if_any(self.api, path)
         if before is None:
             asked, computed = requests.ApiRequest("POST", kind_path, _DRY, body), body
         else:

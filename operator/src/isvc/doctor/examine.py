@@ -24,7 +24,7 @@ from isvc.doctor.checks import (
     check_version,
     minor_version,
 )
-from isvc.source.inputs import ClusterInputs, list_all, list_path, read_inputs
+from isvc.source.inputs import ClusterInputs, list_all, list_path, read_if_any, read_inputs
 from isvc.source.server import server_version
 from isvc.view.json_shape import as_json
 from isvc_operator import __version__
@@ -36,7 +36,7 @@ from isvc_operator.decide import decide
 from isvc_operator.errors import ConfigError
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.kube import requests
-from isvc_operator.kube.errors import KubeError, ObjectNotFound, RequestRefused
+from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, ServiceKey, condition_of
@@ -61,7 +61,6 @@ _RIGHTS: Final = (
     Right("list", "", "events", "isvc diagnose"),
     Right("get", "", "pods/portforward", "isvc predict --port-forward"),
 )
-_NOT_FOUND: Final = 404
 # Since this version the API server asks for `create` of those who open a websocket, too.
 _CREATES_SINCE: Final = 35
 _CREATES: Final = Right("create", "", "pods/portforward", "isvc predict --port-forward")
@@ -103,7 +102,7 @@ class Examination:
 
     async def _crd(self, resource: CustomResource) -> Check:
         try:
-            found = await self._read_if_any(_CRDS + resource.name)
+            found = await read_if_any(self.api, _CRDS + resource.name)
         except KubeError as error:
             return _unknown(f"crd {resource.name}", error)
         return check_crd(resource, found, __version__)
@@ -125,11 +124,10 @@ class Examination:
     async def _namespace(self) -> Check | None:
         """Return that the namespace does not exist; who may not read it can still have rights in it."""
         try:
-            if await self._read_if_any(f"/api/v1/namespaces/{self.namespace}"):
+            if await read_if_any(self.api, f"/api/v1/namespaces/{self.namespace}"):
                 return None
-        except KubeError as error:
-            if error.status != _NOT_FOUND:
-                return None
+        except KubeError:
+            return None
         message = f"{self.namespace} does not exist; create it, or name another one with --namespace"
         return Check("namespace", Verdict.PROBLEM, message)
 
@@ -144,7 +142,7 @@ class Examination:
     async def _storage_secret(self, config: OperatorConfig) -> Check:
         name = config.credentials.storage_spec_secret_name
         try:
-            found = await self._read_if_any(requests.path_of("Secret", self.namespace, name))
+            found = await read_if_any(self.api, requests.path_of("Secret", self.namespace, name))
         except RequestRefused:  # few may read secrets, and few services need this one
             message = f"you may not read {name}; only services with `storage.key` need it"
             return Check("storage secret", Verdict.OK, message)
@@ -159,7 +157,7 @@ class Examination:
 
     async def _configuration(self, home: str) -> tuple[OperatorConfig, list[Check]]:
         try:
-            found = await self._read_if_any(requests.path_of("ConfigMap", home, CONFIG_MAP))
+            found = await read_if_any(self.api, requests.path_of("ConfigMap", home, CONFIG_MAP))
             data = dict((found or {}).get("data") or {})
             return parse_config(data), list(check_settings(ignored_settings(data)))
         except ConfigError as error:
@@ -178,7 +176,7 @@ class Examination:
             installed = await self.reader.has_kind("HTTPRoute")
             namespace, name = ingress.gateway
             path = f"/apis/{GATEWAY_API}/v1/namespaces/{namespace}/gateways/{name}"
-            return check_gateway(ingress, installed=installed, gateway=await self._read_if_any(path))
+            return check_gateway(ingress, installed=installed, gateway=await read_if_any(self.api, path))
         except KubeError as error:
             return _unknown("ingress", error)
 
@@ -211,13 +209,6 @@ class Examination:
             yield check
         if not found:
             yield Check("services", Verdict.OK, f"{len(keys)} in namespace {self.namespace}; each can be served")
-
-    async def _read_if_any(self, path: str) -> Manifest | None:
-        try:
-            found: Manifest = decode(await self.api.send(requests.ApiRequest("GET", path)))
-        except ObjectNotFound:
-            return None
-        return found
 
 
 async def _service(known: ClusterInputs, key: ServiceKey) -> Check | None:

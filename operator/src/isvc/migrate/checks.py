@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from isvc.migrate.plan import PlanLine, blocking, ok, warning
+from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.kinds import AUTOSCALERS
-from isvc_operator.api.names import CONTAINER_INITIALIZER
-from isvc_operator.manifests import Container, Manifest, find, name_of
+from isvc_operator.api.names import ANNOTATION_RENDERED, CONTAINER_INITIALIZER
+from isvc_operator.manifests import Container, Manifest, annotations_of, find, name_of
+from isvc_operator.plan.kept_pods import canary_requests
 from isvc_operator.resolve.service import Resolved
 
 _IN_PLACE: Final = ("", "Standard", "RawDeployment")
@@ -43,6 +46,20 @@ def mode_refused(body: Manifest) -> PlanLine | None:
     return blocking(
         f"deployment mode {mode}: its pods cannot be taken over; create it again under another name in Standard mode, "
         "move its clients, and delete it"
+    )
+
+
+def canary_refused(service: InferenceService, before: Iterable[Manifest]) -> PlanLine | None:
+    """Return why a service cannot be changed over, if it requests a canary: its pods of KServe would be kept."""
+    requested = canary_requests(service.spec)
+    if not requested or all(ANNOTATION_RENDERED in annotations_of(item) for item in _of_kind(before, "Deployment")):
+        return None
+    name, namespace = service.metadata.name, service.metadata.namespace
+    patch = {"spec": {"canary": None} | {kind: {"canaryTrafficPercent": None} for kind in requested}}
+    return blocking(
+        f"{' and '.join(requested.values())} requests a canary: KServe's pods would be kept, and get no model any more "
+        "when they start anew, as KServe's webhooks are removed; finish the change or undo it, then run: kubectl patch "
+        f"inferenceservice {name} -n {namespace} --type merge -p '{json.dumps(patch)}'"
     )
 
 

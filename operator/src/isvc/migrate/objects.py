@@ -6,12 +6,13 @@ import json
 from dataclasses import dataclass
 
 from isvc.migrate.names import MIGRATION
-from isvc.source.inputs import list_path
+from isvc.source.inputs import list_path, read_if_any
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import NamespaceEnding, ObjectNotFound
+from isvc_operator.kube.errors import ObjectNotFound
 from isvc_operator.kube.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, path_of
 from isvc_operator.manifests import SET_BY_SERVER, Manifest, name_of
 
+_KUBECTL = "kubectl"  # the manager of fields that `kubectl apply --server-side` sets
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
@@ -32,11 +33,7 @@ class LiveObjects:
     api: KubeApi
 
     async def get(self, path: str) -> Manifest | None:
-        try:
-            found: Manifest = json.loads(await self.api.send(ApiRequest("GET", path)))
-        except (ObjectNotFound, NamespaceEnding):  # the latter if it is a namespace
-            return None
-        return found
+        return await read_if_any(self.api, path)
 
     async def items(self, api: str, plural: str, namespace: str = "", *, labels: str = "") -> list[Manifest]:
         """Return all objects of a kind; none if the cluster does not have the kind."""
@@ -51,8 +48,8 @@ class LiveObjects:
         return await self._patch(path, patch, _STRATEGIC_PATCH)
 
     async def apply(self, path: str, manifest: Manifest) -> Manifest:
-        """Apply server-side, by force."""
-        return await self._patch(path, manifest, APPLY_PATCH, ("force", "true"))
+        """Apply server-side, by force, as kubectl would: what is applied with kubectl later has no conflict with it."""
+        return await self._patch(path, manifest, APPLY_PATCH, ("force", "true"), manager=_KUBECTL)
 
     async def create(self, collection: str, manifest: Manifest) -> None:
         """Create the object as it was, without what the API server had set."""
@@ -66,8 +63,10 @@ class LiveObjects:
         except ObjectNotFound:
             return
 
-    async def _patch(self, path: str, body: Manifest, kind: str, *query: tuple[str, str]) -> Manifest:
-        request = ApiRequest("PATCH", path, (("fieldManager", MIGRATION), *query), body, kind)
+    async def _patch(
+        self, path: str, body: Manifest, kind: str, *query: tuple[str, str], manager: str = MIGRATION
+    ) -> Manifest:
+        request = ApiRequest("PATCH", path, (("fieldManager", manager), *query), body, kind)
         answer: Manifest = json.loads(await self.api.send(request))
         return answer
 

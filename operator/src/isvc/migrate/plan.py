@@ -105,18 +105,21 @@ def _worst_of(lines: tuple[PlanLine, ...]) -> Level:
 
 
 def check_cluster(
-    *, manager: Manifest | None, kserve_config: Mapping[str, str], config: Mapping[str, str], others: Mapping[str, int]
+    *, manager: Manifest | None, kserve_config: Mapping[str, str], config: Mapping[str, str], staying: Mapping[str, int]
 ) -> tuple[PlanLine, ...]:
     """Return what concerns more than one service.
 
-    ``config`` is what the operator will read, ``others`` the number of objects of each kind that it does not handle.
+    ``config`` is what the operator will read, ``staying`` the number of objects of each kind that stays with KServe.
     """
     return (
         *_of_manager(manager),
         *_of_config(kserve_config, config),
         *(
-            warning(f"{number} {kind}: nothing acts on them while KServe is stopped; what exists keeps running")
-            for kind, number in others.items()
+            warning(
+                f"{number} {kind} stay with KServe: they keep running, but KServe's manager acts on no change of them "
+                "while it is stopped, and uninstalling KServe deletes them"
+            )
+            for kind, number in staying.items()
             if number
         ),
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from isvc.migrate.checks import ServiceChange, check_children, mode_refused
+from isvc.migrate.checks import ServiceChange, canary_refused, check_children, mode_refused
 from isvc.migrate.errors import MigrationRefused
 from isvc.migrate.names import KSERVE_MANAGER, KSERVE_NAMESPACE, OPERATOR_NAMESPACE
-from isvc.migrate.objects import LiveObjects
-from isvc.migrate.plan import MigrationPlan, PlanLine, ServiceMigration, blocking, check_cluster, ok, warning
+from isvc.migrate.objects import LiveObjects, path
+from isvc.migrate.plan import MigrationPlan, PlanLine, ServiceMigration, blocking, check_cluster, ok
 from isvc.source.inputs import ClusterInputs, read_inputs
 from isvc_operator.api.kinds import Role, is_a, with_role
 from isvc_operator.api.names import CONFIG_MAP, GROUP
@@ -19,14 +19,21 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, labels_of, name_of
-from isvc_operator.observe.status import ROLL_OUT
 from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 
 _CHILDREN = (
     *((kind.api_version, kind.plural) for kind in with_role(Role.CHILD) if kind.made_by_kserve),
     ("networking.istio.io/v1beta1", "virtualservices"),
 )
-_NOT_HANDLED = {"InferenceGraph": "inferencegraphs", "TrainedModel": "trainedmodels"}
+# The kinds of KServe that people write objects of, and this operator does not read.
+_STAYING = (
+    "inferencegraphs",
+    "trainedmodels",
+    "llminferenceservices",
+    "localmodelcaches",
+    "localmodelnamespacecaches",
+)
+_CRDS = "apiextensions.k8s.io/v1"
 _ENFORCED = "pod-security.kubernetes.io/enforce"
 
 
@@ -72,7 +79,7 @@ async def make_plan(objects: LiveObjects, scope: MigrationScope, clock: Callable
         if inputs is not None:  # it is not being deleted
             lines = check_service(inputs, before, restricted=key.namespace in restricted)
             plans.append(ServiceMigration(key.namespace, key.name, lines))
-    return MigrationPlan(await _of_cluster(objects, scope, data), tuple(plans))
+    return MigrationPlan(await _of_cluster(objects, data), tuple(plans))
 
 
 async def _inputs(
@@ -91,7 +98,7 @@ def check_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: boo
 
     ``restricted``: its namespace enforces the Pod Security Standard of that name.
     """
-    if refused := mode_refused(inputs.body):
+    if refused := mode_refused(inputs.body) or canary_refused(inputs.service, before):
         return (refused,)
     decision = decide(inputs)
     if decision.problem:
@@ -101,9 +108,7 @@ def check_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: boo
         return (ok("stopped: it has no pods"),)
     of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
     ignored = (*ignored_parts(inputs.service, resolved, inputs.own_config), *of_runtime)
-    held = (warning(f"held back: {field} requests a canary. {ROLL_OUT}") for field in decision.paused.values())
-    change = ServiceChange(inputs.body, before, decision.children, resolved, ignored, restricted)
-    return (*check_children(change), *dict.fromkeys(held))
+    return check_children(ServiceChange(inputs.body, before, decision.children, resolved, ignored, restricted))
 
 
 async def _configuration(objects: LiveObjects, scope: MigrationScope) -> Mapping[str, str]:
@@ -114,18 +119,27 @@ async def _configuration(objects: LiveObjects, scope: MigrationScope) -> Mapping
     return data
 
 
-async def _of_cluster(objects: LiveObjects, scope: MigrationScope, data: Mapping[str, str]) -> tuple[PlanLine, ...]:
+async def _of_cluster(objects: LiveObjects, data: Mapping[str, str]) -> tuple[PlanLine, ...]:
     kserves = await objects.get(path_of("ConfigMap", KSERVE_NAMESPACE, CONFIG_MAP)) or {}
-    others = {
-        kind: len(await _all(objects, f"{GROUP}/v1alpha1", plural, scope.namespaces))
-        for kind, plural in _NOT_HANDLED.items()
-    }
     return check_cluster(
         manager=await objects.get(path_of("Deployment", KSERVE_NAMESPACE, KSERVE_MANAGER)),
         kserve_config=kserves.get("data") or {},
         config=data,
-        others=others,
+        staying={kind: number async for kind, number in _staying(objects)},
     )
+
+
+async def _staying(objects: LiveObjects) -> AsyncIterator[tuple[str, int]]:
+    """Yield the kinds that stay with KServe, and how many objects of them the cluster has.
+
+    They are read as they are stored: to convert them takes a webhook of KServe.
+    """
+    for plural in _STAYING:
+        crd = await objects.get(path(_CRDS, "customresourcedefinitions", name=f"{plural}.{GROUP}"))
+        if crd is None:
+            continue
+        stored = next(item["name"] for item in crd["spec"]["versions"] if item["storage"])
+        yield crd["spec"]["names"]["kind"], len(await objects.items(f"{GROUP}/{stored}", plural))
 
 
 async def _all(objects: LiveObjects, api: str, plural: str, namespaces: Sequence[str]) -> list[Manifest]:

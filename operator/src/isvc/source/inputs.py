@@ -12,7 +12,7 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.controller.gather import gather, with_objects
 from isvc_operator.decide import Inputs
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import ObjectNotFound, RequestRefused
+from isvc_operator.kube.errors import NamespaceEnding, ObjectNotFound, RequestRefused
 from isvc_operator.kube.informer.cache import Cache, key_of
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import ApiRequest, collection_path, decode
@@ -20,6 +20,15 @@ from isvc_operator.manifests import Manifest, ServiceKey
 
 _PAGE = "500"
 _READ = (Role.SERVICE, Role.INPUT, Role.CHILD)
+
+
+async def read_if_any(api: KubeApi, path: str) -> Manifest | None:
+    """Return the object at a path; None if it does not exist. Raises KubeError."""
+    try:
+        found: Manifest = decode(await api.send(ApiRequest("GET", path)))
+    except (ObjectNotFound, NamespaceEnding):  # the latter if it is a namespace
+        return None
+    return found
 
 
 async def list_all(api: KubeApi, kind: ResourceKind, namespace: str = "") -> list[Manifest]:
