@@ -135,6 +135,33 @@ def test_two_services_have_their_own_hosts_and_ports_for_grpc_and_no_other_is_kn
     assert len(set(re.findall(r"^  gRPC: 127\.0\.0\.1:\d+$", announced, re.MULTILINE))) == 2
 
 
+def test_what_cannot_be_served_is_refused_and_the_rest_of_the_folder_is_served(sandbox: Sandbox) -> None:
+    """A service that nothing could serve, one that only a cluster runs, and a file that is no YAML."""
+    folder = sandbox.folder / "services"
+    folder.mkdir()
+    custom = service("custom")
+    custom["spec"]["predictor"] = {"containers": [{"name": "kserve-container", "image": "my/server"}]}
+    write_yaml(folder / "custom.yaml", custom)
+    write_yaml(folder / "good.yaml", service("first"), runtime())
+    write_yaml(folder / "uri.yaml", service("uri", uri="s4://models"))
+    (folder / "half.yaml").write_text("spec: [")
+    refused = f"refused, for the reasons above: {folder}/half.yaml, uri, custom"
+    with sandbox.running(folder, "--pvc", f"models={sandbox.folder / 'models'}") as process:
+        announced = read_until(process.stdout, READY)
+        status, _ = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        _, log = stop(process)
+
+    lines = log.splitlines()
+    assert status == 200
+    assert [line.partition(": ")[2][:40] for line in lines[:3]] == [
+        f"{folder}/half.yaml:1:8: this is not YAML: a list"[:40],
+        f"{folder}/uri.yaml: InferenceService uri: storageUri"[:40],
+        "custom/kserve-container has no command, and the entry"[:40],
+    ]
+    assert announced.splitlines()[-3] == refused
+    assert (process.returncode, lines[-1]) == (1, f"isvc: {refused}")
+
+
 def test_a_signal_lets_a_request_finish_and_leaves_no_process_and_no_folder(sandbox: Sandbox) -> None:
     gate = sandbox.folder / "gate"
     os.mkfifo(gate)

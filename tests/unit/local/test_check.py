@@ -37,7 +37,7 @@ def test_each_object_is_checked_whatever_is_wrong_with_others() -> None:
 
     found = checked(refused, unserved, stopped, ignored, other, service())
 
-    assert [item.service.metadata.name for item in found.rendered] == ["ignored", "first"]
+    assert [item.service.metadata.name for item in found.usable] == ["ignored", "first"]
     assert said(found) == (
         CheckFinding(
             NO_EFFECT,

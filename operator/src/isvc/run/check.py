@@ -25,6 +25,7 @@ from isvc.run.downloads import refusals_of_download
 from isvc.run.errors import Unserved
 from isvc.run.objects import configuration_in
 from isvc.run.place import NOWHERE, Located, Place, field_of, located
+from isvc_operator.api import inference_service
 from isvc_operator.api.base import field_names
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.core_shapes import quantity
@@ -36,7 +37,7 @@ from isvc_operator.config import OperatorConfig, parse_config
 from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.limits import NAMED
-from isvc_operator.manifests import Container, Manifest
+from isvc_operator.manifests import Container, Manifest, ServiceKey
 from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime, unread_settings
 from isvc_operator.resolve.requested import is_stopped, model_of, references, storage_requests
 from isvc_operator.resolve.runtime import choose_runtime
@@ -70,12 +71,46 @@ class CheckFinding:
 
 
 @dataclass(frozen=True)
+class Refused:
+    """What of some files is not served: what people call it, and why, in lines."""
+
+    names: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """A line for those who have seen the others before; empty if nothing is refused."""
+        return f"refused, for the reasons above: {one_line(', '.join(self.names))}" if self.names else ""
+
+    def also(self, names: Iterable[str], lines: Iterable[str]) -> Refused:
+        """Return these and others, each once."""
+        return Refused(tuple(dict.fromkeys((*self.names, *names))), tuple(dict.fromkeys((*self.lines, *lines))))
+
+
+@dataclass(frozen=True)
 class Checked:
-    """The services that can be served, with their children, what was found, and the file of each object."""
+    """The services that can be resolved, with their children, what was found, and the file of each object.
+
+    ``unusable`` are the services that are refused all the same, because of their children, for example.
+    """
 
     rendered: tuple[Rendered, ...]
     findings: tuple[CheckFinding, ...]
     files: Mapping[DocumentKey, str] = field(default_factory=dict)
+    unusable: frozenset[ServiceKey] = frozenset()
+
+    @property
+    def usable(self) -> list[Rendered]:
+        """The services that nothing refuses."""
+        return [item for item in self.rendered if item.key not in self.unusable]
+
+    @property
+    def refused(self) -> Refused:
+        """What is not served, though it is in the files."""
+        refused = [item for item in self.findings if item.severity in (Severity.ERROR, Severity.NOT_CHECKED)]
+        of_runtimes = sorted(item.key.name for item in self.rendered if item.key in self.unusable)
+        names = (*(_called(item.place) for item in refused), *of_runtimes)
+        return Refused().also(names, (item.text for item in refused))
 
     def texts(self, *severities: Severity) -> list[str]:
         """Return the lines of these severities."""
@@ -114,6 +149,7 @@ def check(
     except ConfigError as error:
         problems.append(Located(str(error), _of_settings(given, settings)))
     rendered, invalid = render_services(given, installed, config, tls=tls)
+    of_children = list(_refused(given, rendered))
     of_partial = list(_of_partial(given, installed, config, {problem.place for problem in problems}))
     if any(problem.place.kind in _RUNTIMES for problem in problems):  # which may be what these lack
         invalid = [error for error in invalid if error.reason not in _WITHOUT_RUNTIME]
@@ -125,7 +161,7 @@ def check(
         *map(_missing, _findings(Severity.NO_EFFECT, without_effect(given, rendered, config))),
         *_findings(Severity.NOTE, _left_out(given)),
         *_findings(Severity.ERROR, problems),
-        *_findings(Severity.ERROR, (line for line in _refused(given, rendered) if _in_container(line) not in told)),
+        *_findings(Severity.ERROR, (line for line in of_children if _in_container(line) not in told)),
         *_findings(Severity.ERROR, of_runtimes),
         *of_partial,
         *(
@@ -133,7 +169,22 @@ def check(
             for error in invalid
         ),
     ]
-    return Checked(tuple(rendered), tuple(findings), given.files)
+    unusable = _unusable([line.place for line in (*problems, *of_children)], rendered, namespace)
+    return Checked(tuple(rendered), tuple(findings), given.files, unusable)
+
+
+def _unusable(refused: Sequence[Place], rendered: Iterable[Rendered], namespace: str) -> frozenset[ServiceKey]:
+    """Return the services that are refused; where the configuration is, all are."""
+    if any((place.kind, place.name) == ("ConfigMap", CONFIG_MAP) for place in refused):
+        return frozenset(item.key for item in rendered)
+    services = (place for place in refused if place.kind == inference_service.KIND)
+    return frozenset(ServiceKey(place.namespace or namespace, place.name) for place in services)
+
+
+def _called(place: Place) -> str:
+    """Return what people call an object that is refused, or the file in which it is."""
+    kind = "" if place.kind == inference_service.KIND else place.kind
+    return " ".join(filter(None, (kind, place.name))) if place.name else place.file
 
 
 def _findings(severity: Severity, lines: Iterable[Located]) -> Iterator[CheckFinding]:
