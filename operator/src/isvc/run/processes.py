@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from isvc.extras import to_install
 from isvc.limits import OUTPUT_LINE_BYTES
 from isvc.run.clock import now
 from isvc.run.container import Process
@@ -25,6 +27,7 @@ from isvc_operator.limits import LINE_BYTES, LOG_BYTES
 from isvc_operator.text import quoted, shortened, visible
 
 _LAST_LINES = 10
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _SHORT = "/tmp"  # noqa: S108 - the folder in it is private
 _TEMPORARY_BYTES = 32  # of 103, which is what a path of a Unix socket may have on macOS
 _PROC = Path("/proc/self")
@@ -82,10 +85,19 @@ class Running:
         """Return why it exited: the text in its termination log, or else its last lines of output."""
         how = f"{self.process.name} {'failed' if self.exited.result() else 'has ended'} ({self._exit()})"
         last = self.log.last(_LAST_LINES)
+        if missing := next(filter(None, map(_MISSING.fullmatch, reversed(last))), None):
+            how += self._to_install(missing[1])
         if reason := self.message():
             return RunFailed(f"{how}: {quoted(reason, LOG_BYTES)}", how if reason in last else "")
         printed = "\n  ".join(shortened(line, LINE_BYTES) for line in last) or "nothing"
         return RunFailed(f"{how}; its last output:\n  {printed}", how if last else "")
+
+    def _to_install(self, module: str) -> str:
+        """Return how to install a module beside this program; empty if another Python looks for it."""
+        program, *arguments = self.process.command
+        files = (Path(word) for word in arguments if word.endswith(".py"))
+        folders = [Path(self.process.working_dir or ".", folder) for folder in (*(file.parent for file in files), ".")]
+        return f": {to_install(module, folders)}" if program == sys.executable else ""
 
     def _exit(self) -> str:
         code = self.exited.result()
