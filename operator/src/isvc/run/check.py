@@ -34,13 +34,14 @@ from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_STOP, CONFIG_
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
+from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec, Problem
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container, Manifest, ServiceKey
 from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime, unread_settings
 from isvc_operator.resolve.requested import is_stopped, model_of, references, storage_requests
-from isvc_operator.resolve.runtime import choose_runtime
+from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
+from isvc_operator.resolve.storage.planning import choose_container
 from isvc_operator.text import one_line
 
 # What is left out of a line about a setting: its value, and what happens instead.
@@ -150,6 +151,7 @@ def check(
         problems.append(Located(str(error), _of_settings(given, settings)))
     rendered, invalid = render_services(given, installed, config, tls=tls)
     of_children = list(_refused(given, rendered))
+    invalid = [other for error in invalid for other in _with_others(error, given, installed)]
     of_partial = list(_of_partial(given, installed, config, {problem.place for problem in problems}))
     if any(problem.place.kind in _RUNTIMES for problem in problems):  # which may be what these lack
         invalid = [error for error in invalid if error.reason not in _WITHOUT_RUNTIME]
@@ -257,17 +259,41 @@ def _of_partial(
     """Yield what can be known of services that are refused, beside why they are."""
     for service, place in given.partial:
         prefix = f"{service.kind} {place.name}: "
-        model, chosen = model_of(service.spec.predictor), None
-        if model and model.model_format.name:
-            annotated = service.metadata.annotations.get(ANNOTATION_RUNTIME)
-            try:
-                chosen = choose_runtime(model, runtimes_for(place.namespace, given, installed), annotated)
-            except InvalidSpec as error:
-                yield CheckFinding(Severity.ERROR, one_line(f"{prefix}{error}"), place)
+        chosen, problems = _of_runtime_and_storage(service, runtimes_for(place.namespace, given, installed), given)
+        for error in problems:
+            yield CheckFinding(Severity.ERROR, one_line(f"{prefix}{error}"), place)
         ignored = [*ignored_parts(service, None, config)]
         ignored += unread_settings(service, chosen, config.logger) if chosen else ()
         lines = located(prefix, ignored, place)
         yield from _findings(Severity.NO_EFFECT, (line for line in lines if line.place not in told))
+
+
+def _of_runtime_and_storage(
+    service: InferenceService, runtimes: Runtimes, given: Documents
+) -> tuple[ChosenRuntime | None, list[InvalidSpec]]:
+    """Return the runtime, and what is wrong with it and with where the model is, each whatever else is wrong."""
+    model, chosen, problems = model_of(service.spec.predictor), None, []
+    try:
+        if model and model.model_format.name:
+            chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
+    except InvalidSpec as error:
+        problems.append(error)
+    try:
+        for request in storage_requests(service).values():
+            if sources := [source for source in request.sources if not source.is_image]:
+                choose_container(sources, request.container, given.storage_containers)
+    except InvalidSpec as error:
+        problems.append(error)
+    return chosen, problems
+
+
+def _with_others(error: Unserved, given: Documents, installed: Sequence[ServingRuntime]) -> Iterator[Unserved]:
+    """Yield why a service cannot be served, and what else it does not depend on."""
+    yield error
+    runtimes = runtimes_for(error.service.metadata.namespace, given, installed)
+    for other in _of_runtime_and_storage(error.service, runtimes, given)[1]:
+        if str(other) != error.why:
+            yield Unserved(error.service, Problem.of(other))
 
 
 def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located]:
