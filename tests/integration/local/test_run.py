@@ -207,6 +207,18 @@ def test_ctrl_c_says_what_it_waits_for_and_ctrl_c_again_ends_it_at_once(sandbox:
     assert list(sandbox.temporary.iterdir()) == []
 
 
+def test_ctrl_c_without_a_request_waits_for_the_servers_alone(sandbox: Sandbox) -> None:
+    stubborn = service(env={"STUBBORN": "yes"})
+    with sandbox.running(*arguments(sandbox, stubborn, runtime())) as process:
+        read_until(process.stdout, READY)
+        assert sandbox.ask(HOST, PREDICT, {"instances": [1]})[0] == 200
+        process.send_signal(signal.SIGINT)
+        said = read_until(process.stderr, "Ctrl-C again")
+        stop(process, signal.SIGINT)
+
+    assert said.splitlines()[-1] == "the servers have 30 s to end; Ctrl-C again ends them at once"
+
+
 def test_ctrl_c_before_the_response_is_an_interruption(sandbox: Sandbox) -> None:
     never = runtime(readinessProbe={"exec": {"command": ["false"]}})
     with sandbox.running(*arguments(sandbox, service(), never), *request(sandbox), "--verbose") as process:

@@ -95,8 +95,8 @@ class Running:
     def _to_install(self, module: str) -> str:
         """Return how to install a module beside this program; empty if another Python looks for it."""
         program, *arguments = self.process.command
-        files = (Path(word) for word in arguments if word.endswith(".py"))
-        folders = [Path(self.process.working_dir or ".", folder) for folder in (*(file.parent for file in files), ".")]
+        own = Path(self.process.working_dir or ".")
+        folders = [*((own / word).parent for word in arguments if word.endswith(".py")), own]
         return f": {to_install(module, folders)}" if program == sys.executable else ""
 
     def _exit(self) -> str:

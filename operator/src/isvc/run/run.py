@@ -211,7 +211,7 @@ async def _running(checked: Checked, settings: Settings, output: Output) -> Asyn
                     yield cluster
                 finally:
                     if _signals():
-                        asyncio.get_running_loop().call_later(_SOON, output.note, _awaited(cluster))
+                        asyncio.get_running_loop().call_later(_SOON, lambda: output.note(_awaited(cluster)))
         finally:
             group.is_hurried = _signals() > 1
 
@@ -225,10 +225,9 @@ def _awaited(cluster: LocalCluster) -> str:
     """Return what a run that stops waits for, and for how long."""
     plans = (plan for service in cluster.services.values() for plan in service.plans().values())
     grace = max((plan.grace for plan in plans), default=0)
-    return (
-        f"requests in progress have {DRAIN:g} s to finish, and then the servers {grace:g} s to end; "
-        "Ctrl-C again ends them at once"
-    )
+    is_busy = any(service.is_busy for service in cluster.services.values())
+    requests = f"requests in progress have {DRAIN:g} s to finish, and then " if is_busy else ""
+    return f"{requests}the servers {'' if is_busy else 'have '}{grace:g} s to end; Ctrl-C again ends them at once"
 
 
 def _claims_of(services: Sequence[Rendered]) -> set[str]:

@@ -175,6 +175,11 @@ class LocalService:
         """Return its pods, also those that are ending."""
         return [pod for deployment in self._deployments.values() for pod in deployment.pods]
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has a request."""
+        return any(endpoints.are_busy for endpoints, _ in self._ports.values())
+
     def plans(self) -> Mapping[str, PodPlan]:
         """Return the plan of the newest pod of each Deployment."""
         return {name: item.pods[-1].plan for name, item in self._deployments.items() if item.pods}
