@@ -108,7 +108,8 @@ class Checked:
     @property
     def refused(self) -> Refused:
         """What is not served, though it is in the files."""
-        refused = [item for item in self.findings if item.severity in (Severity.ERROR, Severity.NOT_CHECKED)]
+        found = (item for item in self.findings if item.severity in (Severity.ERROR, Severity.NOT_CHECKED))
+        refused = sorted(found, key=lambda item: item.place.file)
         of_runtimes = sorted(item.key.name for item in self.rendered if item.key in self.unusable)
         names = (*(_called(item.place) for item in refused), *of_runtimes)
         return Refused().also(names, (item.text for item in refused))
