@@ -361,7 +361,7 @@ def test_a_browser_reaches_a_service_by_its_path_on_this_machine_and_by_no_other
         status, answer = sandbox.ask(own, f"/default/first{PREDICT}", {"instances": [1]})
         models = sandbox.ask("localhost", "/default/first/v1/models")
         stranger, _ = sandbox.ask("rebound.example.org", "/default/first/v1/models")
-        other, _ = sandbox.ask(own, "/default/second/v1/models")
+        other, answered = sandbox.ask(own, "/default/second/v1/models")
         _, log = stop(process)
 
     assert re.search(r"^first: ready after \d+\.\d s; its first prediction took \d\.\d\d s$", log, re.MULTILINE)
@@ -369,6 +369,7 @@ def test_a_browser_reaches_a_service_by_its_path_on_this_machine_and_by_no_other
     assert (status, answer["predictions"]) == (200, [1])
     assert models == (200, {"models": ["fake"]})
     assert (stranger, other) == (404, 404)
+    assert answered["error"].endswith(f"; available: {own}/default/first")
 
 
 def test_a_server_whose_lines_nobody_reads_is_served_and_stopped_all_the_same(sandbox: Sandbox) -> None:
