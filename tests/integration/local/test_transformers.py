@@ -94,6 +94,16 @@ def test_a_package_that_a_transformer_lacks_is_named_with_how_to_install_it(sand
     assert advice(beside.stderr) == f"add {package} to {file} if it is not there, and run: {pip} -r {file}"
 
 
+def test_a_transformer_that_is_in_another_folder_is_said_to_be(sandbox: Sandbox, monkeypatch: Any) -> None:
+    monkeypatch.chdir(sandbox.folder)
+    body = with_wrappers(transformer=wrapper(command=["python", "model.py"]))
+
+    done = sandbox.run(*arguments(sandbox, body), *request(sandbox))
+
+    why = f"there is no model.py in {sandbox.folder}; type the command in the folder that has it"
+    assert f"isvc: first/transformer/kserve-container failed (exit code 2): {why}; its last output:\n" in done.stderr
+
+
 def test_an_image_alone_cannot_be_run_here_and_the_message_says_what_to_do(sandbox: Sandbox) -> None:
     done = sandbox.run(
         *arguments(sandbox, with_wrappers(transformer={"containers": [{"image": "registry.example/t"}]}))
