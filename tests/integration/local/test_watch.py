@@ -192,13 +192,14 @@ def test_an_edit_that_no_api_server_would_accept_changes_nothing(sandbox: Sandbo
 def test_what_was_refused_at_the_start_does_not_hold_up_changes_and_is_served_when_it_is_mended(
     sandbox: Sandbox,
 ) -> None:
+    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
     bad = write_yaml(sandbox.folder / "bad.yaml", service("second", uri="s4://models"))
-    file = write_yaml(sandbox.folder / "services.yaml", service("first"), runtime())
+    file = write_yaml(sandbox.folder / "services.yaml", service("first"), runtime(), other)
     with sandbox.running(bad, file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch") as process:
         read_until(process.stdout, "Ctrl-C stops it.")
         with asking(sandbox, clients=2) as answers:
             _, first = sandbox.ask(HOST, PREDICT, {"instances": [1]})
-            write_yaml(file, with_variable("2"), runtime())
+            write_yaml(file, with_variable("2"), runtime(), other)
             log = read_until(process.stderr, "refused, for the reasons above: second")
             eventually(lambda: replaced(answers, first["pid"]), "another pod answers")
         write_yaml(file, service("first", uri="s5://models"), runtime())
@@ -208,6 +209,7 @@ def test_what_was_refused_at_the_start_does_not_hold_up_changes_and_is_served_wh
         read_until(process.stdout, "second is served")
         stop(process)
 
+    assert log.count("Deployment other") == 1
     assert "s4" not in log.partition("has changed")[2]
     assert Counter(status for status, _ in answers) == {200: len(answers)}
     assert process.returncode == 0

@@ -27,7 +27,7 @@ from isvc.commands.values import WholeNumber
 from isvc.run.errors import Interrupted, RunFailed, UnusableInput
 
 if TYPE_CHECKING:
-    from isvc.run.check import Checked
+    from isvc.run.check import Checked, CheckFinding
     from isvc.run.output import Output
     from isvc.run.service import Settings
     from isvc.run.watch import WatchedFiles
@@ -105,6 +105,7 @@ def command(
     models = [file for file in files if is_without_yaml(file)]
     written = [file for file in files if file not in models]
     samples: dict[ServiceKey, Path] = {}
+    told: list[CheckFinding] = []
 
     def read() -> Checked:
         made = [yaml_of(model) for model in models]
@@ -112,7 +113,8 @@ def command(
             check_loadable(model)
         # Processes call each other by loopback, for which no certificate of a cluster is.
         checked = check_texts([*made, *read_yaml(written)], flags, tls=False)
-        print_findings(checked)
+        print_findings(finding for finding in checked.findings if finding not in told)
+        told[:] = checked.findings  # what is so after an edit as well is not told again
         if not checked.rendered and not checked.refused.lines:
             raise UnusableInput(f"{', '.join(map(str, files))} contains no InferenceService to serve")
         samples.update(_samples(checked))
