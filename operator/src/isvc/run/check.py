@@ -72,7 +72,7 @@ class CheckFinding:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Refusals:
     """What of some files is not served: what people call it, and why, in lines."""
 
     names: tuple[str, ...] = ()
@@ -83,9 +83,9 @@ class Refused:
         """A line for those who have seen the others before; empty if nothing is refused."""
         return f"refused, for the reasons above: {one_line(', '.join(self.names))}" if self.names else ""
 
-    def also(self, names: Iterable[str], lines: Iterable[str]) -> Refused:
+    def also(self, names: Iterable[str], lines: Iterable[str]) -> Refusals:
         """Return these and others, each once."""
-        return Refused(tuple(dict.fromkeys((*self.names, *names))), tuple(dict.fromkeys((*self.lines, *lines))))
+        return Refusals(tuple(dict.fromkeys((*self.names, *names))), tuple(dict.fromkeys((*self.lines, *lines))))
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,13 @@ class Checked:
         return [item for item in self.rendered if item.key not in self.unusable]
 
     @property
-    def refused(self) -> Refused:
+    def refused(self) -> Refusals:
         """What is not served, though it is in the files."""
         found = (item for item in self.findings if item.severity in (Severity.ERROR, Severity.NOT_CHECKED))
         refused = sorted(found, key=lambda item: item.place.file)
         of_runtimes = sorted(item.key.name for item in self.rendered if item.key in self.unusable)
         names = (*(_called(item.place) for item in refused), *of_runtimes)
-        return Refused().also(names, (item.text for item in refused))
+        return Refusals().also(names, (item.text for item in refused))
 
     def texts(self, *severities: Severity) -> list[str]:
         """Return the lines of these severities."""

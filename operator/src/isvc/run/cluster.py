@@ -15,7 +15,7 @@ from yarl import URL
 
 from isvc.limits import SCRAPED_BYTES, SENT_RESPONSE_BYTES
 from isvc.run.caller import Endpoint
-from isvc.run.check import Refused
+from isvc.run.check import Refusals
 from isvc.run.children import Rendered
 from isvc.run.clock import now
 from isvc.run.container import LOOPBACK
@@ -36,7 +36,7 @@ from isvc_operator.text import one_line, visible
 _AT_MOST_EVERY = 0.2  # seconds between two statuses of a service
 _LOG_EVERY = 2.0  # seconds; the status of a service that is not ready quotes its logs
 _END = re.compile(r"pod \S+, container \S+ ended with exit code")
-_NOTHING_REFUSED = Refused()
+_NOTHING_REFUSED = Refusals()
 _SCRAPE = aiohttp.ClientTimeout(total=5)
 
 
@@ -60,7 +60,7 @@ class LocalCluster(ServiceSource):
         self._derived = Changed()
         self._endings: set[asyncio.Task[None]] = set()
 
-    async def check(self, services: Collection[Rendered], refused: Refused = _NOTHING_REFUSED) -> list[Rendered]:
+    async def check(self, services: Collection[Rendered], refused: Refusals = _NOTHING_REFUSED) -> list[Rendered]:
         """Return the services that can run here, beside what is ``refused`` already. Nothing is started or changed.
 
         Raises UnusableInput if there is none, or if services run and more is refused than when they were checked.
