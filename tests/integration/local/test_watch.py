@@ -85,8 +85,10 @@ def test_changes_reach_the_pods_and_no_request_is_lost(sandbox: Sandbox) -> None
             )
             third = answers[-1][1]
 
+            changed = sandbox.folder / "models/weights"
+            log = read_until(process.stderr, f"first serves the change of {changed}")
             file.write_text("spec: [")
-            log = read_until(process.stderr, "the services run on as they are")
+            log += read_until(process.stderr, "the services run on as they are")
             write_yaml(file, service(env={"FAIL": "not so"}), runtime())
             log += read_until(process.stderr, "the files can be used again, and are")
             log += read_until(process.stderr, "failed (exit code 3): not so")

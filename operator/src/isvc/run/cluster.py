@@ -97,9 +97,9 @@ class LocalCluster(ServiceSource):
             self.services[rendered.key] = self._checked[rendered.key]
             self.services[rendered.key].apply(rendered)
 
-    def restart(self, key: ServiceKey, deployments: Iterable[str]) -> None:
-        """Replace the pods of these Deployments of a service."""
-        self.services[key].restart(deployments)
+    def restart(self, key: ServiceKey, deployments: Iterable[str], file: str) -> None:
+        """Replace the pods of these Deployments of a service, because a file has changed."""
+        self.services[key].restart(deployments, file)
 
     async def keep_statuses(self) -> None:
         """Derive the status of each service that has changed, and of those that are not ready; until cancelled."""

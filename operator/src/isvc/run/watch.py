@@ -180,7 +180,7 @@ async def _apply(cluster: LocalCluster, inputs: WatchedFiles, output: Output, ch
     for key, deployment, file in replaced:
         if key in cluster.services:
             output.say(f"{file} has changed; the pods of {deployment} are replaced")
-            cluster.restart(key, [deployment])
+            cluster.restart(key, [deployment], file)
     return bool(given)
 
 
