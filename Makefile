@@ -21,8 +21,6 @@ CLUSTER  := $(CURDIR)/.cluster
 BIN      := .venv/bin
 # Tests import the same modules in hundreds of processes, which would compile them again each time.
 export PYTHONDONTWRITEBYTECODE =
-# torch warns of a package that torchserve's requirements bring.
-export PYTHONWARNINGS ?= ignore:The pynvml package is deprecated:FutureWarning
 
 .PHONY: help setup run demo fmt lint quick quick-tests test recordings e2e bench images cluster-up cluster-down deploy verify release clean
 
@@ -33,7 +31,7 @@ help: ## Show this list
 
 setup: .venv/.ready ## Create .venv with everything pinned in constraints.txt
 
-.venv/.ready: constraints.txt uv.txt pyproject.toml
+.venv/.ready: constraints.txt uv.txt pyproject.toml tests/support/setup-venv
 	@bash tests/support/setup-venv "$(PYTHON)"
 	@touch $@
 

@@ -6,7 +6,7 @@ Nothing but the standard library is imported here: it has to work where nothing 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -40,6 +40,7 @@ _PACKAGES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         ),
     }
 )
+_REQUIREMENTS: Final = "requirements.txt"
 _INSTALLERS: Final[Mapping[str, str]] = MappingProxyType(
     {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
 )
@@ -67,6 +68,18 @@ def advice(module: str | None, model_format: str = "") -> str | None:
     if extra is None:
         return None
     return f"this needs the package {package}, which is not installed; run: {_installer()} 'isvc-operator[{extra}]'"
+
+
+def to_install(module: str, folders: Iterable[Path]) -> str:
+    """Return how to install a module of a user's program, by the requirements in one of its folders if there are."""
+    if known := advice(module):
+        return known
+    pip = f"{sys.executable} -m pip install" if find_spec("pip") else f"uv pip install --python {sys.executable}"
+    what = f"the package with the module {module}"
+    for folder in folders:
+        if (file := folder / _REQUIREMENTS).is_file():
+            return f"add {what} to {file} if it is not there, and run: {pip} -r {file}"
+    return f"install {what} (on a cluster: in the image), such as: {pip} {module.partition('.')[0]}"
 
 
 def _installer() -> str:

@@ -104,10 +104,12 @@ def test_a_service_whose_hosts_others_have_is_refused(tmp_path: Path, capsys: py
     (tmp_path / "config").mkdir()
     (tmp_path / "config/ingress").write_text(json.dumps(only))
 
+    stopped = service("first")
+    stopped["metadata"]["annotations"] = {"serving.kserve.io/stop": "true"}
     flags = ["--config-dir", str(tmp_path / "config")]
-    assert run(tmp_path, flags, service("second"), service("first"), runtime()) == 2
+    assert run(tmp_path, flags, service("second"), stopped, runtime()) == 2
 
-    warned, refused = capsys.readouterr().err.splitlines()
+    warned, _, refused = capsys.readouterr().err.splitlines()
     assert warned == (
         "isvc: no effect: InferenceService second: host all.example.com belongs to InferenceService default/first"
     )

@@ -135,6 +135,33 @@ def test_two_services_have_their_own_hosts_and_ports_for_grpc_and_no_other_is_kn
     assert len(set(re.findall(r"^  gRPC: 127\.0\.0\.1:\d+$", announced, re.MULTILINE))) == 2
 
 
+def test_what_cannot_be_served_is_refused_and_the_rest_of_the_folder_is_served(sandbox: Sandbox) -> None:
+    """A service that nothing could serve, one that only a cluster runs, and a file that is no YAML."""
+    folder = sandbox.folder / "services"
+    folder.mkdir()
+    custom = service("custom")
+    custom["spec"]["predictor"] = {"containers": [{"name": "kserve-container", "image": "my/server"}]}
+    write_yaml(folder / "custom.yaml", custom)
+    write_yaml(folder / "good.yaml", service("first"), runtime())
+    write_yaml(folder / "uri.yaml", service("uri", uri="s4://models"))
+    (folder / "half.yaml").write_text("spec: [")
+    refused = f"refused, for the reasons above: {folder}/half.yaml, uri, custom"
+    with sandbox.running(folder, "--pvc", f"models={sandbox.folder / 'models'}") as process:
+        announced = read_until(process.stdout, READY)
+        status, _ = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+        _, log = stop(process)
+
+    lines = log.splitlines()
+    assert status == 200
+    assert [line.partition(": ")[2][:40] for line in lines[:3]] == [
+        f"{folder}/half.yaml:1:8: this is not YAML: a list"[:40],
+        f"{folder}/uri.yaml: InferenceService uri: storageUri"[:40],
+        "custom/kserve-container has no command, and the entry"[:40],
+    ]
+    assert announced.splitlines()[-3] == refused
+    assert (process.returncode, lines[-1]) == (1, f"isvc: {refused}")
+
+
 def test_a_signal_lets_a_request_finish_and_leaves_no_process_and_no_folder(sandbox: Sandbox) -> None:
     gate = sandbox.folder / "gate"
     os.mkfifo(gate)
@@ -178,6 +205,18 @@ def test_ctrl_c_says_what_it_waits_for_and_ctrl_c_again_ends_it_at_once(sandbox:
         "Ctrl-C again ends them at once\nstopping\n",
     )
     assert list(sandbox.temporary.iterdir()) == []
+
+
+def test_ctrl_c_without_a_request_waits_for_the_servers_alone(sandbox: Sandbox) -> None:
+    stubborn = service(env={"STUBBORN": "yes"})
+    with sandbox.running(*arguments(sandbox, stubborn, runtime())) as process:
+        read_until(process.stdout, READY)
+        assert sandbox.ask(HOST, PREDICT, {"instances": [1]})[0] == 200
+        process.send_signal(signal.SIGINT)
+        said = read_until(process.stderr, "Ctrl-C again")
+        stop(process, signal.SIGINT)
+
+    assert said.splitlines()[-1] == "the servers have 30 s to end; Ctrl-C again ends them at once"
 
 
 def test_ctrl_c_before_the_response_is_an_interruption(sandbox: Sandbox) -> None:
@@ -322,7 +361,7 @@ def test_a_browser_reaches_a_service_by_its_path_on_this_machine_and_by_no_other
         status, answer = sandbox.ask(own, f"/default/first{PREDICT}", {"instances": [1]})
         models = sandbox.ask("localhost", "/default/first/v1/models")
         stranger, _ = sandbox.ask("rebound.example.org", "/default/first/v1/models")
-        other, _ = sandbox.ask(own, "/default/second/v1/models")
+        other, answered = sandbox.ask(own, "/default/second/v1/models")
         _, log = stop(process)
 
     assert re.search(r"^first: ready after \d+\.\d s; its first prediction took \d\.\d\d s$", log, re.MULTILINE)
@@ -330,6 +369,7 @@ def test_a_browser_reaches_a_service_by_its_path_on_this_machine_and_by_no_other
     assert (status, answer["predictions"]) == (200, [1])
     assert models == (200, {"models": ["fake"]})
     assert (stranger, other) == (404, 404)
+    assert answered["error"].endswith(f"; available: {own}/default/first")
 
 
 def test_a_server_whose_lines_nobody_reads_is_served_and_stopped_all_the_same(sandbox: Sandbox) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,32 @@ def test_a_transformer_that_exits_is_reported_while_the_predictor_still_starts(s
 
     assert done.returncode == 1
     assert "isvc: first/transformer/kserve-container failed (exit code 1)" in done.stderr
+
+
+def test_a_package_that_a_transformer_lacks_is_named_with_how_to_install_it(sandbox: Sandbox) -> None:
+    (sandbox.folder / "model.py").write_text("import not_installed.part\n")
+    body = with_wrappers(transformer=wrapper(command=["python", str(sandbox.folder / "model.py")]))
+    without = sandbox.run(*arguments(sandbox, body), *request(sandbox))
+    (sandbox.folder / "requirements.txt").touch()
+    beside = sandbox.run(*arguments(sandbox, body), *request(sandbox))
+
+    def advice(stderr: str) -> str:
+        return stderr.rpartition("failed (exit code 1): ")[2].partition("; its last output:")[0]
+
+    package, pip = "the package with the module not_installed", f"{sys.executable} -m pip install"
+    file = sandbox.folder / "requirements.txt"
+    assert advice(without.stderr) == (f"install {package} (on a cluster: in the image), such as: {pip} not_installed")
+    assert advice(beside.stderr) == f"add {package} to {file} if it is not there, and run: {pip} -r {file}"
+
+
+def test_a_transformer_that_is_in_another_folder_is_said_to_be(sandbox: Sandbox, monkeypatch: Any) -> None:
+    monkeypatch.chdir(sandbox.folder)
+    body = with_wrappers(transformer=wrapper(command=["python", "model.py"]))
+
+    done = sandbox.run(*arguments(sandbox, body), *request(sandbox))
+
+    why = f"there is no model.py in {sandbox.folder}; type the command in the folder that has it"
+    assert f"isvc: first/transformer/kserve-container failed (exit code 2): {why}; its last output:\n" in done.stderr
 
 
 def test_an_image_alone_cannot_be_run_here_and_the_message_says_what_to_do(sandbox: Sandbox) -> None:

@@ -85,8 +85,10 @@ def test_changes_reach_the_pods_and_no_request_is_lost(sandbox: Sandbox) -> None
             )
             third = answers[-1][1]
 
+            changed = sandbox.folder / "models/weights"
+            log = read_until(process.stderr, f"first serves the change of {changed}")
             file.write_text("spec: [")
-            log = read_until(process.stderr, "the services run on as they are")
+            log += read_until(process.stderr, "the services run on as they are")
             write_yaml(file, service(env={"FAIL": "not so"}), runtime())
             log += read_until(process.stderr, "the files can be used again, and are")
             log += read_until(process.stderr, "failed (exit code 3): not so")
@@ -186,6 +188,32 @@ def test_an_edit_that_no_api_server_would_accept_changes_nothing(sandbox: Sandbo
         "InferenceService second",
     ]
     assert "Traceback" not in log
+    assert process.returncode == 0
+
+
+def test_what_was_refused_at_the_start_does_not_hold_up_changes_and_is_served_when_it_is_mended(
+    sandbox: Sandbox,
+) -> None:
+    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "other"}}
+    bad = write_yaml(sandbox.folder / "bad.yaml", service("second", uri="s4://models"))
+    file = write_yaml(sandbox.folder / "services.yaml", service("first"), runtime(), other)
+    with sandbox.running(bad, file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch") as process:
+        read_until(process.stdout, "Ctrl-C stops it.")
+        with asking(sandbox, clients=2) as answers:
+            _, first = sandbox.ask(HOST, PREDICT, {"instances": [1]})
+            write_yaml(file, with_variable("2"), runtime(), other)
+            log = read_until(process.stderr, "refused, for the reasons above: second")
+            eventually(lambda: replaced(answers, first["pid"]), "another pod answers")
+        write_yaml(file, service("first", uri="s5://models"), runtime())
+        log += read_until(process.stderr, "the services run on as they are: ")
+        write_yaml(file, service("first"), runtime())
+        write_yaml(bad, service("second"))
+        read_until(process.stdout, "second is served")
+        stop(process)
+
+    assert log.count("Deployment other") == 1
+    assert "s4" not in log.partition("has changed")[2]
+    assert Counter(status for status, _ in answers) == {200: len(answers)}
     assert process.returncode == 0
 
 

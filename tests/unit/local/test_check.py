@@ -26,6 +26,27 @@ def said(found: Checked) -> tuple[CheckFinding, ...]:
     return tuple(replace(item, place=Place()) for item in found.findings)
 
 
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (
+            {"resources": {"limits": {"memory": "1GG"}}},
+            ["my.yaml: InferenceService first: spec.predictor.model.resourc"],
+        ),
+        ({"modelFormat": {"name": "abacus"}}, ["InferenceService first: no runtime serves model format 'abacus'"]),
+    ],
+    ids=["an amount", "a format"],
+)
+def test_where_the_model_is_is_checked_whatever_else_is_wrong(model: dict[str, Any], told: list[str]) -> None:
+    wrong = service(uri="s4://models")
+    wrong["spec"]["predictor"]["model"] |= model
+
+    texts = [finding.text for finding in checked(wrong).findings]
+
+    told = [*told, "InferenceService first: storageUri 's4://models' has a scheme that is not supported"]
+    assert [text[: len(words)] for text, words in zip(texts, told, strict=True)] == told
+
+
 def test_each_object_is_checked_whatever_is_wrong_with_others() -> None:
     refused, unserved, stopped = service("refused"), service("unserved"), service("stopped")
     refused["spec"]["predictor"] |= {"minReplicas": "2", "name": "A"}
@@ -37,7 +58,7 @@ def test_each_object_is_checked_whatever_is_wrong_with_others() -> None:
 
     found = checked(refused, unserved, stopped, ignored, other, service())
 
-    assert [item.service.metadata.name for item in found.rendered] == ["ignored", "first"]
+    assert [item.service.metadata.name for item in found.usable] == ["ignored", "first"]
     assert said(found) == (
         CheckFinding(
             NO_EFFECT,

@@ -98,11 +98,11 @@ def _raise(problems: Sequence[Located], texts: Sequence[YamlText]) -> None:
     """Raise UnusableInput with all that is wrong, if anything is."""
     from isvc.commands.mistakes import in_plain_words
     from isvc.run.check import CheckFinding, Severity
-    from isvc.run.errors import UnusableInput
+    from isvc.run.errors import unusable_because
 
     if problems:
         findings = [CheckFinding(Severity.ERROR, problem.text, problem.place) for problem in problems]
-        raise UnusableInput("\nisvc: ".join(finding.text for finding in in_plain_words(findings, texts)))
+        raise unusable_because(finding.text for finding in in_plain_words(findings, texts))
 
 
 def _write(change: Change) -> None:

@@ -20,6 +20,6 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         "done. `isvc diff` ends so with every error, as its 1 says that something differs",
         EXIT_NO_EFFECT: "done, but a part of the input has no effect, or there are warnings; the output names them",
         EXIT_INTERRUPTED: "interrupted by Ctrl-C; `isvc operator`, which serves until then, ends with 0, and `isvc run`"
-        " with 1 while a service has failed",
+        " with 1 while a service has failed or was refused",
     }
 )

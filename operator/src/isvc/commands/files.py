@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ import click
 from isvc.commands.names import Namespace
 
 if TYPE_CHECKING:
-    from isvc.run.check import Checked
+    from isvc.run.check import Checked, CheckFinding
     from isvc.run.documents import YamlText
 
 PATH = click.Path(path_type=Path)
@@ -66,20 +66,27 @@ def file_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def usable(files: Sequence[Path], flags: FileFlags) -> Checked:
     """Render the services in the files, and print what has no effect; raises UnusableInput if one cannot be served."""
-    return without_errors(check_files(files, flags))
+    checked = check_files(files, flags)
+    print_findings(checked.findings)
+    refuse(checked)
+    return checked
 
 
-def without_errors(checked: Checked) -> Checked:
-    """Print what has no effect; raises UnusableInput if a service cannot be served."""
+def refuse(checked: Checked) -> None:
+    """Raise UnusableInput if anything is refused."""
+    from isvc.run.errors import unusable_because
+
+    if checked.refused.lines:
+        raise unusable_because(checked.refused.lines)
+
+
+def print_findings(findings: Iterable[CheckFinding]) -> None:
+    """Print what is no error: what has no effect, and what is left out."""
     from isvc.run.check import Severity
-    from isvc.run.errors import UnusableInput
 
-    for finding in checked.findings:
+    for finding in findings:
         if finding.severity in (Severity.MISSING, Severity.NO_EFFECT, Severity.NOTE):
             sys.stderr.write(f"isvc: {finding.severity.value}: {finding.text}\n")
-    if errors := checked.texts(Severity.ERROR, Severity.NOT_CHECKED):
-        raise UnusableInput("\nisvc: ".join(errors))
-    return checked
 
 
 def check_files(files: Sequence[Path], flags: FileFlags, *, needs_service: bool = False) -> Checked:

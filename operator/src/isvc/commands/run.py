@@ -18,16 +18,16 @@ from isvc.commands.files import (
     check_texts,
     file_flags,
     files_argument,
+    print_findings,
     read_yaml,
-    without_errors,
+    refuse,
 )
 from isvc.commands.names import is_name
 from isvc.commands.values import WholeNumber
 from isvc.run.errors import Interrupted, RunFailed, UnusableInput
 
 if TYPE_CHECKING:
-    from isvc.run.check import Checked
-    from isvc.run.children import Rendered
+    from isvc.run.check import Checked, CheckFinding
     from isvc.run.output import Output
     from isvc.run.service import Settings
     from isvc.run.watch import WatchedFiles
@@ -105,26 +105,30 @@ def command(
     models = [file for file in files if is_without_yaml(file)]
     written = [file for file in files if file not in models]
     samples: dict[ServiceKey, Path] = {}
+    told: list[CheckFinding] = []
 
     def read() -> Checked:
         made = [yaml_of(model) for model in models]
         for model in models:
             check_loadable(model)
         # Processes call each other by loopback, for which no certificate of a cluster is.
-        checked = without_errors(check_texts([*made, *read_yaml(written)], flags, tls=False))
-        if not checked.rendered:
+        checked = check_texts([*made, *read_yaml(written)], flags, tls=False)
+        print_findings(finding for finding in checked.findings if finding not in told)
+        told[:] = checked.findings  # what is so after an edit as well is not told again
+        if not checked.rendered and not checked.refused.lines:
             raise UnusableInput(f"{', '.join(map(str, files))} contains no InferenceService to serve")
         samples.update(_samples(checked))
         return checked
 
     given = [path for path in (*files, flags.runtimes, flags.config_dir) if path]
-    inputs = _watched(given, lambda: read().rendered) if watch else None
+    inputs = _watched(given, read) if watch else None
     checked = read()
-    services = checked.rendered
+    if not checked.usable or request:
+        refuse(checked)
     environment = {**os.environ, **({"SERVER_LOG_LEVEL": "DEBUG"} if verbose else {})}
     settings = Settings(_claims(pvc), http_port, environment, _images(image))
     _refuse_both(watch=watch, request=request, expect=expect, quiet=quiet, verbose=verbose)
-    body, expected = _body_of(request, services) if request else None, _expected(expect)
+    body, expected = _body_of(request, checked) if request else None, _expected(expect)
     verbosity = Verbosity.QUIET if quiet else Verbosity.VERBOSE if verbose else Verbosity.NORMAL
     text = HEAD + "---\n".join(yaml_of(model).content for model in models) if models else ""
     if save:
@@ -135,12 +139,12 @@ def command(
         for line in filter(None, (*map(unused_config, models), *map(without_yaml_below, () if pvc else written))):
             output.say(line)
         if body is not None:
-            response = _one_request(body, services, settings, output)
+            response = _one_request(body, checked, settings, output)
             if expect and not _equals(response, expected):
                 raise RunFailed(f"the response is {response}, not {expect}")
         else:
             work = serve(
-                services,
+                checked,
                 settings,
                 samples=samples,
                 output=output,
@@ -171,25 +175,25 @@ def _run(work: Coroutine[Any, Any, T], output: Output) -> T | None:
         raise click.Abort from None
 
 
-def _watched(files: Sequence[Path], read: Callable[[], Sequence[Rendered]]) -> WatchedFiles:
+def _watched(files: Sequence[Path], read: Callable[[], Checked]) -> WatchedFiles:
     from isvc.run.watch import WatchedFiles
 
     return WatchedFiles(files, read, read_at=time.time())
 
 
-def _body_of(request: Path, services: Sequence[Rendered]) -> bytes:
+def _body_of(request: Path, checked: Checked) -> bytes:
     from isvc.limits import BENCH_BODY_BYTES
     from isvc.run.files import read_bytes
 
-    if len(services) != 1:
-        raise UnusableInput(f"--request requires one InferenceService, and there are {len(services)}")
+    if len(checked.usable) != 1:
+        raise UnusableInput(f"--request requires one InferenceService, and there are {len(checked.usable)}")
     return _as_sent(read_bytes(request, BENCH_BODY_BYTES))
 
 
-def _one_request(body: bytes, services: Sequence[Rendered], settings: Settings, output: Output) -> str:
+def _one_request(body: bytes, checked: Checked, settings: Settings, output: Output) -> str:
     from isvc.run.run import request_once
 
-    response = _run(request_once(services, settings, body=body, output=output), output)
+    response = _run(request_once(checked, settings, body=body, output=output), output)
     if response is None:
         raise click.Abort
     output.show(response)

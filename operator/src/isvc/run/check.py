@@ -25,6 +25,7 @@ from isvc.run.downloads import refusals_of_download
 from isvc.run.errors import Unserved
 from isvc.run.objects import configuration_in
 from isvc.run.place import NOWHERE, Located, Place, field_of, located
+from isvc_operator.api import inference_service
 from isvc_operator.api.base import field_names
 from isvc_operator.api.core_fields import ContainerFields
 from isvc_operator.api.core_shapes import quantity
@@ -33,13 +34,14 @@ from isvc_operator.api.names import ANNOTATION_RUNTIME, ANNOTATION_STOP, CONFIG_
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig, parse_config
-from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec
+from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec, Problem
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.limits import NAMED
-from isvc_operator.manifests import Container, Manifest
+from isvc_operator.manifests import Container, Manifest, ServiceKey
 from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime, unread_settings
 from isvc_operator.resolve.requested import is_stopped, model_of, references, storage_requests
-from isvc_operator.resolve.runtime import choose_runtime
+from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
+from isvc_operator.resolve.storage.planning import choose_container
 from isvc_operator.text import one_line
 
 # What is left out of a line about a setting: its value, and what happens instead.
@@ -70,12 +72,47 @@ class CheckFinding:
 
 
 @dataclass(frozen=True)
+class Refusals:
+    """What of some files is not served: what people call it, and why, in lines."""
+
+    names: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """A line for those who have seen the others before; empty if nothing is refused."""
+        return f"refused, for the reasons above: {one_line(', '.join(self.names))}" if self.names else ""
+
+    def also(self, names: Iterable[str], lines: Iterable[str]) -> Refusals:
+        """Return these and others, each once."""
+        return Refusals(tuple(dict.fromkeys((*self.names, *names))), tuple(dict.fromkeys((*self.lines, *lines))))
+
+
+@dataclass(frozen=True)
 class Checked:
-    """The services that can be served, with their children, what was found, and the file of each object."""
+    """The services that can be resolved, with their children, what was found, and the file of each object.
+
+    ``unusable`` are the services that are refused all the same, because of their children, for example.
+    """
 
     rendered: tuple[Rendered, ...]
     findings: tuple[CheckFinding, ...]
     files: Mapping[DocumentKey, str] = field(default_factory=dict)
+    unusable: frozenset[ServiceKey] = frozenset()
+
+    @property
+    def usable(self) -> list[Rendered]:
+        """The services that nothing refuses."""
+        return [item for item in self.rendered if item.key not in self.unusable]
+
+    @property
+    def refused(self) -> Refusals:
+        """What is not served, though it is in the files."""
+        found = (item for item in self.findings if item.severity in (Severity.ERROR, Severity.NOT_CHECKED))
+        refused = sorted(found, key=lambda item: item.place.file)
+        of_runtimes = sorted(item.key.name for item in self.rendered if item.key in self.unusable)
+        names = (*(_called(item.place) for item in refused), *of_runtimes)
+        return Refusals().also(names, (item.text for item in refused))
 
     def texts(self, *severities: Severity) -> list[str]:
         """Return the lines of these severities."""
@@ -114,6 +151,8 @@ def check(
     except ConfigError as error:
         problems.append(Located(str(error), _of_settings(given, settings)))
     rendered, invalid = render_services(given, installed, config, tls=tls)
+    of_children = list(_refused(given, rendered))
+    invalid = [other for error in invalid for other in _with_others(error, given, installed)]
     of_partial = list(_of_partial(given, installed, config, {problem.place for problem in problems}))
     if any(problem.place.kind in _RUNTIMES for problem in problems):  # which may be what these lack
         invalid = [error for error in invalid if error.reason not in _WITHOUT_RUNTIME]
@@ -125,7 +164,7 @@ def check(
         *map(_missing, _findings(Severity.NO_EFFECT, without_effect(given, rendered, config))),
         *_findings(Severity.NOTE, _left_out(given)),
         *_findings(Severity.ERROR, problems),
-        *_findings(Severity.ERROR, (line for line in _refused(given, rendered) if _in_container(line) not in told)),
+        *_findings(Severity.ERROR, (line for line in of_children if _in_container(line) not in told)),
         *_findings(Severity.ERROR, of_runtimes),
         *of_partial,
         *(
@@ -133,7 +172,22 @@ def check(
             for error in invalid
         ),
     ]
-    return Checked(tuple(rendered), tuple(findings), given.files)
+    unusable = _unusable([line.place for line in (*problems, *of_children)], rendered, namespace)
+    return Checked(tuple(rendered), tuple(findings), given.files, unusable)
+
+
+def _unusable(refused: Sequence[Place], rendered: Iterable[Rendered], namespace: str) -> frozenset[ServiceKey]:
+    """Return the services that are refused; where the configuration is, all are."""
+    if any((place.kind, place.name) == ("ConfigMap", CONFIG_MAP) for place in refused):
+        return frozenset(item.key for item in rendered)
+    services = (place for place in refused if place.kind == inference_service.KIND)
+    return frozenset(ServiceKey(place.namespace or namespace, place.name) for place in services)
+
+
+def _called(place: Place) -> str:
+    """Return what people call an object that is refused, or the file in which it is."""
+    kind = "" if place.kind == inference_service.KIND else place.kind
+    return " ".join(filter(None, (kind, place.name))) if place.name else place.file
 
 
 def _findings(severity: Severity, lines: Iterable[Located]) -> Iterator[CheckFinding]:
@@ -206,17 +260,41 @@ def _of_partial(
     """Yield what can be known of services that are refused, beside why they are."""
     for service, place in given.partial:
         prefix = f"{service.kind} {place.name}: "
-        model, chosen = model_of(service.spec.predictor), None
-        if model and model.model_format.name:
-            annotated = service.metadata.annotations.get(ANNOTATION_RUNTIME)
-            try:
-                chosen = choose_runtime(model, runtimes_for(place.namespace, given, installed), annotated)
-            except InvalidSpec as error:
-                yield CheckFinding(Severity.ERROR, one_line(f"{prefix}{error}"), place)
+        chosen, problems = _of_runtime_and_storage(service, runtimes_for(place.namespace, given, installed), given)
+        for error in problems:
+            yield CheckFinding(Severity.ERROR, one_line(f"{prefix}{error}"), place)
         ignored = [*ignored_parts(service, None, config)]
         ignored += unread_settings(service, chosen, config.logger) if chosen else ()
         lines = located(prefix, ignored, place)
         yield from _findings(Severity.NO_EFFECT, (line for line in lines if line.place not in told))
+
+
+def _of_runtime_and_storage(
+    service: InferenceService, runtimes: Runtimes, given: Documents
+) -> tuple[ChosenRuntime | None, list[InvalidSpec]]:
+    """Return the runtime, and what is wrong with it and with where the model is, each whatever else is wrong."""
+    model, chosen, problems = model_of(service.spec.predictor), None, []
+    try:
+        if model and model.model_format.name:
+            chosen = choose_runtime(model, runtimes, service.metadata.annotations.get(ANNOTATION_RUNTIME))
+    except InvalidSpec as error:
+        problems.append(error)
+    try:
+        for request in storage_requests(service).values():
+            if sources := [source for source in request.sources if not source.is_image]:
+                choose_container(sources, request.container, given.storage_containers)
+    except InvalidSpec as error:
+        problems.append(error)
+    return chosen, problems
+
+
+def _with_others(error: Unserved, given: Documents, installed: Sequence[ServingRuntime]) -> Iterator[Unserved]:
+    """Yield why a service cannot be served, and what else it does not depend on."""
+    yield error
+    runtimes = runtimes_for(error.service.metadata.namespace, given, installed)
+    for other in _of_runtime_and_storage(error.service, runtimes, given)[1]:
+        if str(other) != error.why:
+            yield Unserved(error.service, Problem.of(other))
 
 
 def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located]:

@@ -15,10 +15,11 @@ from yarl import URL
 
 from isvc.limits import SCRAPED_BYTES, SENT_RESPONSE_BYTES
 from isvc.run.caller import Endpoint
+from isvc.run.check import Refusals
 from isvc.run.children import Rendered
 from isvc.run.clock import now
 from isvc.run.container import LOOPBACK
-from isvc.run.errors import RunFailed, UnusableInput
+from isvc.run.errors import RunFailed, UnusableInput, unusable_because
 from isvc.run.kubelet import LocalPod
 from isvc.run.models import handlers_in
 from isvc.run.processes import Group, together
@@ -35,6 +36,7 @@ from isvc_operator.text import one_line, visible
 _AT_MOST_EVERY = 0.2  # seconds between two statuses of a service
 _LOG_EVERY = 2.0  # seconds; the status of a service that is not ready quotes its logs
 _END = re.compile(r"pod \S+, container \S+ ended with exit code")
+_NOTHING_REFUSED = Refusals()
 _SCRAPE = aiohttp.ClientTimeout(total=5)
 
 
@@ -42,7 +44,7 @@ class LocalCluster(ServiceSource):
     """Runs services; a ServiceSource. ``routes`` are those of its ingress, which change in place.
 
     ``failure`` is why the first container that has failed is not running; each is printed while ``says_failures``.
-    ``dashboard`` is the dashboard's address.
+    ``dashboard`` is the dashboard's address. ``refused`` is what was left out of the files.
     """
 
     def __init__(self, group: Group, session: aiohttp.ClientSession, settings: Settings) -> None:
@@ -50,6 +52,7 @@ class LocalCluster(ServiceSource):
         self.failure: RunFailed | None = None
         self.says_failures = True
         self.dashboard = ""
+        self.refused = _NOTHING_REFUSED
         self._node = Node(group, session, settings, changed=self._mark, failed=self._failed)
         self.services: dict[ServiceKey, LocalService] = {}
         self._checked: dict[ServiceKey, LocalService] = {}
@@ -57,16 +60,30 @@ class LocalCluster(ServiceSource):
         self._derived = Changed()
         self._endings: set[asyncio.Task[None]] = set()
 
-    async def check(self, services: Collection[Rendered]) -> None:
-        """Check whether all of them can run here; raises UnusableInput. Nothing is started or changed."""
+    async def check(self, services: Collection[Rendered], refused: Refusals = _NOTHING_REFUSED) -> list[Rendered]:
+        """Return the services that can run here, beside what is ``refused`` already. Nothing is started or changed.
+
+        Raises UnusableInput if there is none, or if services run and more is refused than when they were checked.
+        """
         before, self._checked = self._checked, {}
         unused = [service for key, service in before.items() if service is not self.services.get(key)]
         await together(*(service.stop() for service in unused))
         self._node.several_namespaces = len({rendered.key.namespace for rendered in services}) > 1
+        found = []
         for rendered in services:
             service = self.services.get(rendered.key) or LocalService(self._node, rendered.key)
             self._checked[rendered.key] = service
-            await service.check(rendered)
+            try:
+                await service.check(rendered)
+            except UnusableInput as error:
+                refused = refused.also([rendered.key.name], [str(error)])
+            else:
+                found.append(rendered)
+        new = [line for line in refused.lines if line not in self.refused.lines] if self.services else ()
+        if new or not found:
+            raise unusable_because(new or refused.lines)
+        self.refused = refused
+        return found
 
     def apply(self, services: Collection[Rendered]) -> None:
         """Run these services, which were checked, and no others."""
@@ -80,9 +97,9 @@ class LocalCluster(ServiceSource):
             self.services[rendered.key] = self._checked[rendered.key]
             self.services[rendered.key].apply(rendered)
 
-    def restart(self, key: ServiceKey, deployments: Iterable[str]) -> None:
-        """Replace the pods of these Deployments of a service."""
-        self.services[key].restart(deployments)
+    def restart(self, key: ServiceKey, deployments: Iterable[str], file: str) -> None:
+        """Replace the pods of these Deployments of a service, because a file has changed."""
+        self.services[key].restart(deployments, file)
 
     async def keep_statuses(self) -> None:
         """Derive the status of each service that has changed, and of those that are not ready; until cancelled."""

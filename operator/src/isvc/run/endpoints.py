@@ -42,6 +42,11 @@ class Endpoints:
             self._requests[port] -= 1
             self._freed.wake()
 
+    @property
+    def are_busy(self) -> bool:
+        """Whether a pod has a request."""
+        return self._requests.total() > 0
+
     async def until_free(self, port: int) -> None:
         """Return when a port has no request."""
         while self._requests[port]:

@@ -9,6 +9,7 @@ Interrupted          Ctrl-C (exit code 130)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from isvc_operator.errors import InvalidSpec, OperatorError, Problem
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 class UnusableInput(OperatorError):
     """A file or a flag is invalid; the message names it and what to change."""
+
+
+def unusable_because(lines: Iterable[str]) -> UnusableInput:
+    """Return an error of several lines, each as the first."""
+    return UnusableInput("\nisvc: ".join(lines))
 
 
 class RunFailed(OperatorError):

@@ -167,9 +167,10 @@ def _route(routes: Sequence[IngressRoute], request: web.BaseRequest) -> IngressR
     _path_of(request)
     route = find_route(routes, request.host, request.path)
     if route is None:
-        places = ", ".join(dict.fromkeys(item.host + item.prefix for item in routes))
         host, path = shortened(request.host, 253), shortened(request.path, 253)
-        what = f"path {path!r} on host {host!r}" if find_host(routes, request.host) else f"host {host!r}"
+        known = find_host(routes, request.host)
+        places = ", ".join(dict.fromkeys((host if known else item.host) + item.prefix for item in known or routes))
+        what = f"path {path!r} on host {host!r}" if known else f"host {host!r}"
         raise _Refusal(404, f"no service has the {what}; available: {places}")
     if route.host in OWN_NAMES and _is_of_a_stranger(request):
         raise _Refusal(

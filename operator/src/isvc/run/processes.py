@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from isvc.extras import to_install
 from isvc.limits import OUTPUT_LINE_BYTES
 from isvc.run.clock import now
 from isvc.run.container import Process
@@ -25,6 +27,8 @@ from isvc_operator.limits import LINE_BYTES, LOG_BYTES
 from isvc_operator.text import quoted, shortened, visible
 
 _LAST_LINES = 10
+_NO_FILE = re.compile(r".*: can't open file '(.+)': \[Errno 2\] No such file or directory")
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _SHORT = "/tmp"  # noqa: S108 - the folder in it is private
 _TEMPORARY_BYTES = 32  # of 103, which is what a path of a Unix socket may have on macOS
 _PROC = Path("/proc/self")
@@ -82,14 +86,34 @@ class Running:
         """Return why it exited: the text in its termination log, or else its last lines of output."""
         how = f"{self.process.name} {'failed' if self.exited.result() else 'has ended'} ({self._exit()})"
         last = self.log.last(_LAST_LINES)
+        how += self._advice(last)
         if reason := self.message():
             return RunFailed(f"{how}: {quoted(reason, LOG_BYTES)}", how if reason in last else "")
         printed = "\n  ".join(shortened(line, LINE_BYTES) for line in last) or "nothing"
         return RunFailed(f"{how}; its last output:\n  {printed}", how if last else "")
 
+    def _advice(self, printed: Sequence[str]) -> str:
+        """Return what to do about a program or a module that this Python has not found; else nothing."""
+        program, *arguments = self.process.command
+        if program != sys.executable:
+            return ""
+        if file := _found(_NO_FILE, printed):
+            path = Path(file)
+            return f": there is no {path.name} in {path.parent}; type the command in the folder that has it"
+        own = Path(self.process.working_dir or ".")
+        folders = [*((own / word).parent for word in arguments if word.endswith(".py")), own]
+        module = _found(_MISSING, printed)
+        return f": {to_install(module, folders)}" if module else ""
+
     def _exit(self) -> str:
         code = self.exited.result()
         return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
+
+
+def _found(pattern: re.Pattern[str], lines: Sequence[str]) -> str:
+    """Return what the last line that fits a pattern names; empty if there is none."""
+    found = list(filter(None, map(pattern.fullmatch, lines)))
+    return found[-1][1] if found else ""
 
 
 @dataclass

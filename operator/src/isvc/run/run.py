@@ -1,6 +1,6 @@
 """``isvc run``: runs the rendered children of services on this machine.
 
-1. check     whether all of them can run here                      pure, except for the ports of Services
+1. check     which of them can run here                            pure, except for the ports of Services
 2. listen    the ingress; it returns 503 until a pod is ready
 3. apply     the services: their pods start, and are restarted where they fail
 4. use       one request, or print the URLs and wait for a signal
@@ -21,6 +21,7 @@ import aiohttp
 
 from isvc.dashboard.server import dashboard
 from isvc.run.caller import predict, sample_request, served
+from isvc.run.check import Checked
 from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster, local_cluster
 from isvc.run.container import LOOPBACK
@@ -51,7 +52,7 @@ _NOT_ENFORCED = (
 
 
 async def serve(
-    services: Sequence[Rendered],
+    checked: Checked,
     settings: Settings,
     *,
     samples: Mapping[ServiceKey, Path],
@@ -59,14 +60,15 @@ async def serve(
     inputs: WatchedFiles | None = None,
     dashboard_port: int = 0,
 ) -> None:
-    """Serve until cancelled; raises RunFailed then if a service is not ready. The printed commands send ``samples``
-    to models that they fit.
+    """Serve until cancelled; raises RunFailed then if a service is not ready or was refused.
+
+    The printed commands send ``samples`` to models that they fit.
 
     With ``inputs``, pods are replaced when these files have changed; ``inputs.read`` then updates ``samples``. The
     dashboard has a free port if its port is 0.
     """
     async with (
-        _running(services, settings, output) as cluster,
+        _running(checked, settings, output) as cluster,
         dashboard(cluster, port=dashboard_port, token=secrets.token_urlsafe(24), where="this machine") as address,
         door(
             cluster,
@@ -86,8 +88,10 @@ async def serve(
                     tasks.create_task(watch(cluster, inputs, output))
         except asyncio.CancelledError:
             cluster.update_statuses()
-            if failed := [key.name for key, service in cluster.services.items() if service.has_failed]:
-                raise RunFailed(f"stopped while a service was not ready: {one_line(', '.join(failed))}") from None
+            failed = [key.name for key, service in cluster.services.items() if service.has_failed]
+            unready = f"stopped while a service was not ready: {one_line(', '.join(failed))}" if failed else ""
+            if problems := "; ".join(filter(None, (unready, cluster.refused.summary))):
+                raise RunFailed(problems) from None
             raise
 
 
@@ -104,7 +108,8 @@ async def _announce(cluster: LocalCluster, samples: Mapping[ServiceKey, Path], o
                 await _show(cluster, key, samples.get(key), output)
         if not prompted and all(service.is_settled for service in cluster.services.values()):
             prompted = True
-            output.show(f"\nThe dashboard is at {address}\nCtrl-C stops it.\n")
+            lines = filter(None, (cluster.refused.summary, f"The dashboard is at {address}", "Ctrl-C stops it."))
+            output.show("\n".join(("", *lines, "")))
         await anext(changes)
 
 
@@ -138,9 +143,9 @@ async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) 
     }
 
 
-async def request_once(services: Sequence[Rendered], settings: Settings, *, body: bytes, output: Output) -> str:
+async def request_once(checked: Checked, settings: Settings, *, body: bytes, output: Output) -> str:
     """Serve one service for one request, and return the response; raises RunFailed if it or a container fails."""
-    async with _running(services, settings, output) as cluster:
+    async with _running(checked, settings, output) as cluster:
         cluster.says_failures = False  # the first one ends the run, which says it
         ((key, service),) = cluster.services.items()
         await cluster.until(lambda: service.is_settled or cluster.failure is not None)
@@ -182,12 +187,14 @@ async def until_signal(work: Coroutine[Any, Any, T], output: Output) -> T | None
 
 
 @asynccontextmanager
-async def _running(services: Sequence[Rendered], settings: Settings, output: Output) -> AsyncIterator[LocalCluster]:
+async def _running(checked: Checked, settings: Settings, output: Output) -> AsyncIterator[LocalCluster]:
     async with (
         process_group(settings.environment, output) as group,
         local_cluster(group, settings) as cluster,
     ):
-        await cluster.check(services)
+        services = await cluster.check(checked.usable, checked.refused)
+        for line in cluster.refused.lines:
+            output.say(f"refused: {line}")
         for claim in sorted(settings.claims.keys() - _claims_of(services)):
             output.say(f"--pvc {one_line(claim)}: no service uses this claim")
         try:
@@ -204,7 +211,7 @@ async def _running(services: Sequence[Rendered], settings: Settings, output: Out
                     yield cluster
                 finally:
                     if _signals():
-                        asyncio.get_running_loop().call_later(_SOON, output.note, _awaited(cluster))
+                        asyncio.get_running_loop().call_later(_SOON, lambda: output.note(_awaited(cluster)))
         finally:
             group.is_hurried = _signals() > 1
 
@@ -218,10 +225,9 @@ def _awaited(cluster: LocalCluster) -> str:
     """Return what a run that stops waits for, and for how long."""
     plans = (plan for service in cluster.services.values() for plan in service.plans().values())
     grace = max((plan.grace for plan in plans), default=0)
-    return (
-        f"requests in progress have {DRAIN:g} s to finish, and then the servers {grace:g} s to end; "
-        "Ctrl-C again ends them at once"
-    )
+    is_busy = any(service.is_busy for service in cluster.services.values())
+    requests = f"requests in progress have {DRAIN:g} s to finish, and then " if is_busy else ""
+    return f"{requests}the servers {'' if is_busy else 'have '}{grace:g} s to end; Ctrl-C again ends them at once"
 
 
 def _claims_of(services: Sequence[Rendered]) -> set[str]:

@@ -115,6 +115,7 @@ class LocalService:
         self._ready_after: float | None = None
         self._has_predicted = False
         self._is_changed = False
+        self._changed_file = ""  # until the pods that are made of it serve
 
     async def check(self, rendered: Rendered) -> None:
         """Check whether it can run here; raises UnusableInput. Opens the ports of its Services."""
@@ -156,8 +157,9 @@ class LocalService:
                 self._deployments[name] = LocalDeployment(child, start_pod, self._drained)
         self._changed()
 
-    def restart(self, deployments: Iterable[str]) -> None:
-        """Replace the pods of these Deployments, as ``kubectl rollout restart`` does."""
+    def restart(self, deployments: Iterable[str], file: str) -> None:
+        """Replace the pods of these Deployments, as ``kubectl rollout restart`` does, because a file has changed."""
+        self._changed_file = file
         self._restarts.update(dict.fromkeys(deployments, now()))
         self.apply(self.rendered)
 
@@ -174,6 +176,11 @@ class LocalService:
     def pods(self) -> list[LocalPod]:
         """Return its pods, also those that are ending."""
         return [pod for deployment in self._deployments.values() for pod in deployment.pods]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has a request."""
+        return any(endpoints.are_busy for endpoints, _ in self._ports.values())
 
     def plans(self) -> Mapping[str, PodPlan]:
         """Return the plan of the newest pod of each Deployment."""
@@ -320,6 +327,9 @@ class LocalService:
         if not all(self._deployments[name].is_complete for name in wanted if name in self._deployments):
             return
         self.routes, self._next_routes = self._next_routes, None
+        if self._changed_file:
+            self._node.group.output.note(f"{self.key.name} serves the change of {self._changed_file}")
+            self._changed_file = ""
         for name in set(self._deployments) - set(wanted):
             task = asyncio.create_task(self._deployments.pop(name).remove())
             self._removals.add(task)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from watchfiles import awatch
 
-from isvc.run.children import Rendered
+from isvc.run.check import Checked
 from isvc.run.cluster import LocalCluster
 from isvc.run.container import Process
 from isvc.run.output import Output
@@ -32,7 +32,7 @@ class WatchedFiles:
     """
 
     files: Sequence[Path]
-    read: Callable[[], Sequence[Rendered]]
+    read: Callable[[], Checked]
     read_at: float
 
 
@@ -173,13 +173,14 @@ async def _apply(cluster: LocalCluster, inputs: WatchedFiles, output: Output, ch
     if given := _first([Root(path) for path in inputs.files], changed):
         if not replaced:
             output.say(f"{given} has changed")
-        services = await asyncio.to_thread(inputs.read)
-        await cluster.check(services)
-        cluster.apply(services)
+        checked = await asyncio.to_thread(inputs.read)
+        cluster.apply(await cluster.check(checked.usable, checked.refused))
+        if cluster.refused.summary:
+            output.say(cluster.refused.summary)
     for key, deployment, file in replaced:
         if key in cluster.services:
             output.say(f"{file} has changed; the pods of {deployment} are replaced")
-            cluster.restart(key, [deployment])
+            cluster.restart(key, [deployment], file)
     return bool(given)
 
 

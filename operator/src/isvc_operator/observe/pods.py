@@ -13,6 +13,7 @@ from isvc_operator.api.names import (
     CONTAINER_MODELCAR,
     LABEL_APP,
     LABEL_COMPONENT,
+    LABEL_SERVICE,
     PREDICTOR,
     app_label,
 )
@@ -189,9 +190,9 @@ def _failures(pod: Pod) -> Iterator[PodFailure]:
         known = reason if _REASON.fullmatch(reason) else "PodFailed"
         yield PodFailure(known, name, status.get("message", "the pod has failed"), heals=True)
     for status in _status(pod, "initContainerStatuses"):
-        yield from _container_failures(name, status, may_end=True)
+        yield from _container_failures(pod, status, may_end=True)
     for status in _status(pod, "containerStatuses"):
-        yield from _container_failures(name, status, may_end=False)
+        yield from _container_failures(pod, status, may_end=False)
     for item in _status(pod, "conditions"):
         if item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable":
             yield _unschedulable(name, item.get("message", ""))
@@ -233,15 +234,15 @@ def _outage(pod: Pod) -> PodFailure | None:
     )
 
 
-def _container_failures(pod: str, status: Mapping[str, Any], *, may_end: bool) -> Iterator[PodFailure]:
+def _container_failures(pod: Pod, status: Mapping[str, Any], *, may_end: bool) -> Iterator[PodFailure]:
     """``may_end``: an init container succeeds by exiting with 0, a server must not exit."""
-    state, container = status.get("state", {}), status["name"]
+    name, state, container = name_of(pod), status.get("state", {}), status["name"]
     waiting = state.get("waiting", {})
     if waiting.get("reason") in _PULL_FAILURES:
         fix = "check the image's name, its registry and imagePullSecrets"
-        yield PodFailure("ImagePullFailed", pod, _message(waiting), fix, container)
+        yield PodFailure("ImagePullFailed", name, _message(waiting), fix, container)
     if waiting.get("reason") in _CONFIG_FAILURES:
-        yield PodFailure("ContainerConfigInvalid", pod, _message(waiting), _config_fix(waiting), container)
+        yield PodFailure("ContainerConfigInvalid", name, _message(waiting), _config_fix(waiting), container)
     ended = state.get("terminated")
     last = ended or status.get("lastState", {}).get("terminated")
     if last and (last.get("exitCode", 0) != 0 or not may_end):
@@ -257,12 +258,15 @@ def _config_fix(waiting: Mapping[str, Any]) -> str:
     return "check env, envFrom, volumes and command of the container"
 
 
-def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool) -> PodFailure:
+def _crash(pod: Pod, container: str, ended: Mapping[str, Any], *, previous: bool) -> PodFailure:
     brings_model = container == CONTAINER_INITIALIZER or container.startswith(CONTAINER_MODELCAR)
     cause, fix = _cause_of_end(pod, container, ended)
+    if not (fix or ended.get("message") or brings_model):
+        service = labels_of(pod).get(LABEL_SERVICE, "NAME")
+        fix = f"see its log: isvc logs {service}{' --previous' if previous else ''}"
     return PodFailure(
         reason="StorageInitializerFailed" if brings_model else "ServerFailed",
-        pod=pod,
+        pod=name_of(pod),
         cause=cause,
         fix=fix,
         container=container,
@@ -274,7 +278,7 @@ def _crash(pod: str, container: str, ended: Mapping[str, Any], *, previous: bool
     )
 
 
-def _cause_of_end(pod: str, container: str, ended: Mapping[str, Any]) -> tuple[str, str]:
+def _cause_of_end(pod: Pod, container: str, ended: Mapping[str, Any]) -> tuple[str, str]:
     """Return why a container has ended, and what to do if its message does not say it."""
     message, code = (ended.get("message") or "").strip(), ended.get("exitCode", 0)
     initializer = container == CONTAINER_INITIALIZER
@@ -287,7 +291,7 @@ def _cause_of_end(pod: str, container: str, ended: Mapping[str, Any]) -> tuple[s
             )
         return "the container used more memory than its limit", fix
     if code in _SIGNALS and not initializer:
-        fix = f"see whether its liveness or startup probe failed: kubectl describe pod {pod}"
+        fix = f"see whether its liveness or startup probe failed: kubectl describe pod {name_of(pod)}"
         return f"{_SIGNALS[code]} ended it" + (f": {message}" if message else ""), fix
     return message or ("it left no message" if code else "the server has exited, but should keep running"), ""
 
