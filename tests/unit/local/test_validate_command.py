@@ -80,6 +80,7 @@ def test_instead_of_a_file_that_is_missing_what_may_be_meant_is_named(
          ".tar.gz), or a folder with a handler.py that loads the model, such as isvc new model NAME makes"),
         ("a.safetensors", "has weights, which a program loads; write a handler.py beside it, and name the folder: "
          "isvc run ."),
+        ("a.zip", "is an archive; unpack it, and name the folder that was in it"),
         ("bert/model.safetensors", "has weights, which a program loads; write a handler.py beside it "
          "(docs/huggingface.md has one to copy), and name the folder: isvc run bert"),
     ],
