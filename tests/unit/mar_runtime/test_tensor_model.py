@@ -63,6 +63,14 @@ async def test_instances_of_several_inputs_are_objects_and_so_are_the_prediction
     assert await predict(engine, instances) == [{"a": [1, 2], "b": "x"}, {"a": [3, 4], "b": "y"}]
 
 
+async def test_an_instance_of_several_inputs_that_is_no_object_is_refused() -> None:
+    engine = FakeEngine(inputs=(ROWS, TEXTS))
+
+    with pytest.raises(UnprocessableInput, match=r"^Every instance must be an object with the inputs rows, texts\.$"):
+        await predict(engine, [[1, 2]])
+    assert await predict(FakeEngine(inputs=(ROWS, TEXTS), optional=frozenset({"texts"})), [[1, 2]]) == [[2, 4]]
+
+
 async def test_an_input_may_be_left_out_where_the_engine_allows_it() -> None:
     engine = FakeEngine(lambda inputs: {name: inputs[name] for name in inputs}, (ROWS, TEXTS))
 
