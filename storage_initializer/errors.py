@@ -97,13 +97,21 @@ class ArchiveError(InitializerError):
     exit_code = 14
 
 
-# The services that are asked if no endpoint is set, and what else may be wrong with such a name.
+# The services that are asked if no endpoint is set, in each cloud of theirs, and what else may be wrong with a name.
+_REGION, _ACCOUNT = ", or no such region", ", or no such storage account"
 _PUBLIC = {
     ".googleapis.com": "",
     ".huggingface.co": "",
     ".login.microsoftonline.com": "",
-    ".amazonaws.com": ", or no such region",
-    ".core.windows.net": ", or no such storage account",
+    ".login.microsoftonline.us": "",
+    ".login.partner.microsoftonline.cn": "",
+    ".login.chinacloudapi.cn": "",
+    ".amazonaws.com": _REGION,
+    ".amazonaws.com.cn": _REGION,
+    ".core.windows.net": _ACCOUNT,
+    ".core.usgovcloudapi.net": _ACCOUNT,
+    ".core.chinacloudapi.cn": _ACCOUNT,
+    ".storage.azure.net": _ACCOUNT,
 }
 
 

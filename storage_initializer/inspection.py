@@ -20,9 +20,9 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, cast
 
-from model_archive.archive import ENDINGS, HANDLER, has_manifest
+from model_archive.archive import ENDINGS, HANDLER, has_manifest, open_archive
 from model_archive.configuration import CONFIG, OF_STORES, STORES, select
-from model_archive.errors import InvalidArchive, NoModel
+from model_archive.errors import DamagedArchive, InvalidArchive, NoModel
 from model_archive.formats import SUFFIXES, Format, format_of
 from model_archive.inspection import (
     Inspected,
@@ -37,6 +37,7 @@ from model_archive.packing import found_by_name
 from model_archive.signatures import signature_of
 from model_archive.text import quoted
 from storage_initializer.errors import InitializerError, LayoutError, UnexpectedResponseError
+from storage_initializer.kinds import lone_archive
 from storage_initializer.layout import not_there, parse_settings, requested, store_below
 from storage_initializer.limits import MAX_CONFIG, MAX_INSPECTED, MAX_UNSIZED
 from storage_initializer.lines import one_line
@@ -53,6 +54,7 @@ _KEPT_BLOCKS = 16
 # Where a copy would go: nothing is written.
 _NOWHERE = "/nonexistent/isvc-inspect"
 _MOUNT = PurePosixPath("/mnt/models")
+_UNPACKED = "{} is unpacked when it is downloaded, and is not looked into; unpack it, and name the folder"
 _PACK_AGAIN = ", and pack it again"  # which is no advice on a folder that is served as it is
 # What no server takes from model-config.yaml, as the file has it.
 _DESCRIBED = {Format.ONNX: WAYS, Format.EXPORTED: ("inputs",)}
@@ -96,7 +98,10 @@ class Inspection:
         files = {file.path: file for file in listed}
         settings, problems = self._configuration(files)
         stores = _stores(settings)
-        archives = _archives(files, stores, lambda file: has_manifest(self._packed(file), str(file.path)))
+        unpacked = self._unpacked(files)
+        archives = _archives(
+            {} if unpacked else files, stores, lambda file: has_manifest(self._packed(file), str(file.path))
+        )
         has_handler = PurePosixPath(HANDLER) in files  # which the files beside it are for
         is_alone = _is_alone(files)
         if has_handler and not archives and (settings is None or is_alone):
@@ -114,7 +119,7 @@ class Inspection:
             declared, why = of_model(content)
             problems += [f"{MODEL_CONFIG}: {why}; correct it"] if why else []
         if not archives and not models and not is_one:
-            problems.append(_no_model(files))
+            problems.append(_UNPACKED.format(unpacked) if unpacked else _no_model(files))
         return {
             "files": len(files),
             "bytes": sum(file.size for file in files.values()),
@@ -131,6 +136,18 @@ class Inspection:
             "models": [self._model(files[path], declared, problems) for path in models],
             "problems": [*problems, *(problem for found in looked_into.values() for problem in found.problems)],
         }
+
+    def _unpacked(self, files: Mapping[PurePosixPath, SourceFile]) -> PurePosixPath | None:
+        """Return the only file, if it is unpacked when it is downloaded and no packed model; None for any other."""
+        path = lone_archive({path: path for path in files})
+        if path is None or not path.name.endswith(ENDINGS):
+            return path
+        try:
+            with open_archive(self._packed(files[path]), str(path)) as members:
+                is_model = any(member.path == PurePosixPath(MANIFEST) for member in members)
+        except InvalidArchive as error:
+            is_model = isinstance(error, DamagedArchive)  # which is said of it
+        return None if is_model else path
 
     def _model(self, file: SourceFile, declared: Document, problems: list[str]) -> Document:
         """Return what a model file is, with tensors that are declared beside it if it does not describe them itself.

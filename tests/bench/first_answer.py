@@ -8,7 +8,6 @@ transformers to be built; its handler gets it by requirements.txt.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import subprocess
@@ -19,21 +18,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from model_archive.packing import ArchiveTarget, Sources, pack
+from tests.models import sentiment
 from tests.support import torch_models
 from tests.support.isvc_process import new_sandbox, read_until, stop
-
-_HANDLER = """\
-from transformers import pipeline
-
-
-class Classifier:
-    def initialize(self, context):
-        folder = context.system_properties["model_dir"]
-        self.classify = pipeline("text-classification", model=folder, tokenizer=folder)
-
-    def handle(self, data, context):
-        return self.classify([row["text"] for row in data])
-"""
 
 
 def torchscript(folder: Path) -> Path:
@@ -56,16 +43,8 @@ def mar(folder: Path) -> Path:
 
 
 def huggingface(folder: Path) -> Path:
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
-
-    model = folder / "bert"
-    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    BertForSequenceClassification(BertConfig(vocab_size=30, **shape)).save_pretrained(model)
-    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n")
-    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(model)
-    (model / "handler.py").write_text(_HANDLER)
-    (model / "requirements.txt").write_text("transformers\n")
-    (model / "sample.json").write_text(json.dumps({"instances": [{"text": "hello world"}]}))
+    model = folder / "sentiment"
+    sentiment.build(model)
     return model
 
 

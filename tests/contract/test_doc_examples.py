@@ -36,6 +36,7 @@ _ANSWERED = _DOCS + "test_a_block_is_answered"
 _CONSOLE = _DOCS + "test_a_console_prints_what_the_page_shows"
 _HTTPS = _DOCS + "test_http_and_https_of_an_ingress_have_the_same_response"
 _CLUSTER_ASKED = _DOCS + "test_a_service_of_a_cluster_is_asked_and_measured"
+_HUGGING_FACE = "tests/models/test_huggingface_page.py::test_the_folder_of_the_page_answers_as_it_shows"
 _READMES = "tests/integration/local/test_readmes.py::"
 _MAKE = _READMES + "test_make_serves_the_sample"
 _ARCHIVE = _READMES + "test_an_archive_of_mnist_predicts_the_digit"
@@ -88,6 +89,9 @@ RUN_BY: dict[str, str] = {
     "docs/first-model.md: curl -X POST -H 'Host: torchserve.default.example.co": _HTTPS,
     "docs/first-model.md: H='Host: torchserve.default.example.com'": _ANSWERED,
     'docs/first-model.md: kubectl annotate isvc torchserve serving.kserve.io/s': _BLOCK,
+    'docs/huggingface.md: MODEL=distilbert/distilbert-base-uncased-finetuned-s': Reason.USERS,
+    'docs/huggingface.md: isvc run sentiment': _HUGGING_FACE,
+    'docs/huggingface.md: $ curl http://127.0.0.1:8080/default/sentiment/v1/mo': _HUGGING_FACE,
     'docs/ingress.md: $ curl https://ml.example.com/serving/bank/income/v1': Reason.USERS,
     'docs/install-isvc.md: cd isvc-operator          # your clone': Reason.SUITE,
     "docs/install-isvc.md: uv tool install 'isvc-operator[local]' --constraints": Reason.USERS,

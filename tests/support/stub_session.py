@@ -10,6 +10,7 @@ from typing import Any
 from kubernetes.aio.client import Configuration
 
 from isvc.api_server import PersonsApi
+from isvc.source.reach import through_service
 from isvc_operator.kube import requests
 from isvc_operator.kube.credentials import Credentials
 from isvc_operator.kube.pause import Pause
@@ -75,4 +76,5 @@ def api_of(session: StubSession, credentials: Credentials | None = None, **optio
     return PersonsApi(connections, Pause(lambda: 0.0, lambda: 0.0), credentials=credentials, **options)
 
 
+PROXIED = through_service("models", "http:bert:80", requests.ApiRequest("POST", "/v1/models", body=b"{}"))
 REQUEST = requests.patch_status(a_service_body(), {"url": "http://x"})

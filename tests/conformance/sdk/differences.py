@@ -70,6 +70,9 @@ DIFFERENT: Mapping[str, str] = {
     "model_server.parser: reads the predictor": _ONE_PROTOCOL,
     "model_server.parser: reads the old name of the protocol": _ONE_PROTOCOL,
     "model.Model: awaits what a sync hook returns": _AWAITED,
+    "model.Model.validate: passes instances in *": (
+        "arrays of numpy and torch, and tuples, are sent as lists. KServe refuses them"
+    ),
     "inference_client.*: is refused, v*": _CLIENT,
     "inference_client.*: is unavailable, v*": _CLIENT,
     "inference_client.*: finds no model, v*": _CLIENT,

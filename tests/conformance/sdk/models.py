@@ -6,6 +6,8 @@ import asyncio
 import contextvars
 from typing import Any
 
+import numpy as np
+
 from tests.conformance.sdk.case import Sdk, cases, table
 
 _HOOKS = ("preprocess", "validate", "predict", "explain", "postprocess")
@@ -98,6 +100,9 @@ table(
         "refuses instances that are not a list": ("v1", {"instances": 1}),
         "passes a document of another kind": ("v1", {"anything": 1}),
         "passes what is no document": ("v1", b"\x00"),
+        "passes instances in an array": ("v1", {"instances": np.array([[1, 2]])}),
+        "passes instances in a tuple": ("v1", {"instances": (1,)}),
+        "refuses an array that is one number": ("v1", {"instances": np.array(1)}),
         "passes a v2 document": ("v2", {"inputs": []}),
         "refuses inputs that are not a list": ("v2", {"inputs": 1}),
         "passes anything without a predictor": (None, {"instances": 1}),

@@ -21,12 +21,12 @@ from data_plane.model import ServableModel
 from data_plane.server.budget import Held
 from tests.contract.troubles.rows import Elsewhere, Provoked, Tried
 from tests.integration.kserve_sdk import test_client as predictors
+from tests.support import fake_engine
 from tests.support.batching import ControlledModel, call, queue_for, submitted
 from tests.support.scripted_server import answers, scripted
 from tests.unit.data_plane import test_budget as budgets
 from tests.unit.data_plane import test_connections as connections
 from tests.unit.endpoints.asking import RecordingModel, Server
-from tests.unit.mar_runtime import test_tensor_model as tensor_models
 from tests.unit.torchserve_compat.running import Handle, instances, run, whole
 from torchserve_compat.frames import Form
 
@@ -51,7 +51,7 @@ def of_rows(instance: dict[str, Any]) -> Try:
     """Post an instance to a model that takes `rows`."""
 
     def ask(place: Path) -> str:
-        served = tensor_models.serve(tensor_models.FakeEngine())
+        served = fake_engine.serve(fake_engine.FakeEngine())
         return asked(PREDICT, json.dumps({"instances": [instance]}).encode(), served)(place)
 
     return ask

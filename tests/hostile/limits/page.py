@@ -10,7 +10,16 @@ import importlib
 import importlib.util
 from collections.abc import Iterator
 
-from tests.hostile.limits import archives, control_plane, data_plane, mar_runtime, sdk, storage, torchserve_adapter
+from tests.hostile.limits import (
+    archives,
+    command_line,
+    data_plane,
+    mar_runtime,
+    operator,
+    sdk,
+    storage,
+    torchserve_adapter,
+)
 from tests.hostile.limits.bound import Bound, Unit
 from tests.support.runtimes import ROOT
 
@@ -33,7 +42,8 @@ _ROOMS = (
     ("The SDK for transformers", sdk.BOUNDS),
     ("Model archives: the storage-initializer and both runtimes", archives.BOUNDS),
     ("The storage-initializer", storage.BOUNDS),
-    ("The operator and `isvc run`", control_plane.BOUNDS),
+    ("The operator", operator.BOUNDS),
+    ("`isvc` and the dashboard", command_line.BOUNDS),
 )
 ALL = tuple(bound for _, bounds in _ROOMS for bound in bounds)
 _HEAD = """\

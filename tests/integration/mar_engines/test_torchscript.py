@@ -221,7 +221,7 @@ def test_every_datatype_of_numbers_goes_in_and_comes_out(dtype: Any) -> None:
 def test_text_is_refused(tmp_path: Path) -> None:
     engine = scripted(tmp_path, torch_models.Affine())
 
-    with pytest.raises(UnprocessableInput, match=r'^Input "rows": torch takes no array of object.$'):
+    with pytest.raises(UnprocessableInput, match=r'^Input "rows" is BYTES; torch has no such tensors, send numbers\.$'):
         engine.run({"rows": np.array([b"a", b"b"], object)})
 
 
@@ -391,9 +391,17 @@ def test_what_the_model_raises_is_told_without_its_traceback(tmp_path: Path) -> 
         with pytest.raises(InferenceFailed) as caught:
             engine.run({"rows": -ROWS})
         assert caught.value.message == (
-            'The model failed: negative numbers are not supported. Input "rows" is FP32 of shape [2, 3].'
+            'The model failed: negative numbers are not supported. Input "rows" is FP32 of shape [2, 3]. The file does '
+            "not say what it takes; if it is something else, describe it in model-config.yaml."
         )
         assert lists(engine.run({"rows": ROWS})) == {"output-0": [[0, 1, 2], [3, 4, 5]]}
+
+
+def test_what_a_model_fails_on_is_shown_alone_if_what_it_takes_is_declared(tmp_path: Path) -> None:
+    engine = scripted(tmp_path, torch_models.Strict(), DECLARED)
+
+    with pytest.raises(InferenceFailed, match=r'supported\. Input "rows" is FP32 of shape \[2, 3\]\.$'):
+        engine.run({"rows": -ROWS})
 
 
 PICTURES = np.zeros((2, 1, 8, 8), np.float32)

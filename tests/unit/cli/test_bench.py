@@ -160,6 +160,7 @@ async def test_a_model_that_does_not_say_what_it_takes_needs_data(capsys: Captur
     [
         (["ftp://h"], "'ftp://h' is not a URL of a server; write http://HOST[:PORT]/PATH, or https://…"),
         (["http://h/", "-d@gone"], "gone cannot be read: No such file or directory"),
+        (["http://h/", "-d", __file__], f"{__file__} is a file; to send what is in it, write -d @{__file__}"),
         (["http://h/", "-XGE T"], "'GE T' is not a method of HTTP"),
         (["http://h/", "-Hfoo"], "'foo' cannot be a header; write NAME: VALUE"),
         (
@@ -168,7 +169,7 @@ async def test_a_model_that_does_not_say_what_it_takes_needs_data(capsys: Captur
         ),
         (["http://h/", "-H\nX: 1\r\nY: 2"], r"'X: 1\r\nY: 2' cannot be a header; write NAME: VALUE"),
     ],
-    ids=["url", "file", "method", "no colon", "password", "header"],
+    ids=["url", "file", "name of a file", "method", "no colon", "password", "header"],
 )
 def test_what_cannot_be_sent_is_exit_code_2(arguments: list[str], message: str, capsys: Captured) -> None:
     assert main(["bench", *arguments]) == 2

@@ -69,7 +69,15 @@ def test_a_folder_with_an_object_of_kubernetes_is_yaml(tmp_path: Path, text: str
 
 def test_a_folder_of_neither_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnusableInput, match=rf"^{tmp_path} has no model at its top \(handler\.py, .*add a handler\.py"):
+        is_without_yaml(folder(tmp_path, "model.safetensors"))
+
+
+def test_a_model_of_hugging_face_without_a_handler_is_led_to_one_to_copy(tmp_path: Path) -> None:
+    with pytest.raises(UnusableInput) as raised:
         is_without_yaml(folder(tmp_path, "config.json", "model.safetensors"))
+
+    advice = "add a handler.py that loads what is there (docs/huggingface.md has one to copy), or name another folder"
+    assert str(raised.value).endswith(f"; {advice}")
 
 
 @pytest.mark.parametrize(

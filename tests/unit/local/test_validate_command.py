@@ -80,6 +80,9 @@ def test_instead_of_a_file_that_is_missing_what_may_be_meant_is_named(
          ".tar.gz), or a folder with a handler.py that loads the model, such as isvc new model NAME makes"),
         ("a.safetensors", "has weights, which a program loads; write a handler.py beside it, and name the folder: "
          "isvc run ."),
+        ("a.zip", "is an archive; unpack it, and name the folder that was in it"),
+        ("bert/model.safetensors", "has weights, which a program loads; write a handler.py beside it "
+         "(docs/huggingface.md has one to copy), and name the folder: isvc run bert"),
     ],
 )  # fmt: skip
 def test_a_part_of_a_model_is_named_with_its_folder(
@@ -87,9 +90,9 @@ def test_a_part_of_a_model_is_named_with_its_folder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    for folder in ("m", "h"):
-        Path(folder).mkdir()
-    Path("h/handler.py").touch()
+    for beside in ("m/README.md", "h/handler.py", "bert/config.json"):
+        Path(beside).parent.mkdir()
+        Path(beside).touch()
     Path(file).touch()
 
     assert main([command, file]) == 2

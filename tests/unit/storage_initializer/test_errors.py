@@ -40,6 +40,9 @@ def test_a_signal_gives_the_shells_exit_code() -> None:
         ("storage.googleapis.com", "there is no DNS or no network"),
         ("huggingface.co:443", "there is no DNS or no network"),
         ("models.s3.eu-wst-1.amazonaws.com", "there is no DNS or no network, or no such region"),
+        ("models.s3.cn-nrth-1.amazonaws.com.cn", "there is no DNS or no network, or no such region"),
+        ("login.microsoftonline.us", "there is no DNS or no network"),
+        ("acount.blob.core.chinacloudapi.cn", "there is no DNS or no network, or no such storage account"),
         ("acount.blob.core.windows.net", "there is no DNS or no network, or no such storage account"),
     ],
 )

@@ -308,6 +308,28 @@ def test_a_source_without_a_model_is_said_to_have_none() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["model.zip", "model.tgz", "model.tar.gz"])
+def test_the_only_file_that_a_download_unpacks_is_said_not_to_be_looked_into(tmp_path: Path, name: str) -> None:
+    with tarfile.open(tmp_path / "packed", "w:gz") as packed:
+        packed.addfile(tarfile.TarInfo("net.onnx"))
+
+    found = inspected({name: (tmp_path / "packed").read_bytes()})
+
+    assert (found["archives"], found["problems"]) == (
+        [], [f"{name} is unpacked when it is downloaded, and is not looked into; unpack it, and name the folder"],
+    )  # fmt: skip
+
+
+def test_a_truncated_tar_is_said_to_be_so_though_its_manifest_is_whole(tmp_path: Path) -> None:
+    content = write_tar(tmp_path / "a.tar.gz", tarfile.TarInfo("a/handler.py")).read_bytes()
+
+    found = inspected({"a.tar.gz": content[:-8]})
+
+    (archive,) = found["archives"]
+    assert found["problems"] == archive["problems"]
+    assert found["problems"][0].startswith("a.tar.gz is truncated or not a tar.gz (")
+
+
 @pytest.mark.parametrize("file", ["deep/model/handler.py", "deep/model/net.onnx", "deep/model/net.mar"])
 def test_of_a_source_with_a_model_below_its_top_the_folder_is_named(file: str) -> None:
     assert inspected({"notes.txt": b"", file: b""})["problems"] == [

@@ -102,6 +102,39 @@ def test_an_error_of_a_row_that_is_no_dictionary_says_what_to_send(
     assert run("kserve", handle, form, [request_]).failure == HandlerFailure(message, 500)
 
 
+def numbered(data: list[Any], _: Any) -> list[Any]:
+    return [float(row) for row in data]
+
+
+@pytest.mark.parametrize(
+    ("form", "request_", "send"),
+    [
+        ("v1", instances({"data": 1.5}), 'send {"instances": [[…]]}'),
+        ("v2", tensor_request(data=[1.5]), 'name the input neither "data" nor "body"'),
+    ],
+)
+def test_an_error_of_a_dictionary_that_is_no_number_says_what_to_send(
+    form: Form, request_: HandlerRequest, send: str
+) -> None:
+    failure = run("kserve", numbered, form, [request_]).failure
+
+    assert failure == HandlerFailure(
+        "TypeError : float() argument must be a string or a real number, not 'dict'. A row is what one instance of the "
+        f"request holds, and this one was a dict: for a handler that takes the rows themselves, {send}.",
+        500,
+    )
+
+
+@pytest.mark.process
+def test_an_error_of_a_dictionary_that_is_no_tensor_says_what_to_send() -> None:
+    import torch
+
+    failure = run("kserve", lambda data, _: torch.as_tensor(data), "v1", [instances({"data": [1.5]})]).failure
+
+    assert failure is not None
+    assert failure.message.startswith("RuntimeError : Could not infer dtype of dict. A row is what one instance")
+
+
 class Running:
     """Runs its model on tensors of one datatype, as TorchServe's BaseHandler does on what it makes of a request."""
 

@@ -16,7 +16,7 @@ from isvc.commands.cluster import ClusterFlags, refuse_credentials, service_flag
 from isvc.commands.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line, write_table
-from isvc.commands.values import PositiveNumber, Text, WholeNumber, refuse
+from isvc.commands.values import PositiveNumber, Text, WholeNumber, refuse, without_at
 from isvc.limits import BENCH_BODY_BYTES, BENCH_CONNECTIONS, BENCH_RATE, BENCH_REQUESTS, BENCH_SECONDS
 from isvc.run.errors import UnusableInput
 
@@ -222,6 +222,8 @@ def _with(headers: Mapping[str, str], given: Sequence[str]) -> dict[str, str]:
 
 
 def _body(data: str | None) -> bytes:
+    if why := without_at(data):
+        raise UnusableInput(why)
     if data is None or not data.startswith("@"):
         return (data or "").encode()
     from isvc.run.files import read_bytes

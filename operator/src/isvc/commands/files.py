@@ -23,6 +23,9 @@ PATH = click.Path(path_type=Path)
 # Of files that a handler loads; no runtime serves them alone.
 _WEIGHTS: Final = (".safetensors", ".bin", ".ckpt", ".gguf", ".h5", ".keras", ".pkl", ".pickle", ".joblib", ".npz")
 
+# Archives that a cluster unpacks when it downloads them; .tar.gz is served here as well.
+_PACKED: Final = (".zip", ".tar", ".tgz", ".tar.bz2", ".tar.xz")
+
 
 @dataclass(frozen=True)
 class FileFlags:
@@ -111,13 +114,16 @@ def read_yaml(files: Sequence[Path]) -> list[YamlText]:
 def _why_no_yaml(file: Path) -> str | None:
     """Return what a file or folder is instead, by its name, and what to type."""
     from isvc.run.errors import UnusableInput
-    from isvc.run.models import is_without_yaml
+    from isvc.run.models import handler_to_copy, is_without_yaml
 
     place, folder = quote(str(file)), f"isvc run {quote(str(file.parent))}"
     if file.suffix == ".py":
         return f"is Python, and no model; {_instead_of_module(file, folder)}"
     if file.suffix in _WEIGHTS:
-        return f"has weights, which a program loads; write a handler.py beside it, and name the folder: {folder}"
+        handler = f"a handler.py beside it{handler_to_copy(file.parent)}"
+        return f"has weights, which a program loads; write {handler}, and name the folder: {folder}"
+    if file.name.endswith(_PACKED):
+        return "is an archive; unpack it, and name the folder that was in it"
     with suppress(UnusableInput):  # a folder of neither
         if is_without_yaml(file):
             return f"is a model, and not YAML; isvc inspect {place} says what it holds, and isvc run {place} serves it"

@@ -16,7 +16,7 @@ from isvc.commands.cluster import ClusterFlags, refuse_credentials, service_flag
 from isvc.commands.exit_codes import EXIT_FAILED
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, stderr_note, write_data, write_line
-from isvc.commands.values import Text, WholeNumber, refuse
+from isvc.commands.values import Text, WholeNumber, refuse, without_at
 from isvc.limits import PREDICT_BODY_BYTES, PREDICT_SECONDS
 from isvc.predict.errors import UnusableRequest
 
@@ -150,9 +150,7 @@ def _payload(
     try:
         of_json(content, wanted)  # what is no request is said before a cluster is asked
     except UnusableRequest as error:
-        if os.path.isfile(data):  # noqa: PTH113 - a Path raises for a text that is too long for one
-            raise UnusableRequest(f"{data} is a file; to send what is in it, write -d @{data}") from error
-        raise
+        raise UnusableRequest(without_at(data) or str(error)) from error
     return lambda declared: of_json(content, wanted, declared)
 
 

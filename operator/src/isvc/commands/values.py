@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from math import isfinite
 from typing import Final
 from urllib.parse import urlsplit
@@ -62,6 +63,12 @@ def refuse(why: str, **flags: object) -> None:
     for name, given in flags.items():
         if given:
             raise click.UsageError(f"--{name.replace('_', '-')} {why}")
+
+
+def without_at(data: str | None) -> str:
+    """Return that the data of a request is a file's name instead of its content; empty if it is not."""
+    is_name = data and os.path.isfile(data)  # noqa: PTH113 - a Path raises for a text that is too long for one
+    return f"{data} is a file; to send what is in it, write -d @{data}" if is_name else ""
 
 
 _PORTS: Final = {"http": 80, "https": 443}

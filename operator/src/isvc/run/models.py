@@ -51,9 +51,14 @@ def is_without_yaml(path: Path) -> bool:
     if not any(map(_is_object, path.rglob("*"))):
         raise UnusableInput(
             f"{path} has no model at its top (handler.py, {', '.join((*SUFFIXES, *ENDINGS))}), and no YAML of a "
-            f"service; add a handler.py that loads what is there, or name another folder"
+            f"service; add a handler.py that loads what is there{handler_to_copy(path)}, or name another folder"
         )
     return False
+
+
+def handler_to_copy(folder: Path) -> str:
+    """Return where a handler is for a folder as transformers saves it, in brackets; empty for any other."""
+    return " (docs/huggingface.md has one to copy)" if (folder / "config.json").is_file() else ""
 
 
 def _is_object(file: Path) -> bool:

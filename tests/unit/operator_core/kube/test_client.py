@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 import yaml
-from aiohttp import web
-from cryptography import x509
 
-from isvc import api_server
 from isvc.api_server import PersonsApi, connect_others
-from isvc.run.container import LOOPBACK
-from isvc.source.pod_log import read_log
-from isvc.source.reach import through_service
-from isvc.view.source import ContainerKey, LogOptions
 from isvc_operator.kube import client as client_module
 from isvc_operator.kube import requests
 from isvc_operator.kube.calls import ApiCalls
-from isvc_operator.kube.client import WATCHES_AGENT, connect
-from isvc_operator.kube.credentials import credentials_of
 from isvc_operator.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -41,10 +28,8 @@ from isvc_operator.kube.errors import (
     ServerBusy,
     error_for,
 )
-from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_service_body
-from tests.support.object_stores.tls import Certificate, issue
-from tests.support.stub_session import KUBECONFIG, REQUEST, StubSession, api_of
+from tests.support.stub_session import KUBECONFIG, PROXIED, REQUEST, StubSession, api_of
 
 
 async def test_a_request_is_sent_unchanged_and_its_response_returned() -> None:
@@ -152,9 +137,6 @@ async def test_a_response_that_is_too_large_is_not_kept(monkeypatch: pytest.Monk
 
     with pytest.raises(ResponseTooLarge):
         await api_of(StubSession(body=b'{"kind": 123}')).send(REQUEST)
-
-
-PROXIED = through_service("models", "http:bert:80", requests.ApiRequest("POST", "/v1/models", body=b"{}"))
 
 
 @pytest.mark.parametrize("status", [200, 404, 500])
@@ -346,314 +328,3 @@ async def test_the_api_server_ends_a_write_in_time_if_there_is_an_election() -> 
     await api.send(requests.get("Service", "models", "bert"))
 
     assert [url.partition("?")[2] for _, url, _, _ in session.sent] == ["fieldManager=isvc-operator&timeout=4s", ""]
-
-
-# --- on a connection -----------------------------------------------------------------------------------
-
-WATCH = requests.ApiRequest("GET", "/api/v1/pods", (("watch", "true"), ("resourceVersion", "7")))
-
-
-def write_kubeconfig(folder: Path, server: str) -> str:
-    path = folder / "kubeconfig"
-    path.write_text(KUBECONFIG.replace("https://127.0.0.1:6443", server))
-    return str(path)
-
-
-async def server_in(kubeconfig: str) -> str:
-    return (await credentials_of(kubeconfig)).server
-
-
-@asynccontextmanager
-async def serving(
-    tmp_path: Path, answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-) -> AsyncIterator[str]:
-    """The path of a kubeconfig of a server that answers like this."""
-    runner = web.ServerRunner(web.Server(answer, access_log=None), shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, LOOPBACK, 0).start()
-    try:
-        yield write_kubeconfig(tmp_path, f"http://{LOOPBACK}:{runner.addresses[0][1]}")
-    finally:
-        await runner.cleanup()
-
-
-async def test_a_stream_has_the_parts_as_they_come(tmp_path: Path) -> None:
-    more = asyncio.Event()
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(b"one")
-        await more.wait()
-        await response.write(b"two")
-        return response
-
-    async with (
-        serving(tmp_path, answer) as kubeconfig,
-        connect(kubeconfig) as api,
-        api.stream(WATCH) as parts,
-    ):
-        assert await anext(parts) == b"one"
-        more.set()
-        assert [part async for part in parts] == [b"two"]
-
-
-async def test_a_stream_that_is_refused_is_an_error(tmp_path: Path) -> None:
-    async def answer(_: web.BaseRequest) -> web.StreamResponse:
-        return web.json_response({"message": "busy"}, status=429, headers={"Retry-After": "3"})
-
-    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig) as api:
-        with pytest.raises(KubeError, match=r"^busy$") as caught:
-            async with api.stream(WATCH):
-                pass
-
-    assert (caught.value.status, caught.value.retry_after) == (429, 3.0)
-
-
-async def test_a_stream_that_is_refused_by_a_busy_server_pauses_other_requests_and_the_other_client(
-    tmp_path: Path,
-) -> None:
-    async def answer(_: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(text="Too many requests", status=429, headers={"Retry-After": "3"})
-
-    async with (
-        serving(tmp_path, answer) as kubeconfig,
-        connect(kubeconfig) as other,
-        connect(kubeconfig, pause=other.pause) as api,
-    ):
-        with pytest.raises(ServerBusy):
-            async with api.stream(WATCH):
-                pass
-        left = other.pause.left
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1), api.stream(WATCH):
-                pass
-
-    assert 0 < left <= 3.0
-
-
-@pytest.mark.parametrize("hangs", ["before its head", "in an error"])
-async def test_a_stream_that_is_not_accepted_in_time_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str
-) -> None:
-    monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 0.1)
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse(status=500)
-        if hangs == "in an error":
-            await response.prepare(request)
-        await asyncio.get_running_loop().create_future()
-        return response
-
-    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig) as api:
-        with pytest.raises(KubeError, match=r"^no response from the API server"):
-            async with api.stream(WATCH):
-                pass
-
-
-async def test_the_response_of_a_log_may_begin_with_its_first_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 0.1)
-    bert = ContainerKey(service=ServiceKey("models", "bert"), pod="bert", container="server")
-    request = read_log(bert, LogOptions(lines=1, follow=True), "")
-
-    async def answer(_: web.BaseRequest) -> web.StreamResponse:
-        await asyncio.sleep(0.3)  # longer than any other request may take
-        return web.Response(text="a line")
-
-    async with (
-        serving(tmp_path, answer) as kubeconfig,
-        connect(kubeconfig) as api,
-        api.stream(request) as parts,
-    ):
-        assert [part async for part in parts] == [b"a line"]
-
-
-async def test_a_server_that_accepts_connections_and_never_shakes_hands_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 0.1)
-
-    server = await asyncio.get_running_loop().create_server(asyncio.Protocol, LOOPBACK, 0)
-    kubeconfig = write_kubeconfig(tmp_path, f"https://{LOOPBACK}:{server.sockets[0].getsockname()[1]}")
-    async with server, connect(kubeconfig) as api:
-        with pytest.raises(KubeError, match=r"^no response from the API server"):
-            async with api.stream(WATCH):
-                pass
-
-
-async def test_no_redirect_is_followed(tmp_path: Path) -> None:
-    paths: list[str] = []
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        paths.append(request.path)
-        return web.Response(status=307, headers={"Location": "/elsewhere"})
-
-    async with serving(tmp_path, answer) as kubeconfig, api_server.connect(kubeconfig) as api:
-        with pytest.raises(KubeError, match="HTTP 307"):
-            await api.send(requests.get("Service", "models", "bert"))
-        assert (await api.proxy(PROXIED)).status == 307
-
-    assert "/elsewhere" not in paths
-
-
-@pytest.mark.parametrize(("given", "agent"), [({}, "isvc-operator/a"), ({"agent": WATCHES_AGENT}, "isvc-watches/a")])
-async def test_requests_name_their_sender_and_use_nothing_of_netrc(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], agent: str
-) -> None:
-    (tmp_path / "netrc").write_text(f"machine {LOOPBACK} login me password wrong\n")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    seen: list[dict[str, str | None]] = []
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        seen.append({name: request.headers.get(name) for name in ("Authorization", "User-Agent", "Accept-Encoding")})
-        return web.json_response({"kind": "List"})
-
-    async with serving(tmp_path, answer) as kubeconfig, connect(kubeconfig, identity="a", **given) as api:
-        await api.send(requests.get("Service", "models", "bert"))
-
-    assert seen == [{"Authorization": "Bearer secret", "User-Agent": agent, "Accept-Encoding": "identity"}]
-
-
-@pytest.mark.parametrize(("excepted", "proxied"), [("", True), (LOOPBACK, False)])
-async def test_the_environment_may_name_a_proxy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, excepted: str, proxied: bool
-) -> None:
-    seen: list[str] = []
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        seen.append(str(request.url))
-        return web.json_response({"kind": "List"})
-
-    async with serving(tmp_path, answer) as kubeconfig:
-        server = await server_in(kubeconfig)
-        if proxied:
-            write_kubeconfig(tmp_path, "http://api.example")
-        monkeypatch.setenv("http_proxy", server if proxied else "http://127.0.0.1:9")
-        monkeypatch.setenv("no_proxy", excepted)
-        async with connect(kubeconfig) as api:
-            await api.send(requests.get("Service", "models", "bert"))
-
-    assert seen == [f"{'http://api.example' if proxied else server}/api/v1/namespaces/models/services/bert"]
-
-
-# --- TLS ------------------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def serving_tls(made: Certificate, *, clients: Path | None = None) -> AsyncIterator[tuple[str, list[Any]]]:
-    """The URL of a server, and whose certificate each request had; ``clients``: the authority that theirs have."""
-    seen: list[Any] = []
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        seen.append(request.get_extra_info("peercert"))
-        return web.json_response({"kind": "List"})
-
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=clients)
-    tls.load_cert_chain(made.chain, made.key)
-    tls.verify_mode = ssl.CERT_REQUIRED if clients else ssl.CERT_NONE
-    runner = web.ServerRunner(web.Server(answer, access_log=None), shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, LOOPBACK, 0, ssl_context=tls).start()
-    try:
-        yield f"https://{LOOPBACK}:{runner.addresses[0][1]}", seen
-    finally:
-        await runner.cleanup()
-
-
-def write_tls_kubeconfig(folder: Path, server: str, cluster: dict[str, Any], user: dict[str, str] | None = None) -> str:
-    content = yaml.safe_load(KUBECONFIG)
-    content["users"][0]["user"] = user or {"token": "secret"}
-    content["clusters"][0]["cluster"] = {"server": server, **cluster}
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(content))
-    return str(path)
-
-
-GET = requests.get("Service", "models", "bert")
-
-
-@pytest.mark.parametrize("bare", [False, True], ids=["of today", "of an older cluster"])
-async def test_a_server_of_the_authority_is_trusted_and_no_other(tmp_path: Path, bare: bool) -> None:
-    made, other = issue(tmp_path / "server", bare=bare), issue(tmp_path / "other")
-    async with serving_tls(made) as (server, seen):
-        for authority in (made.authority, other.authority):
-            kubeconfig = write_tls_kubeconfig(tmp_path, server, {"certificate-authority": str(authority)})
-            async with connect(kubeconfig) as api:
-                if authority == made.authority:
-                    await api.send(GET)
-                else:
-                    with pytest.raises(KubeError, match=r"CERTIFICATE_VERIFY_FAILED"):
-                        await api.send(GET)
-
-    assert len(seen) == 1
-
-
-async def test_an_authority_may_be_in_the_kubeconfig_itself(tmp_path: Path) -> None:
-    made = issue(tmp_path / "server")
-    data = base64.b64encode(made.authority.read_bytes()).decode()
-    async with serving_tls(made) as (server, seen):
-        kubeconfig = write_tls_kubeconfig(tmp_path, server, {"certificate-authority-data": data})
-        async with connect(kubeconfig) as api:
-            await api.send(GET)
-
-    assert len(seen) == 1
-
-
-@pytest.mark.parametrize("whose", ["ours", "another's"])
-async def test_an_authority_that_was_replaced_is_trusted_at_the_next_attempt(tmp_path: Path, whose: str) -> None:
-    made, authority = issue(tmp_path / "server"), tmp_path / "ca.crt"
-    authority.write_bytes(issue(tmp_path / "before").authority.read_bytes())
-    async with serving_tls(made) as (server, seen):
-        kubeconfig = write_tls_kubeconfig(tmp_path, server, {"certificate-authority": str(authority)})
-        async with connect(kubeconfig) as ours, connect_others(kubeconfig) as api_of_token:
-            api = ours if whose == "ours" else api_of_token("ann")
-            authority.write_text("")  # it is being replaced
-            with pytest.raises(KubeError):
-                await api.send(GET)
-            authority.write_bytes(made.authority.read_bytes())
-            with pytest.raises(KubeError):
-                await api.send(GET)
-            await api.send(GET)
-
-    assert len(seen) == 1
-
-
-async def test_a_client_certificate_is_shown_by_us_and_not_for_others(tmp_path: Path) -> None:
-    made = issue(tmp_path / "server")
-    user = {"client-certificate": str(made.chain), "client-key": str(made.key)}
-    async with serving_tls(made, clients=made.authority) as (server, seen):
-        kubeconfig = write_tls_kubeconfig(tmp_path, server, {"certificate-authority": str(made.authority)}, user)
-        async with connect(kubeconfig) as api:
-            await api.send(GET)
-        async with connect_others(kubeconfig) as api_of_token:
-            with pytest.raises(KubeError, match=r"^no response from the API server"):
-                await api_of_token("ann").send(GET)
-
-    assert [shown["subject"] for shown in seen] == [((("commonName", "localhost"),),)]
-
-
-@pytest.mark.parametrize("named", [True, False], ids=["with its name", "without"])
-async def test_the_certificate_may_have_another_name_than_the_url(tmp_path: Path, named: bool) -> None:
-    made = issue(tmp_path / "server", x509.DNSName("api.example"))
-    async with serving_tls(made) as (server, seen):
-        name = {"tls-server-name": "api.example"} if named else {}
-        kubeconfig = write_tls_kubeconfig(tmp_path, server, {"certificate-authority": str(made.authority), **name})
-        async with connect(kubeconfig) as api, connect_others(kubeconfig) as api_of_token:
-            for client in (api, api_of_token("ann")):
-                with suppress(KubeError):
-                    await client.send(GET)
-
-    assert len(seen) == (2 if named else 0)
-
-
-async def test_a_kubeconfig_may_trust_any_certificate(tmp_path: Path) -> None:
-    made = issue(tmp_path / "server", x509.DNSName("api.example"))
-    async with serving_tls(made) as (server, seen):
-        kubeconfig = write_tls_kubeconfig(tmp_path, server, {"insecure-skip-tls-verify": True})
-        async with connect(kubeconfig) as api, connect_others(kubeconfig) as api_of_token:
-            await api.send(GET)
-            await api_of_token("ann").send(GET)
-
-    assert len(seen) == 2

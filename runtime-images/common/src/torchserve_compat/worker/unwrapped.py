@@ -1,4 +1,4 @@
-"""For errors of handlers that look for "data" in a row, as TorchServe's own do, where the row is another instance."""
+"""For errors of handlers that look for "data" in a row, or make numbers of it, where the row is another instance."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ _LOOKED_INTO = re.compile(
     r"'(?P<type>\w+)' object (has no attribute '(get|items|keys|pop|values)'|is not subscriptable)"
     r"|(?P<sequence>list|string) indices must be integers"
 )
+# By torch and numpy, of what TorchServe's BaseHandler or another makes an array of.
+_MADE_A_NUMBER = re.compile(r"Could not infer dtype of dict$|.*real number, not '?dict'?$")
 _TYPES = {"string": "str"}
 
 
@@ -23,17 +25,25 @@ class RowAdvice(str):
 
 
 def row_advice(error: Exception, rows: Sequence[Any], form: Form) -> RowAdvice | None:
-    """Return what to send to a handler that took a row for a dictionary; None for any other error."""
-    found = _LOOKED_INTO.match(text_of(error))
+    """Return what to send to a handler that took a row for a dictionary, or for numbers; None for any other error."""
+    text = text_of(error)
+    if _MADE_A_NUMBER.match(text) and any(isinstance(row, dict) for row in rows):
+        send = 'name the input neither "data" nor "body"' if form == "v2" else 'send {"instances": [[…]]}'
+        return _advice("dict", "the rows themselves", send)
+    found = _LOOKED_INTO.match(text)
     if not found or not isinstance(error, AttributeError | TypeError):
         return None
     kind = found["type"] or _TYPES.get(found["sequence"], found["sequence"])
     if kind not in {type(row).__name__ for row in rows}:
         return None
     send = 'name the input "data"' if form == "v2" else 'send {"instances": [{"data": …}]}'
+    return _advice(kind, '"data" from its rows', send)
+
+
+def _advice(kind: str, taken: str, send: str) -> RowAdvice:
     return RowAdvice(
         f"A row is what one instance of the request holds, and this one was a {kind}: for a handler that takes "
-        f'"data" from its rows, {send}.'
+        f"{taken}, {send}."
     )
 
 

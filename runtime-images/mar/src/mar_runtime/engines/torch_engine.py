@@ -102,7 +102,8 @@ def to_tensor(name: str, array: Array, device: torch.device) -> torch.Tensor:
     try:
         tensor = torch.from_numpy(array if array.flags.carray else array.copy())
     except (TypeError, ValueError) as error:
-        raise UnprocessableInput(f'Input "{name}": torch takes no array of {array.dtype}.') from error
+        kind = "BYTES" if array.dtype == object else array.dtype
+        raise UnprocessableInput(f'Input "{name}" is {kind}; torch has no such tensors, send numbers.') from error
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 

@@ -36,6 +36,7 @@ from mar_runtime.engines.torch_engine import (
 from model_archive.traced import Example, examples
 
 TOLERANCE = 1e-5
+_UNKNOWN = "The file does not say what it takes; if it is something else, describe it in model-config.yaml."
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,8 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> TorchEng
     names = tuple(metadata.name for metadata in signature.inputs)
     leaves = [leaf for one in taken for leaf in one.leaves]
     example = {leaf.name: one for leaf, one in zip(leaves, traced, strict=True)} if len(traced) == len(leaves) else {}
-    call = _Call(names, taken, Forward(saved, optimized, tuple(saved.buffers())), example)
+    unknown = _UNKNOWN if signature.is_guess and not traced else ""
+    call = _Call(names, taken, Forward(saved, optimized, tuple(saved.buffers())), example, unknown)
     scalars = {leaf.name: leaf.scalar for leaf in leaves if leaf.scalar}
     return TorchEngine("pytorch_torchscript", signature, call, chosen, scalars)
 
@@ -116,6 +118,8 @@ class _Call:
     forward: Forward
     example: Mapping[str, Example]
     """What the model was traced with; empty if it was not."""
+    unknown: str = ""
+    """That nothing says what the inputs hold, if so."""
 
     def __call__(self, values: Sequence[torch.Tensor | Scalar | None]) -> object:
         given = {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
@@ -135,7 +139,8 @@ class _Call:
             if _kind(one) != _kind(traced) or one.shape[1:] != traced.shape[1:]
         )
         if not self.example:
-            said = " ".join(f'Input "{name}" is {_described(one)}.' for name, one in sent.items())
+            shown = [f'Input "{name}" is {_described(one)}.' for name, one in sent.items()]
+            said = " ".join([*shown, self.unknown] if shown and self.unknown else shown)
         if any(_kind(one) != _kind(traced) for _, one, traced in pairs):
             return UnprocessableInput(f"{said} It failed: {why}")
         return InferenceFailed(f"The model failed: {why.rstrip('.')}. {said}" if said else f"The model failed: {why}")

@@ -71,6 +71,9 @@ class Instances:
     def _known(self, instance: Any) -> dict[str, TensorMetadata]:
         """Return the inputs that an instance has, by the names it gives them; the first, if it gives none."""
         if not isinstance(instance, dict):
+            needed = [tensor.name for tensor in self.inputs if tensor.name not in self.optional]
+            if len(needed) > 1:
+                raise UnprocessableInput(f"Every instance must be an object with the inputs {', '.join(needed)}.")
             return {self.inputs[0].name: self.inputs[0]}
         if instance.keys() >= _TENSOR and not instance.keys() <= {tensor.name for tensor in self.inputs}:
             raise UnprocessableInput(
