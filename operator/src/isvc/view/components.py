@@ -13,12 +13,11 @@ from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest, condition_of, find, labels_of, name_of
-from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, rollout_of
+from isvc_operator.observe.component import CONDITIONS, ROLLED_OUT, ComponentObservation, component_ready, rollout_of
 from isvc_operator.observe.pods import newest_revision, pods_of, stage
 from isvc_operator.resolve.requested import component_names
 
 _KINDS = (PREDICTOR, TRANSFORMER, EXPLAINER)
-_ROLLED_OUT = "NewReplicaSetAvailable"
 _HEALTH = {"True": HealthStatus.READY, "False": HealthStatus.FAILED, "Unknown": HealthStatus.STARTING}
 
 
@@ -88,7 +87,7 @@ def _failure(observed: ComponentObservation, reason: str, message: str) -> Failu
 def _rolled_out_at(deployment: Manifest | None) -> str | None:
     """Return when all pods of the newest template were available first: later ends of one do not change it."""
     progressing = condition_of(deployment or {}, "Progressing")
-    is_done = (progressing.get("status"), progressing.get("reason")) == ("True", _ROLLED_OUT)
+    is_done = (progressing.get("status"), progressing.get("reason")) == ("True", ROLLED_OUT)
     return progressing.get("lastUpdateTime") if is_done else None
 
 
