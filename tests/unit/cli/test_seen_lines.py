@@ -24,6 +24,7 @@ from tests.support.builders import (
     waiting,
 )
 from tests.support.failing_pods import POD
+from tests.support.fake_services import FakeServices
 from tests.support.related_objects import a_problem_of, a_related, an_event
 
 NOW = datetime(2026, 1, 1, 12, 7, tzinfo=UTC)
@@ -126,6 +127,20 @@ def test_pods_that_leave_and_shares_of_requests_are_told() -> None:
         "bert in namespace models Ready",
         "   path     h (one 25 %, two 75 %)",
         "└─ predictor one Ready (1 of 1 available, 25 % of requests)",
+    ]
+
+
+@pytest.mark.parametrize(("ready", "stage"), [("Unknown", "StartingServer"), ("True", "")])
+def test_a_rollout_has_the_word_and_the_line_of_the_dashboard(ready: str, stage: str) -> None:
+    service = view_of(FakeServices().rolling(ready=ready))
+    told = "0 of 2 newer pods ready; 2 older serve"
+
+    shown = text([*aligned(*table([service], NOW, with_namespace=False)), change(service, NOW), *tree(service, NOW)])
+    assert [" ".join(line.split()) for line in shown if "Rolling out" in line] == [
+        " ".join(["torchserve Rolling out", *stage.split(), "2/2 7m", told]),
+        " ".join(["12:07:00 models/torchserve Rolling out", *stage.split(), told]),
+        "torchserve in namespace models Rolling out",
+        " ".join(["└─ predictor torchserve-predictor Rolling out", *stage.split(), "(2 of 2 available)"]),
     ]
 
 

@@ -13,6 +13,7 @@ from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write
 
 if TYPE_CHECKING:
     from isvc.view.diagnosis import Diagnosis
+    from isvc.view.values import ServiceView
 
 
 @click.command(short_help="say why a service does not serve, and what to do")
@@ -26,31 +27,30 @@ def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
     """
     import asyncio
 
+    from isvc.view.diagnosis import diagnose
     from isvc.view.json_shape import as_json
 
-    diagnosis = asyncio.run(_diagnosis(cluster, name))
+    service = asyncio.run(_seen(cluster, name))
+    diagnosis = diagnose(service)
     if output is OutputFormat.TEXT:
-        _write(diagnosis)
+        _write(service, diagnosis)
     else:
         write_data(as_json(diagnosis), output)
     return 0 if diagnosis.healthy else EXIT_FAILED
 
 
-async def _diagnosis(cluster: ClusterFlags, name: str) -> Diagnosis:
+async def _seen(cluster: ClusterFlags, name: str) -> ServiceView:
     from isvc.commands.seen.reading import seen, services_of
-    from isvc.view.diagnosis import diagnose
     from isvc_operator.manifests import ServiceKey
 
     async with services_of(cluster) as (source, namespace):
-        return diagnose(seen(source, ServiceKey(namespace, name)))
+        return seen(source, ServiceKey(namespace, name))
 
 
-def _write(diagnosis: Diagnosis) -> None:
+def _write(service: ServiceView, diagnosis: Diagnosis) -> None:
     from isvc.commands.seen.lines import finding_lines, health_cell
 
-    write_line(
-        Styled(diagnosis.name, Style.STRONG), f"in namespace {diagnosis.namespace}:", health_cell(diagnosis.health)
-    )
+    write_line(Styled(service.name, Style.STRONG), f"in namespace {service.namespace}:", health_cell(service))
     if not diagnosis.findings:
         write_line("Nothing is wrong.")
     for finding in diagnosis.findings:

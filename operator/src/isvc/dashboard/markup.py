@@ -22,7 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from isvc import limits
-from isvc.dashboard.states import ShownState, is_rolling
+from isvc.dashboard.states import ShownState
 from isvc.view.headlines import brief, headline
 from isvc.view.times import parse_time
 from isvc.view.values import ComponentView, ConditionView, ContainerState, ContainerView, HealthStatus, Hop, Purpose
@@ -181,7 +181,7 @@ def tone(health: HealthStatus | ShownState) -> str:
 
 def state(component: ComponentView) -> HealthStatus | ShownState:
     """Return how a component is, as its sign shows it."""
-    return ShownState.ROLLING if is_rolling(component) else component.health
+    return ShownState.ROLLING if component.is_rolling else component.health
 
 
 def container_text(container: ContainerView) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+ROLLING_OUT: Final = "Rolling out"  # the word for it, where that for the health would be
 OLDER_SERVE: Final = "the pods from before the change serve on"
 
 
@@ -149,6 +150,19 @@ class ComponentView:
         """Whether pods of an older template are ready, and so have the requests."""
         return any(not pod.current and pod.health is HealthStatus.READY for pod in self.pods)
 
+    @property
+    def is_rolling(self) -> bool:
+        """Whether older pods serve while newer ones start."""
+        return self.has_older and self.health in (HealthStatus.READY, HealthStatus.STARTING)
+
+    @property
+    def rollout(self) -> str:
+        """How many of its pods serve while it is rolling out, of the newer and of the older ones."""
+        ready = [pod for pod in self.pods if pod.health is HealthStatus.READY]
+        newer = sum(pod.current for pod in ready)
+        older = len(ready) - newer
+        return f"{newer} of {self.wanted} newer pods ready; {older} older {'serves' if older == 1 else 'serve'}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConditionView:
@@ -229,3 +243,15 @@ class ServiceView:
     conditions: Sequence[ConditionView] = ()
     history: Sequence[Moment] = ()
     failure: Failure | None = None
+
+    @property
+    def is_rolling(self) -> bool:
+        """Whether a component is rolling out, and no other one has failed."""
+        return self.health in (HealthStatus.READY, HealthStatus.STARTING) and any(
+            item.is_rolling for item in self.components
+        )
+
+    @property
+    def rollout(self) -> str:
+        """How far the components are that are rolling out."""
+        return "; ".join(item.rollout for item in self.components if item.is_rolling)

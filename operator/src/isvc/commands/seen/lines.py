@@ -13,6 +13,7 @@ from isvc.view.headlines import headline
 from isvc.view.times import parse_time
 from isvc.view.values import (
     OLDER_SERVE,
+    ROLLING_OUT,
     ComponentView,
     ContainerState,
     ContainerView,
@@ -52,7 +53,7 @@ def row(service: ServiceView, now: datetime, *, with_namespace: bool, with_url: 
     return [
         *([service.namespace] if with_namespace else []),
         service.name,
-        health_cell(service.health),
+        health_cell(service),
         one_line(_stage(service), _STAGE),
         f"{available}/{wanted}",
         age(service.created_at, now),
@@ -78,7 +79,7 @@ def change(service: ServiceView, now: datetime) -> Line:
     return [
         now.strftime("%H:%M:%S"),
         f"{service.namespace}/{service.name}",
-        health_cell(service.health),
+        health_cell(service),
         *_some(_stage(service)),
         _summary(service),
     ]
@@ -93,7 +94,7 @@ def one_service(service: ServiceView, now: datetime, *, with_history: bool) -> I
 
 def tree(service: ServiceView, now: datetime) -> Iterator[Line]:
     """Yield the lines of a service: its components, their pods, and the containers of these."""
-    yield [Styled(service.name, Style.STRONG), f"in namespace {service.namespace}", health_cell(service.health)]
+    yield [Styled(service.name, Style.STRONG), f"in namespace {service.namespace}", health_cell(service)]
     facts = {
         "url": service.url,
         "runtime": f"{service.runtime.name}: {service.runtime.why}".rstrip(": ") if service.runtime else "",
@@ -173,7 +174,7 @@ def _component(component: ComponentView, now: datetime, *, last: bool) -> Iterat
         branch,
         component.kind,
         component.name,
-        health_cell(component.health),
+        health_cell(component),
         *_some(stage),
         f"({counts}{share}{older})",
     ]
@@ -189,7 +190,7 @@ def _pod(pod: PodView, now: datetime, indent: str, *, last: bool) -> Iterator[Li
         f"{indent}{branch}",
         "pod",
         pod.name,
-        health_cell(pod.health),
+        health_cell(pod),
         *_some(stage),
         f"({', '.join(filter(None, notes))})",
     ]
@@ -232,6 +233,8 @@ def _summary(service: ServiceView) -> str:
     if service.failure:
         older = f"{OLDER_SERVE}: " if any(item.fails_beside_older for item in service.components) else ""
         return one_line(older + headline(service.failure.cause), _CAUSE)
+    if service.is_rolling:
+        return service.rollout
     if service.health is HealthStatus.STARTING:
         progress = [bar(pod.progress) for item in service.components for pod in item.pods if pod.progress]
         return _headline(progress[0] if progress else service.message)
@@ -265,6 +268,8 @@ def _some(text: str) -> list[str]:
     return [one_line(text)] if text else []
 
 
-def health_cell(health: HealthStatus) -> Styled:
+def health_cell(item: ServiceView | ComponentView | PodView) -> Styled:
     """Return the word for how a service, a component or a pod is."""
-    return Styled(health.value, _STYLES[health])
+    if not isinstance(item, PodView) and item.is_rolling:
+        return Styled(ROLLING_OUT, Style.WARNING)
+    return Styled(item.health.value, _STYLES[item.health])
