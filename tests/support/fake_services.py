@@ -67,7 +67,8 @@ class FakeServices:
 
     def failed(self, log: str = "ValueError: Error(s) in loading state_dict for ConvNet") -> Related:
         """Its server ends, again and again."""
-        ended = {"exitCode": 1, "reason": "Error", "startedAt": self.at(21), "finishedAt": self.at(29), "message": log}
+        ended = {"exitCode": 1, "reason": "Error", "message": log}
+        ended |= {"startedAt": self.at(111), "finishedAt": self.at(119)}
         server = {
             **self._container("kserve-container", IMAGE),
             "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container"}},
@@ -232,7 +233,7 @@ class FakeServices:
         )
 
     def body(self, status: str, reason: str, message: str, pods: int = 1) -> Manifest:
-        changed = self.at(34 if status == "True" else 4)
+        changed = self.at({"True": 34, "False": 30}.get(status, 4))
 
         def condition(type_: str, value: str = status) -> Manifest:
             said = {"reason": reason, "message": message} if value == status and reason else {}
@@ -301,7 +302,7 @@ class FakeServices:
             self.event(2, "Pulled", f'Container image "{INITIALIZER}" already present on machine'),
         ]
         if status == "False":
-            told.append(self.event(60, "BackOff", "Back-off restarting failed container", warning=True, count=7))
+            told.append(self.event(119, "BackOff", "Back-off restarting failed container", warning=True, count=7))
         return told
 
     def event(

@@ -22,6 +22,7 @@ _METADATA: Final = {
     "name": "",
     "namespace": "",
     "uid": "",
+    "resourceVersion": "",
     "creationTimestamp": "",
     "deletionTimestamp": str,
     "generation": 0,
