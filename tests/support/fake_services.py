@@ -223,9 +223,13 @@ class FakeServices:
         told: bool = True,
     ) -> Related:
         serving = sum(pod["status"]["phase"] == "Running" and status == "True" for pod in pods)
+        children = self.children(replicas=len(pods), available=serving)
+        if status == "Unknown" and pods:
+            moves = {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}
+            children[0]["status"]["conditions"] = [{**moves, "lastUpdateTime": self.at(1)}]
         return Related(
             service=self.body(status, reason, message, len(pods)),
-            children=self.children(replicas=len(pods), available=serving),
+            children=children,
             pods=pods,
             events=self.events(status) if told else (),
             runtimes=[a_runtime_body("isvc-mar", formats=[a_format(priority=2)]), the_shipped_runtime_body()],
@@ -274,6 +278,7 @@ class FakeServices:
                 **self._child("apps/v1", "Deployment", to, component="predictor"),
                 "spec": {
                     "replicas": replicas,
+                    "progressDeadlineSeconds": 600,
                     "template": {
                         "spec": {
                             "initContainers": [_spec("storage-initializer", INITIALIZER, self.uri, "/mnt/models")],

@@ -9,7 +9,7 @@ import click
 from isvc.commands.cluster import ClusterFlags, service_flags, service_names
 from isvc.commands.exit_codes import EXIT_FAILED
 from isvc.commands.names import ServiceName
-from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line
+from isvc.commands.output import OutputFormat, output_flag, write_data, write_line
 
 if TYPE_CHECKING:
     from isvc.view.diagnosis import Diagnosis
@@ -48,9 +48,10 @@ async def _seen(cluster: ClusterFlags, name: str) -> ServiceView:
 
 
 def _write(service: ServiceView, diagnosis: Diagnosis) -> None:
-    from isvc.commands.seen.lines import finding_lines, health_cell
+    from isvc.commands.seen.lines import finding_lines, head
+    from isvc.commands.seen.reading import now
 
-    write_line(Styled(service.name, Style.STRONG), f"in namespace {service.namespace}:", health_cell(service))
+    write_line(*head(service, f"in namespace {service.namespace}:", now()))
     if not diagnosis.findings:
         write_line("Nothing is wrong.")
     for finding in diagnosis.findings:

@@ -8,6 +8,7 @@ from isvc.view.fixes import fix_for
 from isvc.view.pods import pods_seen, seen_failure, with_logs
 from isvc.view.request_path import shares_of
 from isvc.view.source import Related
+from isvc.view.times import later
 from isvc.view.values import ComponentView, Failure, HealthStatus
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.kinds import AUTOSCALERS
@@ -62,6 +63,7 @@ def _component(
         health=health,
         stage=(reason or "") if health in (HealthStatus.STARTING, HealthStatus.FAILED) else "",
         message=message or "",
+        fails_at=_fails_at(deployment) if health is HealthStatus.STARTING else None,
         wanted=_wanted(deployment, observed),
         updated=counts.get("updatedReplicas", 0),
         available=counts.get("availableReplicas", 0),
@@ -89,6 +91,14 @@ def _rolled_out_at(deployment: Manifest | None) -> str | None:
     progressing = condition_of(deployment or {}, "Progressing")
     is_done = (progressing.get("status"), progressing.get("reason")) == ("True", ROLLED_OUT)
     return progressing.get("lastUpdateTime") if is_done else None
+
+
+def _fails_at(deployment: Manifest | None) -> str | None:
+    """Return when the Deployment reports that there was no progress for too long."""
+    progressing = condition_of(deployment or {}, "Progressing")
+    if deployment is None or progressing.get("status") != "True" or progressing.get("reason") == ROLLED_OUT:
+        return None
+    return later(progressing.get("lastUpdateTime"), deployment.get("spec", {}).get("progressDeadlineSeconds"))
 
 
 def _wanted(deployment: Manifest | None, observed: ComponentObservation) -> int:

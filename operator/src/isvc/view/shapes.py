@@ -82,6 +82,7 @@ _CHILD: Final = {
     "metadata": _METADATA,
     "spec": {
         "replicas": int,
+        "progressDeadlineSeconds": int,
         "minReplicas": int,
         "minReplicaCount": int,
         "hostnames": [str],

@@ -102,6 +102,7 @@ class ContainerView:
 class PodView:
     """A pod of a component. ``stage`` is that of its start, as in the reason of a condition; empty if it is ready.
 
+    ``stage_since`` is when the container was started that the stage waits for, None if it waits for another thing.
     ``current``: it has the newest template of its component. ``ready_at`` is when it became ready, last;
     ``first_ready_at`` is when it did so first, None if that is not known.
     """
@@ -111,6 +112,7 @@ class PodView:
     created_at: str
     current: bool = True
     stage: str = ""
+    stage_since: str | None = None
     message: str = ""
     node: str = ""
     ready_at: str | None = None
@@ -125,6 +127,7 @@ class ComponentView:
     """A component of a service. ``wanted``, ``updated`` and ``available`` count pods.
 
     ``traffic`` is its share of the service's requests in per cent; None if it gets those of another component.
+    ``fails_at`` is when a start counts as failed, if nothing changes until then.
     """
 
     kind: str
@@ -132,6 +135,7 @@ class ComponentView:
     health: HealthStatus
     stage: str = ""
     message: str = ""
+    fails_at: str | None = None
     wanted: int = 0
     updated: int = 0
     available: int = 0

@@ -48,6 +48,7 @@ def row(service: ServiceView, now: datetime, *, with_namespace: bool, with_url: 
     """
     summary = _summary(service)
     url = one_line(service.url) if with_url else ""
+    with_address = summary if url in summary else f"{url}: {summary}".removesuffix(": ")
     wanted = sum(item.wanted for item in service.components)
     available = sum(item.available for item in service.components)
     return [
@@ -57,7 +58,7 @@ def row(service: ServiceView, now: datetime, *, with_namespace: bool, with_url: 
         one_line(_stage(service), _STAGE),
         f"{available}/{wanted}",
         age(service.created_at, now),
-        summary if url in summary else f"{url}: {summary}".removesuffix(": "),
+        "; ".join(_some(with_address) + _some(_waited(service, now))),
     ]
 
 
@@ -94,7 +95,7 @@ def one_service(service: ServiceView, now: datetime, *, with_history: bool) -> I
 
 def tree(service: ServiceView, now: datetime) -> Iterator[Line]:
     """Yield the lines of a service: its components, their pods, and the containers of these."""
-    yield [Styled(service.name, Style.STRONG), f"in namespace {service.namespace}", health_cell(service)]
+    yield head(service, f"in namespace {service.namespace}", now)
     facts = {
         "url": service.url,
         "runtime": f"{service.runtime.name}: {service.runtime.why}".rstrip(": ") if service.runtime else "",
@@ -162,6 +163,23 @@ def age(since: str, now: datetime) -> str:
         if count or not parts:
             parts.append(f"{count}{name}")
     return "".join(parts)
+
+
+def head(service: ServiceView, where: str, now: datetime) -> Line:
+    """Return the first line about a service; of a start, how long it has taken and may take."""
+    text = _waited(service, now)
+    return [Styled(service.name, Style.STRONG), where, health_cell(service), *([f"({text})"] if text else [])]
+
+
+def _waited(service: ServiceView, now: datetime) -> str:
+    """Return when the container was started that a start waits for, and when it counts as failed; empty if unknown."""
+    component = next((item for item in service.components if item.health is HealthStatus.STARTING), None)
+    if service.health is not HealthStatus.STARTING or component is None:
+        return ""
+    since = next((pod.stage_since for pod in component.pods if pod.current and pod.stage_since), None)
+    until = parse_time(component.fails_at)
+    left = f"counts as failed in {age(now.isoformat(), until)}" if until and until > now else ""
+    return ", ".join(filter(None, [f"started {age(since, now)} ago" if since else "", left]))
 
 
 def _component(component: ComponentView, now: datetime, *, last: bool) -> Iterator[Line]:
