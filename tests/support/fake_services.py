@@ -67,7 +67,8 @@ class FakeServices:
 
     def failed(self, log: str = "ValueError: Error(s) in loading state_dict for ConvNet") -> Related:
         """Its server ends, again and again."""
-        ended = {"exitCode": 1, "reason": "Error", "startedAt": self.at(21), "finishedAt": self.at(29), "message": log}
+        ended = {"exitCode": 1, "reason": "Error", "message": log}
+        ended |= {"startedAt": self.at(111), "finishedAt": self.at(119)}
         server = {
             **self._container("kserve-container", IMAGE),
             "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container"}},
@@ -222,9 +223,13 @@ class FakeServices:
         told: bool = True,
     ) -> Related:
         serving = sum(pod["status"]["phase"] == "Running" and status == "True" for pod in pods)
+        children = self.children(replicas=len(pods), available=serving)
+        if status == "Unknown" and pods:
+            moves = {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}
+            children[0]["status"]["conditions"] = [{**moves, "lastUpdateTime": self.at(1)}]
         return Related(
             service=self.body(status, reason, message, len(pods)),
-            children=self.children(replicas=len(pods), available=serving),
+            children=children,
             pods=pods,
             events=self.events(status) if told else (),
             runtimes=[a_runtime_body("isvc-mar", formats=[a_format(priority=2)]), the_shipped_runtime_body()],
@@ -232,7 +237,7 @@ class FakeServices:
         )
 
     def body(self, status: str, reason: str, message: str, pods: int = 1) -> Manifest:
-        changed = self.at(34 if status == "True" else 4)
+        changed = self.at({"True": 34, "False": 30}.get(status, 4))
 
         def condition(type_: str, value: str = status) -> Manifest:
             said = {"reason": reason, "message": message} if value == status and reason else {}
@@ -273,6 +278,7 @@ class FakeServices:
                 **self._child("apps/v1", "Deployment", to, component="predictor"),
                 "spec": {
                     "replicas": replicas,
+                    "progressDeadlineSeconds": 600,
                     "template": {
                         "spec": {
                             "initContainers": [_spec("storage-initializer", INITIALIZER, self.uri, "/mnt/models")],
@@ -301,7 +307,7 @@ class FakeServices:
             self.event(2, "Pulled", f'Container image "{INITIALIZER}" already present on machine'),
         ]
         if status == "False":
-            told.append(self.event(60, "BackOff", "Back-off restarting failed container", warning=True, count=7))
+            told.append(self.event(119, "BackOff", "Back-off restarting failed container", warning=True, count=7))
         return told
 
     def event(

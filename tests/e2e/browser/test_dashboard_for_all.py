@@ -36,7 +36,7 @@ async def test_texts_from_outside_are_texts_wherever_they_are_shown(open_page: O
     )
     path = "/services/%3Cb%3E/" + "".join(f"%{byte:02X}" for byte in MARKUP.encode())
     failed = played.failed(log=HOSTILE)
-    failed = replace(failed, events=[*failed.events, played.event(70, HOSTILE, HOSTILE, warning=True)])
+    failed = replace(failed, events=[*failed.events, played.event(130, HOSTILE, HOSTILE, warning=True)])
     source.put(failed)
     source.write(played.pod_name, "kserve-container", HOSTILE)
     source.respond = lambda request: (

@@ -96,6 +96,19 @@ async def test_lines_are_chosen_by_level_and_by_container(open_page: Open, sourc
     await expect(page.locator("#log-state")).to_contain_text("The log ends here")
 
 
+async def test_a_line_with_a_time_of_its_own_shows_one_time(open_page: Open, source: FakeSource) -> None:
+    source.put(SERVICES.starting())
+    own = "2026-01-01 12:00:00,001 "
+    source.write(SERVICES.pod_name, "kserve-container", f"{own}INFO ready", "  2026 lines")
+    page = await open_page(f"{PATH}/logs")
+
+    rows, times = page.locator("#lines div"), page.locator("#lines .own")
+    await expect(rows).to_have_text([f"12:00:00.000{own}INFO ready", "12:00:00.000  2026 lines"])
+    assert await times.evaluate_all("all => all.map((one) => one.textContent && one.offsetWidth)") == [0, ""]
+    await page.get_by_label("Show only lines with").fill("12:00:00,001")
+    await expect(page.locator("#lines mark")).to_be_visible()
+
+
 async def test_the_logs_of_all_containers_are_in_their_order_and_errors_are_found(
     open_page: Open, source: FakeSource
 ) -> None:

@@ -140,6 +140,31 @@ async def test_the_charts_are_drawn_and_go_on(
     await expect(page.locator(".plot canvas")).to_have_count(5)
 
 
+async def test_the_lines_of_the_charts_are_interrupted_where_nothing_was_read(
+    open_page: Open, source: FakeSource
+) -> None:
+    source.put(SERVICES.ready())
+    page = await open_page(f"{PATH}/charts")
+    await expect(page.get_by_text("Nothing has been read from the pods yet.")).to_be_visible()
+
+    await page.evaluate(
+        "points.push(...[0, 5, 300, 305, 310].map((at) => ({ at: 1e9 + at, rate: 2, p50: at === 305 ? 0.1 : null })))"
+    )
+    times, rates = await page.evaluate("data('rate')")
+    assert ([time - 1e9 for time in times], rates) == ([0, 5, 6, 300, 305, 310], [2, 2, None, 2, 2, 2])
+    assert await page.evaluate("alone({ data: data('latency') }, 1)") == [4]
+
+
+async def test_the_form_comes_when_the_service_serves(open_page: Open, source: FakeSource) -> None:
+    source.put(SERVICES.starting())
+    page = await open_page(f"{PATH}/request")
+    await expect(page.locator("#form")).to_contain_text("StartingServer")
+
+    source.respond = respond
+    source.put(SERVICES.ready())
+    await expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+
 async def test_the_yaml_is_shown_as_applied_and_as_rendered(open_page: Open, source: FakeSource) -> None:
     source.put(SERVICES.ready())
     page = await open_page(f"{PATH}/yaml")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -24,6 +24,7 @@ from tests.support.builders import (
     waiting,
 )
 from tests.support.failing_pods import POD
+from tests.support.fake_services import FakeServices
 from tests.support.related_objects import a_problem_of, a_related, an_event
 
 NOW = datetime(2026, 1, 1, 12, 7, tzinfo=UTC)
@@ -67,7 +68,7 @@ def test_a_table_has_a_row_for_each_service() -> None:
     assert text(aligned(*table(services, NOW, with_namespace=False))) == [
         "NAME         HEALTH     STAGE                 PODS   AGE    URL OR CAUSE",
         "torchserve   Ready                            1/1    1h7m   http://torchserve.models.example.com",
-        f"torchserve   Starting   LoadingModel          0/1    1h7m   {BAR}",
+        f"torchserve   Starting   LoadingModel          0/1    1h7m   {BAR}; started 1h7m ago",
         "torchserve   Failed     ServerFailed          0/1    1h7m   bert: no licence",
         "torchserve   Failed     NoSupportingRuntime   0/0           nothing",
     ]
@@ -104,6 +105,26 @@ def test_a_change_is_one_line() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("progressed", "told"),
+    [
+        ("2026-01-01T12:05:05Z", "started 2m ago, counts as failed in 8m5s"),
+        ("2026-01-01T11:05:05Z", "started 2m ago"),
+        ("9999-12-31T23:59:59Z", "started 2m ago"),
+    ],
+)
+def test_a_start_tells_how_long_it_has_taken_and_may_take(progressed: str, told: str) -> None:
+    moves = {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated", "lastUpdateTime": progressed}
+    deployment = a_deployment(available=0, progressing=None, conditions=[moves])
+    server = a_container(state={"running": {"startedAt": "2026-01-01T12:05:00Z"}})
+    service = view_of(a_related(a_pod(initializer=an_initializer(), containers=[server]), deployment=deployment))
+
+    (_, row) = text(aligned(*table([service], NOW, with_namespace=False)))
+    assert row.endswith(f"; {told}")
+    assert text(tree(service, NOW))[0] == f"torchserve in namespace models Starting ({told})"
+    assert text([change(service, NOW)])[0].endswith("0 available)")  # a line for a change, and not for each second
+
+
 def test_pods_that_leave_and_shares_of_requests_are_told() -> None:
     old = a_ready_pod("old", template="0", created="2026-01-01T09:00:00Z")
     service = view_of(a_related(a_pod(), old))
@@ -126,6 +147,21 @@ def test_pods_that_leave_and_shares_of_requests_are_told() -> None:
         "bert in namespace models Ready",
         "   path     h (one 25 %, two 75 %)",
         "└─ predictor one Ready (1 of 1 available, 25 % of requests)",
+    ]
+
+
+@pytest.mark.parametrize(("ready", "stage"), [("Unknown", "StartingServer"), ("True", "")])
+def test_a_rollout_has_the_word_and_the_line_of_the_dashboard(ready: str, stage: str) -> None:
+    service = view_of(FakeServices(began=NOW - timedelta(seconds=3660)).rolling(ready=ready))
+    starts = "started 39s ago" if stage else ""
+    told = "0 of 2 newer pods ready; 2 older serve"
+
+    shown = text([*aligned(*table([service], NOW, with_namespace=False)), change(service, NOW), *tree(service, NOW)])
+    assert [" ".join(line.split()) for line in shown if "Rolling out" in line] == [
+        " ".join(["torchserve Rolling out", *stage.split(), "2/2 1h1m", f"{told}; {starts}".removesuffix("; ")]),
+        " ".join(["12:07:00 models/torchserve Rolling out", *stage.split(), told]),
+        f"torchserve in namespace models Rolling out ({starts})".removesuffix(" ()"),
+        " ".join(["└─ predictor torchserve-predictor Rolling out", *stage.split(), "(2 of 2 available)"]),
     ]
 
 

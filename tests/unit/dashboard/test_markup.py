@@ -75,9 +75,14 @@ def test_yaml_leaves_out_what_the_api_server_writes() -> None:
         ("a: 'b: 5'\n", '<span class="of-key">a</span>: <span class="of-text">&#39;b: 5&#39;</span>\n'),
         ('{\n  "a": [1, "x"]\n}', '{\n  <span class="of-key">"a"</span>: [1, <span class="of-text">"x"</span>]\n}'),
         ("# too large", '<span class="of-comment"># too large</span>'),
+        (
+            "a:\n  b: |-\n    c: d\n\n      e\n  f: 5\n",
+            '<span class="of-key">a</span>:\n<span class="of-key">  b</span>: |<span class="of-text">-\n    c: d\n\n'
+            '      e\n</span><span class="of-key">  f</span>: <span class="of-value">5</span>\n',
+        ),
         ('a: "<b>\n', '<span class="of-key">a</span>: <span class="of-text">"&lt;b&gt;</span>\n'),
     ],
-    ids=["a list", "a text", "JSON", "a comment", "no end"],
+    ids=["a list", "a text", "JSON", "a comment", "a block", "no end"],
 )
 def test_keys_texts_and_values_are_marked(text: str, shown: str) -> None:
     assert markup.colored(text) == shown.replace('"a"', "&#34;a&#34;").replace('"x"', "&#34;x&#34;").replace(
@@ -89,6 +94,12 @@ def test_a_text_of_quotes_takes_no_longer_than_another() -> None:
     text = 'a: "' + '\\"' * limits.DASHBOARD_OBJECT_BYTES
 
     assert len(markup.colored(text)) > len(text)
+
+
+def test_a_text_of_several_lines_is_a_block_of_them() -> None:
+    assert markup.as_yaml({"message": "no such layer:\n\tfc1\n", "reason": "a\r\nb"}) == (
+        'message: |\n  no such layer:\n  \tfc1\nreason: "a\\r\\nb"\n'
+    )
 
 
 def test_an_object_that_is_too_large_is_not_written() -> None:

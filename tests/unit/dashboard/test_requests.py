@@ -16,7 +16,7 @@ from isvc import limits
 from isvc.dashboard.request import Split, labels_of, split_of
 from isvc.view.source import ServiceRequest, ServiceResponse
 from tests.support.fake_services import FakeServices
-from tests.support.fake_source import FakeSource
+from tests.support.fake_source import FakeSource, no_response
 from tests.unit.dashboard.conftest import without_colors
 
 PATH = "/services/models/torchserve"
@@ -51,6 +51,27 @@ async def test_the_form_has_the_models_and_a_sample(viewer: aiohttp.ClientSessio
     assert '<option value="bert" selected>' in text
     assert "/v2/models/bert/infer" in text
     assert "&#34;image&#34;" in text
+
+
+@pytest.mark.parametrize("status", [None, 503], ids=["nobody", "a proxy"])
+async def test_of_a_service_that_does_not_serve_the_cause_is_shown_until_it_does(
+    viewer: aiohttp.ClientSession, source: FakeSource, status: int | None
+) -> None:
+    source.put(FakeServices().failed("no such layer"))
+    if status is None:
+        source.respond = no_response
+    else:
+        source.respond = lambda _: ServiceResponse(status=status, headers={}, body=b"no endpoints", seconds=0.01)
+    async with viewer.get(f"{PATH}/sample") as response:
+        text = await response.text()
+
+    assert "<b>ServerFailed</b> no such layer" in text
+    assert "does not serve requests now" in text
+    assert "<form" not in text
+
+    source.respond = respond  # older pods may serve
+    async with viewer.get(f"{PATH}/sample") as response:
+        assert "<form" in await response.text()
 
 
 async def test_a_request_is_sent_as_written_and_its_response_shown(

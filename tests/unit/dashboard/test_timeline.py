@@ -17,6 +17,7 @@ WAITED = TimelinePart(kind=PartKind.WAITING, name="waits for a node, volumes and
 COPIED = TimelinePart(kind=PartKind.STORAGE, name="storage-initializer copies the model", start=2, seconds=17)
 PREPARED = TimelinePart(kind=PartKind.WAITING, name="prepares the next container", start=19, seconds=1)
 SERVER = "kserve-container starts and loads the model"
+RESTARTED = "kserve-container waits to be restarted"
 
 
 def lanes(related: Related, *, now: float) -> list[Lane]:
@@ -76,12 +77,45 @@ def test_of_a_server_that_was_restarted_often_the_start_is_known_by_when_it_ende
 
 
 def test_a_container_that_has_ended_with_an_error_has_failed() -> None:
-    restarted = TimelinePart(kind=PartKind.WAITING, name="kserve-container fails and is restarted", start=19, seconds=1)
-    failed = TimelinePart(kind=PartKind.SERVER, name=SERVER, start=20, seconds=8, failed=True)
-
-    assert lanes(SERVICE.failed(), now=60) == [
-        Lane(pod=SERVICE.pod_name, parts=[WAITED, COPIED, restarted, failed], ready=None)
+    before = "kserve-container starts and fails 3 times"
+    parts = [
+        WAITED,
+        COPIED,
+        TimelinePart(kind=PartKind.WAITING, name=before, start=19, seconds=91),
+        TimelinePart(kind=PartKind.SERVER, name=SERVER, start=110, seconds=8, failed=True),
+        TimelinePart(kind=PartKind.WAITING, name=RESTARTED, start=118, seconds=31, going=True),
     ]
+
+    assert lanes(SERVICE.failed(), now=150) == [Lane(pod=SERVICE.pod_name, parts=parts, ready=None)]
+
+
+@pytest.mark.parametrize(
+    ("restarts", "waits", "told"),
+    [
+        (0, True, ["prepares the next container", SERVER, RESTARTED]),
+        (1, True, ["kserve-container starts and fails once", SERVER, RESTARTED]),
+        (1, False, ["prepares the next container", SERVER, RESTARTED, SERVER]),
+        (2, False, ["kserve-container starts and fails once", SERVER, RESTARTED, SERVER]),
+    ],
+)
+def test_what_a_start_waits_for_is_told_by_how_often_its_server_was_started(
+    restarts: int, waits: bool, told: list[str]
+) -> None:
+    related = SERVICE.failed()
+    server = related.pods[0]["status"]["containerStatuses"][0]
+    server["restartCount"] = restarts
+    if not waits:
+        server["state"] = {"running": {"startedAt": SERVICE.at(140)}}
+
+    (lane,) = lanes(related, now=150)
+    assert [part.name for part in lane.parts[2:]] == told
+
+
+def test_a_server_that_is_not_started_yet_is_waited_for() -> None:
+    copied = SERVICE.starting()
+    copied.pods[0]["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "PodInitializing"}}
+
+    assert lanes(copied, now=25)[0].parts[-1] == replace(PREPARED, seconds=5, going=True)
 
 
 def test_each_pod_starts_with_its_own_creation() -> None:

@@ -9,10 +9,11 @@ import click
 from isvc.commands.cluster import ClusterFlags, service_flags, service_names
 from isvc.commands.exit_codes import EXIT_FAILED
 from isvc.commands.names import ServiceName
-from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line
+from isvc.commands.output import OutputFormat, output_flag, write_data, write_line
 
 if TYPE_CHECKING:
     from isvc.view.diagnosis import Diagnosis
+    from isvc.view.values import ServiceView
 
 
 @click.command(short_help="say why a service does not serve, and what to do")
@@ -26,31 +27,31 @@ def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
     """
     import asyncio
 
+    from isvc.view.diagnosis import diagnose
     from isvc.view.json_shape import as_json
 
-    diagnosis = asyncio.run(_diagnosis(cluster, name))
+    service = asyncio.run(_seen(cluster, name))
+    diagnosis = diagnose(service)
     if output is OutputFormat.TEXT:
-        _write(diagnosis)
+        _write(service, diagnosis)
     else:
         write_data(as_json(diagnosis), output)
     return 0 if diagnosis.healthy else EXIT_FAILED
 
 
-async def _diagnosis(cluster: ClusterFlags, name: str) -> Diagnosis:
+async def _seen(cluster: ClusterFlags, name: str) -> ServiceView:
     from isvc.commands.seen.reading import seen, services_of
-    from isvc.view.diagnosis import diagnose
     from isvc_operator.manifests import ServiceKey
 
     async with services_of(cluster) as (source, namespace):
-        return diagnose(seen(source, ServiceKey(namespace, name)))
+        return seen(source, ServiceKey(namespace, name))
 
 
-def _write(diagnosis: Diagnosis) -> None:
-    from isvc.commands.seen.lines import finding_lines, health_cell
+def _write(service: ServiceView, diagnosis: Diagnosis) -> None:
+    from isvc.commands.seen.lines import finding_lines, head
+    from isvc.commands.seen.reading import now
 
-    write_line(
-        Styled(diagnosis.name, Style.STRONG), f"in namespace {diagnosis.namespace}:", health_cell(diagnosis.health)
-    )
+    write_line(*head(service, f"in namespace {service.namespace}:", now()))
     if not diagnosis.findings:
         write_line("Nothing is wrong.")
     for finding in diagnosis.findings:

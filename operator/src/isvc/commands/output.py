@@ -100,7 +100,9 @@ def _document(data: Plain, output: OutputFormat, *, is_ascii: bool) -> str:
     if output is OutputFormat.YAML:
         import yaml
 
-        return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=not is_ascii))
+        from isvc.yaml_text import Dumper
+
+        return str(yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=not is_ascii))
     return f"{json.dumps(data, indent=2, ensure_ascii=is_ascii)}\n"
 
 

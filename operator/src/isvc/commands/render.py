@@ -34,13 +34,14 @@ def command(*, files: tuple[Path, ...], flags: FileFlags, output: str) -> int:
     import yaml
 
     from isvc.run.check import Severity
+    from isvc.yaml_text import Dumper
 
     checked = usable(files, flags)
     children = [_without_owner(child) for rendered in checked.rendered for child in rendered.children]
     if output == "json":
         write_data({"apiVersion": "v1", "kind": "List", "items": children}, OutputFormat.JSON)
     else:
-        yaml.safe_dump_all(children, sys.stdout, explicit_start=True, sort_keys=False)
+        yaml.dump_all(children, sys.stdout, Dumper=Dumper, explicit_start=True, sort_keys=False)
     return EXIT_NO_EFFECT if checked.texts(Severity.MISSING, Severity.NO_EFFECT) else 0
 
 

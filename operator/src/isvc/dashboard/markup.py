@@ -22,24 +22,25 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from isvc import limits
-from isvc.dashboard.states import ShownState, is_rolling
+from isvc.dashboard.states import ShownState
 from isvc.view.headlines import brief, headline
 from isvc.view.times import parse_time
 from isvc.view.values import ComponentView, ConditionView, ContainerState, ContainerView, HealthStatus, Hop, Purpose
+from isvc.yaml_text import Dumper
 from isvc_operator.manifests import LAST_APPLIED, NOT_WRITTEN, Manifest, ServiceKey
 from isvc_operator.text import visible
 
 HERE = Path(__file__).parent
 
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the one of libyaml is three times as fast
-
 _COLORED = re.compile(  # a text that is not closed is one up to the end of its line: no part is looked at again
     r"(?P<comment>^#.*$)"
     r"|(?P<key>^[ -]*[^\s#'\"{}\[\],:][^\n:]*(?=:(?: |$))|\"(?:[^\"\\\n]|\\.)*\"(?=:))"
-    r"|(?P<text>\"(?:[^\"\\\n]|\\.)*\"?|(?<= )'(?:[^'\n]|'')*'?)"
+    r"|(?P<text>\"(?:[^\"\\\n]|\\.)*\"?|(?<= )'(?:[^'\n]|'')*'?"
+    r"|(?<=[:-] \|)[-+\d]*\n+(?P<indent> +)[^\n]*(?:\n(?:(?P=indent)[^\n]*)?)*)"
     r"|(?P<value>(?<=[\s\[])(?:-?\d[\d.]*(?:[eE][+-]?\d+)?|true|false|null)(?=,?$))",
     re.MULTILINE,
 )
+_TAB = "\ue009"  # stands for a tab, with which libyaml writes no text as a block
 _HOURS = 3 * 3600.0
 _MAPS = ("labels", "annotations")
 
@@ -135,7 +136,8 @@ def as_yaml(manifest: Any) -> str:
         written = _written(manifest) if is_object else _plain(manifest)
         if (size := len(json.dumps(written, default=str))) > limits.DASHBOARD_OBJECT_BYTES:
             return f"# {size:,} bytes are too many to be shown; kubectl get --output=yaml writes them\n"
-        return str(yaml.dump(written, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+        text: str = yaml.dump(written, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+        return text.replace(_TAB, "\t")
     except RecursionError:
         return "# nested too deeply to be shown\n"
 
@@ -158,7 +160,10 @@ def _plain(value: Any) -> Any:
         return {_plain(str(name)): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return value.encode(errors="replace").decode() if isinstance(value, str) else value  # no half of a character
+    if isinstance(value, str):
+        text = value.encode(errors="replace").decode()  # no half of a character
+        return text.replace("\t", _TAB) if "\n" in text else text
+    return value
 
 
 def colored(text: str) -> Markup:
@@ -181,7 +186,7 @@ def tone(health: HealthStatus | ShownState) -> str:
 
 def state(component: ComponentView) -> HealthStatus | ShownState:
     """Return how a component is, as its sign shows it."""
-    return ShownState.ROLLING if is_rolling(component) else component.health
+    return ShownState.ROLLING if component.is_rolling else component.health
 
 
 def container_text(container: ContainerView) -> str:

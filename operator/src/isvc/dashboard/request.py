@@ -18,9 +18,11 @@ from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.fields import fields_of, text_of
 from isvc.dashboard.pages import Pages
 from isvc.dashboard.samples import sample, with_file
+from isvc.dashboard.states import summary_of
 from isvc.inference.protocol import InferenceProtocol, document_in, metadata_path, models_in
 from isvc.inference.timing import HEADER, REST, parts_of, stages_of
 from isvc.view.source import Reachable, ServiceRequest, ServiceResponse, ServiceSource
+from isvc.view.values import HealthStatus, ServiceView
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
@@ -95,14 +97,18 @@ class Requests:
         )
 
     async def form(self, request: web.Request) -> web.Response:
-        """Return the form, with a sample that fits the model."""
-        key, _ = self._pages.find(request)
+        """Return the form, with a sample that fits the model; of a service that does not serve, why that is so."""
+        key, service = self._pages.find(request)
         reach = request[VIEWER].reach
         protocol = _protocol(request.query.get("protocol", "v1"))
         try:
-            models = await self._models(reach, key)
+            response = await reach.send(key, ServiceRequest(method="GET", path="/v1/models"))
         except OperatorError as error:
-            return self._html("unanswered", message=str(error))
+            return self._unserved(key, service, str(error))
+        is_of_server = response.status < 500 and service.health is not HealthStatus.STOPPED
+        if service.health is not HealthStatus.READY and not is_of_server:
+            return self._unserved(key, service)
+        models = (models_in(_bounded(response.body)) or [])[:_MODELS]
         model = request.query.get("model") or next(iter(models), key.name)
         metadata = await self._metadata(reach, key, model)
         begin, address = sample(protocol, metadata), self._source.address(key)
@@ -142,10 +148,11 @@ class Requests:
         return self._html("response", response=response, path=path, text=text, left_out=left_out,
                           splits=split_of(response), labels=labels_of(response.body), sent=len(body))  # fmt: skip
 
-    @staticmethod
-    async def _models(reach: Reachable, key: ServiceKey) -> Sequence[str]:
-        response = await reach.send(key, ServiceRequest(method="GET", path="/v1/models"))
-        return (models_in(_bounded(response.body)) or [])[:_MODELS]
+    def _unserved(self, key: ServiceKey, service: ServiceView, message: str = "") -> web.Response:
+        """Return why there is no form: the service does not serve, or it cannot be reached from here."""
+        if service.health is HealthStatus.READY:
+            return self._html("unanswered", message=message)
+        return self._html("unserved", key=key, summary=summary_of(service), message=message)
 
     @staticmethod
     async def _metadata(reach: Reachable, key: ServiceKey, model: str) -> Mapping[str, Any]:

@@ -10,7 +10,15 @@ from enum import Enum
 from isvc.view.diagnosis import NOT_PROCESSED, diagnose
 from isvc.view.fixes import SEE_MESSAGE, fix_for
 from isvc.view.headlines import brief, headline
-from isvc.view.values import OLDER_SERVE, ComponentView, Failure, HealthStatus, PodView, ServiceView
+from isvc.view.values import (
+    OLDER_SERVE,
+    ROLLING_OUT,
+    ComponentView,
+    Failure,
+    HealthStatus,
+    PodView,
+    ServiceView,
+)
 
 _PLACE = re.compile(r"pod ([^\s,]+), container (\S+)")
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
@@ -24,7 +32,7 @@ class ShownState(Enum):
 
     FAILED = "Failed"
     UNPROCESSED = "Not processed"
-    ROLLING = "Rolling out"
+    ROLLING = ROLLING_OUT
     STARTING = "Starting"
     TERMINATING = "Terminating"
     READY = "Ready"
@@ -72,9 +80,8 @@ def summary_of(service: ServiceView) -> Summary:
     finding = next(iter(diagnose(service).findings), None)
     if service.health is HealthStatus.STARTING and not service.conditions:
         state = ShownState.UNPROCESSED
-    elif service.health in (HealthStatus.READY, HealthStatus.STARTING) and any(map(is_rolling, service.components)):
-        line = "; ".join(_rollout(item) for item in service.components if is_rolling(item))
-        return Summary(state=ShownState.ROLLING, cause=ShownCause(reason="", line=line))
+    elif service.is_rolling:
+        return Summary(state=ShownState.ROLLING, cause=ShownCause(reason="", line=service.rollout))
     else:
         state = ShownState[service.health.name]
     cause = cause_of(finding) if finding else None
@@ -83,18 +90,6 @@ def summary_of(service: ServiceView) -> Summary:
     if cause and any(item.fails_beside_older for item in service.components):
         cause = replace(cause, line=f"{OLDER_SERVE}: {cause.line}", text=cause.text or cause.line)
     return Summary(state=state, cause=cause)
-
-
-def is_rolling(component: ComponentView) -> bool:
-    """Whether older pods of a component serve while newer ones start."""
-    return component.has_older and component.health is not HealthStatus.FAILED
-
-
-def _rollout(component: ComponentView) -> str:
-    ready = [pod for pod in component.pods if pod.health is HealthStatus.READY]
-    newer = sum(pod.current for pod in ready)
-    serve = "serves" if len(ready) - newer == 1 else "serve"
-    return f"{newer} of {component.wanted} newer pods ready; {len(ready) - newer} older {serve}"
 
 
 def cause_of(failure: Failure) -> ShownCause:

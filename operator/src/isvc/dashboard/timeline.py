@@ -12,6 +12,7 @@ from isvc.view.values import ContainerState, ContainerView, HealthStatus, PodVie
 
 _APPLIED_BEFORE = 600.0  # seconds from apply to the first pod, beyond which the pods are of a later rollout
 _WAITS = "waits for a node, volumes and images"
+_PREPARES = "prepares the next container"
 _LABELS = {
     Purpose.STORAGE: "copies the model",
     Purpose.SERVER: "starts and loads the model",
@@ -102,13 +103,16 @@ def _lane(pod: PodView, begins: datetime, now: datetime) -> Lane:
 
 @dataclass(frozen=True)
 class _Instance:
-    """An instance of a container, in seconds since its pod was created; ``end`` is None while it runs."""
+    """An instance of a container, in seconds since its pod was created; ``end`` is None while it runs.
+
+    ``before`` is what the time before it was spent on; empty for the first instance of its container.
+    """
 
     container: ContainerView
     start: float
     end: float | None
     failed: bool
-    is_first: bool
+    before: str = ""
 
 
 def _instances(container: ContainerView, begins: datetime) -> Iterator[_Instance]:
@@ -116,24 +120,27 @@ def _instances(container: ContainerView, begins: datetime) -> Iterator[_Instance
     last = container.last
     if last and (start := _after(begins, last.started_at)) is not None:
         end = _after(begins, last.ended_at)
-        yield _Instance(container, start, start if end is None else end, bool(last.exit_code), container.restarts <= 1)
+        earlier = container.restarts - (container.state is not ContainerState.WAITING)
+        before = f"{container.name} starts and fails {_times(earlier)}" if earlier > 0 else ""
+        yield _Instance(container, start, start if end is None else end, bool(last.exit_code), before)
     if (start := _after(begins, container.started_at)) is not None:
         has_failed = bool(container.exit_code) and container.state is not ContainerState.RUNNING
-        yield _Instance(container, start, _after(begins, container.ended_at), has_failed, last is None)
+        before = _restart(container) if last else ""
+        yield _Instance(container, start, _after(begins, container.ended_at), has_failed, before)
 
 
 def _parts(pod: PodView, begins: datetime, now: datetime, ready: float | None) -> Iterator[TimelinePart]:
     """Yield the parts up to the first time that the pod was ready; what its containers did later is no start."""
     present = (now - begins).total_seconds()
-    reached = _after(begins, pod.created_at) or 0.0
+    reached, following = _after(begins, pod.created_at) or 0.0, _WAITS
     instances = [item for container in pod.containers for item in _instances(container, begins)]
     started = [item for item in instances if ready is None or item.start <= ready]
     for instance in sorted(started, key=lambda item: (item.start, _is_server(item.container))):
         container, start = instance.container, instance.start
         if start - reached >= 1:
-            yield TimelinePart(
-                kind=PartKind.WAITING, name=_wait(instance, instances[0]), start=reached, seconds=start - reached
-            )
+            name = instance.before or following
+            yield TimelinePart(kind=PartKind.WAITING, name=name, start=reached, seconds=start - reached)
+        following = _restart(container) if container.state is ContainerState.WAITING else _PREPARES
         end = instance.end
         if ready is not None and _is_server(container):
             end = ready if end is None else min(end, ready)
@@ -152,16 +159,23 @@ def _parts(pod: PodView, begins: datetime, now: datetime, ready: float | None) -
         # It has been restarted so often since that the times of its start are forgotten.
         seconds = max(0.0, ready - reached)
         yield TimelinePart(kind=PartKind.SERVER, name=_name(servers[0]), start=reached, seconds=seconds)
-    elif not started and ready is None:
-        yield TimelinePart(
-            kind=PartKind.WAITING, name=_WAITS, start=reached, seconds=max(0.0, present - reached), going=True
-        )
+    elif ready is None and _waits(pod, started):
+        seconds = max(0.0, present - reached)
+        yield TimelinePart(kind=PartKind.WAITING, name=following, start=reached, seconds=seconds, going=True)
 
 
-def _wait(before: _Instance, first: _Instance) -> str:
-    if not before.is_first:
-        return f"{before.container.name} fails and is restarted"
-    return _WAITS if before is first else "prepares the next container"
+def _waits(pod: PodView, started: Sequence[_Instance]) -> bool:
+    """Whether no container of a pod runs, and one is to be started."""
+    is_next = any(container.state is ContainerState.WAITING for container in pod.containers)
+    return not started or (is_next and all(instance.end is not None for instance in started))
+
+
+def _restart(container: ContainerView) -> str:
+    return f"{container.name} waits to be restarted"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _name(container: ContainerView) -> str:

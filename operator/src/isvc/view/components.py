@@ -8,17 +8,17 @@ from isvc.view.fixes import fix_for
 from isvc.view.pods import pods_seen, seen_failure, with_logs
 from isvc.view.request_path import shares_of
 from isvc.view.source import Related
+from isvc.view.times import later
 from isvc.view.values import ComponentView, Failure, HealthStatus
 from isvc_operator.api.inference_service import Condition
 from isvc_operator.api.kinds import AUTOSCALERS
 from isvc_operator.api.names import EXPLAINER, LABEL_COMPONENT, PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import Manifest, condition_of, find, labels_of, name_of
-from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, rollout_of
+from isvc_operator.observe.component import CONDITIONS, ROLLED_OUT, ComponentObservation, component_ready, rollout_of
 from isvc_operator.observe.pods import newest_revision, pods_of, stage
 from isvc_operator.resolve.requested import component_names
 
 _KINDS = (PREDICTOR, TRANSFORMER, EXPLAINER)
-_ROLLED_OUT = "NewReplicaSetAvailable"
 _HEALTH = {"True": HealthStatus.READY, "False": HealthStatus.FAILED, "Unknown": HealthStatus.STARTING}
 
 
@@ -63,6 +63,7 @@ def _component(
         health=health,
         stage=(reason or "") if health in (HealthStatus.STARTING, HealthStatus.FAILED) else "",
         message=message or "",
+        fails_at=_fails_at(deployment) if health is HealthStatus.STARTING else None,
         wanted=_wanted(deployment, observed),
         updated=counts.get("updatedReplicas", 0),
         available=counts.get("availableReplicas", 0),
@@ -88,8 +89,16 @@ def _failure(observed: ComponentObservation, reason: str, message: str) -> Failu
 def _rolled_out_at(deployment: Manifest | None) -> str | None:
     """Return when all pods of the newest template were available first: later ends of one do not change it."""
     progressing = condition_of(deployment or {}, "Progressing")
-    is_done = (progressing.get("status"), progressing.get("reason")) == ("True", _ROLLED_OUT)
+    is_done = (progressing.get("status"), progressing.get("reason")) == ("True", ROLLED_OUT)
     return progressing.get("lastUpdateTime") if is_done else None
+
+
+def _fails_at(deployment: Manifest | None) -> str | None:
+    """Return when the Deployment reports that there was no progress for too long."""
+    progressing = condition_of(deployment or {}, "Progressing")
+    if deployment is None or progressing.get("status") != "True" or progressing.get("reason") == ROLLED_OUT:
+        return None
+    return later(progressing.get("lastUpdateTime"), deployment.get("spec", {}).get("progressDeadlineSeconds"))
 
 
 def _wanted(deployment: Manifest | None, observed: ComponentObservation) -> int:

@@ -10,7 +10,15 @@ from isvc.view.source import Related
 from isvc.view.times import parse_time
 from isvc.view.values import HistorySource, Moment
 from isvc_operator.api.inference_service import KIND
-from isvc_operator.api.names import FIELD_MANAGER, PROGRESSING, READY, STALLED, STOPPED
+from isvc_operator.api.names import (
+    DRIFT_CORRECTED,
+    FIELD_MANAGER,
+    PROGRESSING,
+    READY,
+    ROLLOUT_UPDATED,
+    STALLED,
+    STOPPED,
+)
 from isvc_operator.manifests import Event, Manifest, Pod, name_of
 
 # In this order where several occur in the same second, which is as exact as most of these times are.
@@ -21,10 +29,12 @@ _ORDER: Final = {
     (HistorySource.POD, "Prepared"): 3,
     HistorySource.EVENT: 4,
     HistorySource.CONTAINER: 5,
-    HistorySource.POD: 6,
-    HistorySource.CONDITION: 7,
-    (HistorySource.SERVICE, READY): 8,
+    (HistorySource.EVENT, "BackOff"): 6,
+    HistorySource.POD: 7,
+    HistorySource.CONDITION: 8,
+    (HistorySource.SERVICE, READY): 9,
 }
+_BEFORE_PODS: Final = (ROLLOUT_UPDATED, DRIFT_CORRECTED)  # other Events on a service are about what has become of it
 # What the pod's own status says as well.
 _TOLD_BY_STATUS: Final = ("Scheduled", "Created", "Started")
 _OF_POD: Final = {
@@ -41,14 +51,23 @@ def history_of(related: Related) -> list[Moment]:
         *_of_service(related.service),
         *_of_conditions(related.service),
         *(moment for pod in related.pods for moment in _of_pod(pod)),
-        *(moment for event in related.events for moment in _of_event(event, related)),
+        *(moment for event in sorted(related.events, key=_version) for moment in _of_event(event, related)),
     ]
     timed = [(at, _order(moment), index) for index, moment in enumerate(moments) if (at := parse_time(moment.at))]
     return [moments[index] for _, _, index in sorted(timed)[-SEEN_MOMENTS:]]
 
 
 def _order(moment: Moment) -> int:
-    return _ORDER.get((moment.source, moment.reason), _ORDER[moment.source])
+    source, reason = moment.source, moment.reason
+    if source is HistorySource.EVENT and moment.about.startswith(f"{KIND}/"):
+        source = HistorySource.SERVICE if reason in _BEFORE_PODS else HistorySource.CONDITION
+    return _ORDER.get((source, reason), _ORDER[source])
+
+
+def _version(event: Event) -> tuple[int, str]:
+    """Return what orders the Events that a cluster has written; of others, all have the same."""
+    version: str = event["metadata"].get("resourceVersion", "")
+    return len(version), version
 
 
 def _of_service(service: Manifest) -> Iterator[Moment]:

@@ -11,7 +11,7 @@ from isvc.view.fixes import fix_for
 from isvc.view.progress import progress_in
 from isvc.view.source import Related
 from isvc.view.times import parse_time
-from isvc.view.values import Failure, HealthStatus, PodView, Purpose
+from isvc.view.values import ContainerState, Failure, HealthStatus, PodView, Purpose
 from isvc_operator.api.names import CONTAINER_INITIALIZER, READY
 from isvc_operator.manifests import Event, Pod, condition_of, name_of
 from isvc_operator.observe.component import ComponentObservation
@@ -87,19 +87,21 @@ def _progress_line(pod: Pod | None, related: Related) -> str:
 def _pod(pod: Pod, related: Related, *, current: bool) -> PodView:
     metadata, ready = pod["metadata"], is_ready(pod)
     failure = None if ready else failure_of([pod], related)
-    stage = None if ready else stage_of(pod)
+    stage, containers = None if ready else stage_of(pod), containers_of(pod)
+    running = (item for item in containers if item.state is ContainerState.RUNNING and not item.ready)
     return PodView(
         name=metadata["name"],
         health=_health(pod, ready=ready, failed=failure is not None),
         created_at=metadata["creationTimestamp"],
         current=current,
         stage=stage.reason if stage else "",
+        stage_since=next((item.started_at for item in running), None),
         message=stage.message if stage else "",
         node=pod.get("spec", {}).get("nodeName", ""),
         ready_at=condition_of(pod, READY).get("lastTransitionTime") if ready else None,
         progress=progress_in(_progress_line(pod, related)),
         failure=seen_failure(failure, _log_of(failure, related)) if failure else None,
-        containers=containers_of(pod),
+        containers=containers,
     )
 
 

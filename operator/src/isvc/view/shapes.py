@@ -22,6 +22,7 @@ _METADATA: Final = {
     "name": "",
     "namespace": "",
     "uid": "",
+    "resourceVersion": "",
     "creationTimestamp": "",
     "deletionTimestamp": str,
     "generation": 0,
@@ -81,6 +82,7 @@ _CHILD: Final = {
     "metadata": _METADATA,
     "spec": {
         "replicas": int,
+        "progressDeadlineSeconds": int,
         "minReplicas": int,
         "minReplicaCount": int,
         "hostnames": [str],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def parse_time(text: str | None) -> datetime | None:
@@ -12,3 +12,12 @@ def parse_time(text: str | None) -> datetime | None:
     except ValueError:
         return None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def later(text: str | None, seconds: int | None) -> str | None:
+    """Return the time so many seconds after another one; None if one of both is not known, or is no time."""
+    at = parse_time(text)
+    try:
+        return (at + timedelta(seconds=seconds)).isoformat() if at and seconds is not None else None
+    except OverflowError:
+        return None

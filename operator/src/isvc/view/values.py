@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+ROLLING_OUT: Final = "Rolling out"  # the word for it, where that for the health would be
 OLDER_SERVE: Final = "the pods from before the change serve on"
 
 
@@ -101,6 +102,7 @@ class ContainerView:
 class PodView:
     """A pod of a component. ``stage`` is that of its start, as in the reason of a condition; empty if it is ready.
 
+    ``stage_since`` is when the container was started that the stage waits for, None if it waits for another thing.
     ``current``: it has the newest template of its component. ``ready_at`` is when it became ready, last;
     ``first_ready_at`` is when it did so first, None if that is not known.
     """
@@ -110,6 +112,7 @@ class PodView:
     created_at: str
     current: bool = True
     stage: str = ""
+    stage_since: str | None = None
     message: str = ""
     node: str = ""
     ready_at: str | None = None
@@ -124,6 +127,7 @@ class ComponentView:
     """A component of a service. ``wanted``, ``updated`` and ``available`` count pods.
 
     ``traffic`` is its share of the service's requests in per cent; None if it gets those of another component.
+    ``fails_at`` is when a start counts as failed, if nothing changes until then.
     """
 
     kind: str
@@ -131,6 +135,7 @@ class ComponentView:
     health: HealthStatus
     stage: str = ""
     message: str = ""
+    fails_at: str | None = None
     wanted: int = 0
     updated: int = 0
     available: int = 0
@@ -148,6 +153,19 @@ class ComponentView:
     def has_older(self) -> bool:
         """Whether pods of an older template are ready, and so have the requests."""
         return any(not pod.current and pod.health is HealthStatus.READY for pod in self.pods)
+
+    @property
+    def is_rolling(self) -> bool:
+        """Whether older pods serve while newer ones start."""
+        return self.has_older and self.health in (HealthStatus.READY, HealthStatus.STARTING)
+
+    @property
+    def rollout(self) -> str:
+        """How many of its pods serve while it is rolling out, of the newer and of the older ones."""
+        ready = [pod for pod in self.pods if pod.health is HealthStatus.READY]
+        newer = sum(pod.current for pod in ready)
+        older = len(ready) - newer
+        return f"{newer} of {self.wanted} newer pods ready; {older} older {'serves' if older == 1 else 'serve'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,3 +247,15 @@ class ServiceView:
     conditions: Sequence[ConditionView] = ()
     history: Sequence[Moment] = ()
     failure: Failure | None = None
+
+    @property
+    def is_rolling(self) -> bool:
+        """Whether a component is rolling out, and no other one has failed."""
+        return self.health in (HealthStatus.READY, HealthStatus.STARTING) and any(
+            item.is_rolling for item in self.components
+        )
+
+    @property
+    def rollout(self) -> str:
+        """How far the components are that are rolling out."""
+        return "; ".join(item.rollout for item in self.components if item.is_rolling)

@@ -31,6 +31,7 @@ from isvc_operator.observe.pods import (
 from isvc_operator.resolve.component import Component
 from isvc_operator.text import one_line, quoted
 
+ROLLED_OUT: Final = "NewReplicaSetAvailable"  # a Deployment's own reason
 SCALED_TO_ZERO: Final = "scaled to zero: no pod serves requests until it is scaled up"
 
 
@@ -70,7 +71,7 @@ def rollout_of(deployment: Manifest | None, enough: int | None = None) -> Rollou
     needed = wanted if enough is None else max(1, enough)  # which the autoscaler may not have asked for yet
     settled = observed and updated >= needed and total <= updated
     progress = condition_of(deployment, "Progressing").get("reason")
-    finished = progress == "NewReplicaSetAvailable"
+    finished = progress == ROLLED_OUT
     # With no more pods unavailable than its strategy allows it is still serving.
     tolerated = condition_of(deployment, "Available").get("status") == "True"
     serving = available > 0 and (available >= needed or (finished and tolerated))
@@ -153,7 +154,7 @@ def component_ready(observed: ComponentObservation, before: Condition | None = N
     """
     type_, rollout = CONDITIONS[observed.kind], observed.rollout
     if rollout.complete:
-        return condition(type_, True, "NewReplicaSetAvailable", None if rollout.serving else rollout.message)
+        return condition(type_, True, ROLLED_OUT, None if rollout.serving else rollout.message)
     was_ready = before is not None and _was_ready(before)
     if rollout.paused:
         serves = was_ready and rollout.sufficient

@@ -41,7 +41,7 @@ from isvc_operator.errors import InvalidCredentials, Problem
 from isvc_operator.limits import MESSAGE_BYTES, NAMED
 from isvc_operator.observe import conditions as conds
 from isvc_operator.observe.autoscalers import autoscaler_problem, inactive
-from isvc_operator.observe.component import CONDITIONS, ComponentObservation, component_ready, explain
+from isvc_operator.observe.component import CONDITIONS, ROLLED_OUT, ComponentObservation, component_ready, explain
 from isvc_operator.observe.conditions import Contested, certificate_problem, spec_not_applied
 from isvc_operator.observe.pods import LOADING, MINIMUM_UNAVAILABLE, OUTAGES, is_ready, storage_warning
 from isvc_operator.observe.routes import RouteProblem
@@ -148,11 +148,12 @@ def _before(observed: Observation, type_: str) -> Condition | None:
 def _progressing(observed: Observation, components: Sequence[Condition]) -> Condition:
     """Return ``Progressing`` as a Deployment has it: False if nothing goes on without a change from outside.
 
+    Its reason is that of a component whose newest pods are not all rolled out, even if older ones keep it ready.
     A change that is held back leaves it True: the service serves, and no condition of one that does is False.
     """
-    for status, value in (("False", False), ("Unknown", True)):
+    for status, value in (("False", False), ("Unknown", True), ("True", True)):
         for item in components:
-            if item.status == status:
+            if item.status == status and item.reason != ROLLED_OUT:
                 goes_on = value or item.reason in OUTAGES
                 return conds.condition(PROGRESSING, goes_on, item.reason, f"the condition {item.type} says more")
     if observed.paused:
@@ -161,7 +162,7 @@ def _progressing(observed: Observation, components: Sequence[Condition]) -> Cond
     if observed.held:
         message = "requests go to the pods of the previous spec until the new ones can take over"
         return conds.condition(PROGRESSING, True, "TrafficHeld", message)
-    return conds.condition(PROGRESSING, True, "NewReplicaSetAvailable")
+    return conds.condition(PROGRESSING, True, ROLLED_OUT)
 
 
 def _stalled(observed: Observation, dependents: Sequence[Condition]) -> list[Condition]:

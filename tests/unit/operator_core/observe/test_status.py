@@ -297,6 +297,18 @@ def test_a_route_keeps_the_service_from_being_ready_that_is(problem: RouteProble
     assert conditions[3] == condition("Ready", status, problem.reason, problem.message)
 
 
+def test_a_service_that_serves_is_progressing_until_all_its_pods_are_replaced() -> None:
+    rollout = Rollout(complete=False, serving=1, message="0 of 1 pods updated, 1 available", sufficient=True)
+
+    status = status_of(service=a_service(status=status_of()), rollout=rollout, pods=[a_pod()], stage=LOADING)
+
+    conditions = by_type(status)
+    assert (conditions["Ready"]["status"], conditions["Progressing"]) == (
+        "True",
+        condition("Progressing", "True", "LoadingModel", PREDICTOR_SAYS_MORE),
+    )
+
+
 def test_a_service_whose_traffic_is_held_back_is_still_progressing() -> None:
     progressing = status_of(held=True)["conditions"][2]
 

@@ -39,6 +39,30 @@ def test_times_of_every_precision_are_in_order_and_what_has_none_is_left_out() -
     assert [item.message for item in moments] == ["2", "0", "1"]
 
 
+def test_within_a_second_what_happened_comes_before_what_is_said_of_it() -> None:
+    ends = {"terminated": ended(4)["terminated"] | {"startedAt": at(1), "finishedAt": at(1)}}
+    pod = a_pod(created=at(1), containers=[a_container(state={"waiting": {}}, before=ends)])
+    service = "InferenceService/torchserve"
+    told = [
+        ("7", "BackOff", "Pod/torchserve-predictor-1-a"),
+        ("10", "ServerFailed", service),
+        ("9", "LoadingModel", service),
+        ("8", "PreparingPod", service),
+        ("6", "RolloutUpdated", service),
+        ("5", "Pulled", "Pod/torchserve-predictor-1-a"),
+    ]
+    events = [an_event(reason, about=about, at=at(1)) for _, reason, about in told]
+    for event, (version, _, _) in zip(events, told, strict=True):
+        event["metadata"]["resourceVersion"] = version
+
+    moments = history_of(well_formed(Related(service=a_service_body(), pods=[pod], events=events)))
+
+    assert [item.reason for item in moments if item.at == at(1)] == [
+        "RolloutUpdated", "Created", "Pulled", "Started", "Error", "BackOff",
+        "PreparingPod", "LoadingModel", "ServerFailed",
+    ]  # fmt: skip
+
+
 def test_only_the_last_moments_are_told() -> None:
     events = [an_event("E", str(number), at=at(number % 60)) for number in range(SEEN_MOMENTS + 100)]
 

@@ -13,6 +13,7 @@ from isvc.view.headlines import headline
 from isvc.view.times import parse_time
 from isvc.view.values import (
     OLDER_SERVE,
+    ROLLING_OUT,
     ComponentView,
     ContainerState,
     ContainerView,
@@ -47,16 +48,17 @@ def row(service: ServiceView, now: datetime, *, with_namespace: bool, with_url: 
     """
     summary = _summary(service)
     url = one_line(service.url) if with_url else ""
+    with_address = summary if url in summary else f"{url}: {summary}".removesuffix(": ")
     wanted = sum(item.wanted for item in service.components)
     available = sum(item.available for item in service.components)
     return [
         *([service.namespace] if with_namespace else []),
         service.name,
-        health_cell(service.health),
+        health_cell(service),
         one_line(_stage(service), _STAGE),
         f"{available}/{wanted}",
         age(service.created_at, now),
-        summary if url in summary else f"{url}: {summary}".removesuffix(": "),
+        "; ".join(_some(with_address) + _some(_waited(service, now))),
     ]
 
 
@@ -78,7 +80,7 @@ def change(service: ServiceView, now: datetime) -> Line:
     return [
         now.strftime("%H:%M:%S"),
         f"{service.namespace}/{service.name}",
-        health_cell(service.health),
+        health_cell(service),
         *_some(_stage(service)),
         _summary(service),
     ]
@@ -93,7 +95,7 @@ def one_service(service: ServiceView, now: datetime, *, with_history: bool) -> I
 
 def tree(service: ServiceView, now: datetime) -> Iterator[Line]:
     """Yield the lines of a service: its components, their pods, and the containers of these."""
-    yield [Styled(service.name, Style.STRONG), f"in namespace {service.namespace}", health_cell(service.health)]
+    yield head(service, f"in namespace {service.namespace}", now)
     facts = {
         "url": service.url,
         "runtime": f"{service.runtime.name}: {service.runtime.why}".rstrip(": ") if service.runtime else "",
@@ -163,6 +165,23 @@ def age(since: str, now: datetime) -> str:
     return "".join(parts)
 
 
+def head(service: ServiceView, where: str, now: datetime) -> Line:
+    """Return the first line about a service; of a start, how long it has taken and may take."""
+    text = _waited(service, now)
+    return [Styled(service.name, Style.STRONG), where, health_cell(service), *([f"({text})"] if text else [])]
+
+
+def _waited(service: ServiceView, now: datetime) -> str:
+    """Return when the container was started that a start waits for, and when it counts as failed; empty if unknown."""
+    component = next((item for item in service.components if item.health is HealthStatus.STARTING), None)
+    if service.health is not HealthStatus.STARTING or component is None:
+        return ""
+    since = next((pod.stage_since for pod in component.pods if pod.current and pod.stage_since), None)
+    until = parse_time(component.fails_at)
+    left = f"counts as failed in {age(now.isoformat(), until)}" if until and until > now else ""
+    return ", ".join(filter(None, [f"started {age(since, now)} ago" if since else "", left]))
+
+
 def _component(component: ComponentView, now: datetime, *, last: bool) -> Iterator[Line]:
     branch, rest = ("└─", "   ") if last else ("├─", "│  ")
     counts = f"{component.available} of {component.wanted} available"
@@ -173,7 +192,7 @@ def _component(component: ComponentView, now: datetime, *, last: bool) -> Iterat
         branch,
         component.kind,
         component.name,
-        health_cell(component.health),
+        health_cell(component),
         *_some(stage),
         f"({counts}{share}{older})",
     ]
@@ -189,7 +208,7 @@ def _pod(pod: PodView, now: datetime, indent: str, *, last: bool) -> Iterator[Li
         f"{indent}{branch}",
         "pod",
         pod.name,
-        health_cell(pod.health),
+        health_cell(pod),
         *_some(stage),
         f"({', '.join(filter(None, notes))})",
     ]
@@ -232,6 +251,8 @@ def _summary(service: ServiceView) -> str:
     if service.failure:
         older = f"{OLDER_SERVE}: " if any(item.fails_beside_older for item in service.components) else ""
         return one_line(older + headline(service.failure.cause), _CAUSE)
+    if service.is_rolling:
+        return service.rollout
     if service.health is HealthStatus.STARTING:
         progress = [bar(pod.progress) for item in service.components for pod in item.pods if pod.progress]
         return _headline(progress[0] if progress else service.message)
@@ -265,6 +286,8 @@ def _some(text: str) -> list[str]:
     return [one_line(text)] if text else []
 
 
-def health_cell(health: HealthStatus) -> Styled:
+def health_cell(item: ServiceView | ComponentView | PodView) -> Styled:
     """Return the word for how a service, a component or a pod is."""
-    return Styled(health.value, _STYLES[health])
+    if not isinstance(item, PodView) and item.is_rolling:
+        return Styled(ROLLING_OUT, Style.WARNING)
+    return Styled(item.health.value, _STYLES[item.health])

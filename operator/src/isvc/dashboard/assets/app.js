@@ -12,7 +12,8 @@ const ago = (seconds) => {
 function tick() {
   const now = Date.now();
   for (const element of document.querySelectorAll("time[data-live]")) {
-    const text = `${ago((now - Date.parse(element.dateTime)) / 1000)} ago`;
+    const since = (now - Date.parse(element.dateTime)) / 1000;
+    const text = element.dataset.live === "until" ? `in ${ago(-since)}` : `${ago(since)} ago`;
     if (element.textContent !== text) element.textContent = text;
   }
 }

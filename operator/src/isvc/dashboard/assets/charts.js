@@ -2,7 +2,8 @@
 "use strict";
 
 const KEPT = 360;
-const SHOWN = 600; // seconds that the charts are long, at least
+const SHOWN = 60; // seconds that the charts are long, at least
+const GAP = 75; // seconds between two points, after which something was not read
 const figures = [...document.querySelectorAll("[data-chart]")];
 const points = [];
 const LINES = {
@@ -21,8 +22,28 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const POWERS = Array.from({ length: 32 }, (_, power) => 2 ** (power + 16)); // between the marks of sizes
 let plots = [];
 
+// The points, and others without values: where the charts begin, and where a line is interrupted.
+function rows() {
+  const all = points.length ? points : [{ at: Date.now() / 1000 }];
+  const begin = all.at(-1).at - SHOWN;
+  const found = all[0].at > begin ? [{ at: begin }] : [];
+  for (const point of all) {
+    const last = found.at(-1) ?? point;
+    if (point.at - last.at > GAP) found.push({ at: last.at + 1 });
+    found.push(point);
+  }
+  return found;
+}
+
 function data(name) {
-  return [points.map((point) => point.at), ...LINES[name].map(([field]) => points.map((point) => point[field] ?? null))];
+  const shown = rows();
+  return [shown.map((point) => point.at), ...LINES[name].map(([field]) => shown.map((point) => point[field] ?? null))];
+}
+
+// The values that no line leads to: they are dots.
+function alone(plot, index) {
+  const values = plot.data[index];
+  return [...values.keys()].filter((at) => values[at] !== null && (values[at - 1] ?? values[at + 1] ?? null) === null);
 }
 
 function make(figure) {
@@ -35,11 +56,16 @@ function make(figure) {
     height: place.clientHeight,
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, sync: { key: "charts" } },
-    scales: { x: { range: (_, low, high) => [Math.min(low ?? Infinity, (high ?? Date.now() / 1000) - SHOWN), high ?? Date.now() / 1000] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
+    scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
     axes: [{ ...axis, size: 26, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, ...(name === "memory" && { incrs: POWERS }), values: (_, ticks) => ticks.map(WRITTEN[name]) }],
-    series: [{}, ...LINES[name].map(([label, token]) => ({ label, stroke: color(token), width: 1.75, points: { size: 4 }, spanGaps: false }))],
+    series: [{}, ...LINES[name].map(([label, token]) => ({ label, stroke: color(token), width: 1.75, points: { show: true, filter: alone, size: 5, fill: color(token) }, spanGaps: false }))],
   };
   return { name, figure, plot: new uPlot(options, data(name), place) };
+}
+
+function now(name, point) {
+  const known = LINES[name].filter(([field]) => point[field] != null);
+  return known.map(([field]) => WRITTEN[name](point[field])).join(" · ") || "–";
 }
 
 function makeAll() {
@@ -52,11 +78,12 @@ function draw() {
   document.querySelector(".charts").dataset.points = points.length;
   for (const { name, plot, figure } of plots) {
     plot.setData(data(name));
-    if (last) figure.querySelector("output").textContent = LINES[name].map(([field]) => WRITTEN[name](last[field])).join(" · ");
+    if (last) figure.querySelector("output").textContent = now(name, last);
   }
   const memory = document.querySelector("[data-chart=memory]"); // not all servers report it
   memory.hidden = points.length > 0 && points.every((point) => point.memory === null);
-  document.getElementById("charts-none").hidden = points.some((point) => point.rate > 0);
+  document.getElementById("charts-unread").hidden = points.length > 0;
+  document.getElementById("charts-none").hidden = points.length === 0 || points.some((point) => point.rate > 0);
 }
 
 document.addEventListener("points", (event) => {

@@ -16,6 +16,7 @@ let chosen = ""; // the id of the container's option
 let all = ""; // the containers whose logs are one
 let drawnTo = 0; // where the view was scrolled to by the page itself
 let ended = ""; // why no more lines come
+const OWN_TIME = /^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:?\d\d)?\]?\s+/;
 const RANK = { debug: 0, info: 1, warning: 2, error: 3 };
 
 function matches([, level, text]) {
@@ -23,31 +24,28 @@ function matches([, level, text]) {
   return RANK[level] >= (RANK[at("level").value] ?? 0) && (!needle || text.toLowerCase().includes(needle));
 }
 
+function part(tag, name, text) {
+  const element = document.createElement(tag);
+  element.className = name;
+  element.append(text);
+  return element;
+}
+
 function row([time, level, text, from]) {
-  const element = document.createElement("div");
-  element.className = level;
-  if (time) {
-    const stamp = document.createElement("span");
-    stamp.className = "at";
-    stamp.textContent = time.slice(11, 23).replace("Z", "");
-    stamp.title = time;
-    element.append(stamp);
-  }
-  if (from) {
-    const source = document.createElement("span");
-    source.className = "from";
-    source.textContent = from;
-    element.append(source);
-  }
+  const element = part("div", level, "");
   const needle = at("find").value.toLowerCase();
   const found = needle ? text.toLowerCase().indexOf(needle) : -1;
-  if (found < 0) {
-    element.append(text);
-  } else {
-    const mark = document.createElement("mark");
-    mark.textContent = text.slice(found, found + needle.length);
-    element.append(text.slice(0, found), mark, text.slice(found + needle.length));
+  const own = (time && OWN_TIME.exec(text)?.[0]) || "";
+  if (time) {
+    element.append(part("span", "at", time.slice(11, 23).replace("Z", "")));
+    element.firstChild.title = own ? `${time}; the line says ${own.trim()}` : time;
   }
+  if (from) element.append(part("span", "from", from));
+  // The line's own time is not shown beside this one, unless it is what is searched; it is copied with the line.
+  const begin = found >= 0 && found < own.length ? 0 : own.length;
+  element.append(part("span", "own", text.slice(0, begin)));
+  if (found < 0) element.append(text.slice(begin));
+  else element.append(text.slice(begin, found), part("mark", "", text.slice(found, found + needle.length)), text.slice(found + needle.length));
   return element;
 }
 
