@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from isvc_operator.kube.calls import ApiCalls, resource_of, verb_of
-from isvc_operator.kube.connections import Connections
+from isvc_operator.kube.connections import ApiConnections
 from isvc_operator.kube.credentials import Credentials, credentials_of
 from isvc_operator.kube.errors import KubeError, ResponseTooLarge, ServerBusy, error_for, refused_by
 from isvc_operator.kube.pause import Pause
@@ -56,7 +56,7 @@ class KubernetesApi:
 
     def __init__(
         self,
-        connections: Connections,
+        connections: ApiConnections,
         pause: Pause,
         *,
         credentials: Credentials,
@@ -226,7 +226,7 @@ async def connect(
 @asynccontextmanager
 async def connected(
     credentials: Credentials, agent: str, fence: aiohttp.TraceConfig | None = None
-) -> AsyncIterator[Connections]:
+) -> AsyncIterator[ApiConnections]:
     """Yield the client's connections, which are closed at the end of the block."""
     connections = credentials.connect(agent, fence)
     try:

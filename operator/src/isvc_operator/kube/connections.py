@@ -12,7 +12,7 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 
 
-class Connections(RESTClientObject):  # type: ignore[misc]  # the client has no types
+class ApiConnections(RESTClientObject):  # type: ignore[misc]  # the client has no types
     """The client's connections; its session is there from the start."""
 
     def __init__(self, configuration: Configuration) -> None:

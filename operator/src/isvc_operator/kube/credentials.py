@@ -21,7 +21,7 @@ from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME
 from yaml import YAMLError
 
 from isvc_operator.errors import ConfigError
-from isvc_operator.kube.connections import Connections
+from isvc_operator.kube.connections import ApiConnections
 from isvc_operator.text import one_line
 
 BEARER: Final = "BearerToken"  # the client's name of the header Authorization, whatever its scheme
@@ -73,7 +73,7 @@ class Credentials:
             await self.load_again()
         return await self.authorization() != refused
 
-    def connect(self, agent: str, fence: aiohttp.TraceConfig | None) -> Connections:
+    def connect(self, agent: str, fence: aiohttp.TraceConfig | None) -> ApiConnections:
         """Return the client's connections; raises ConfigError for a certificate that cannot be read."""
         settings = self.configuration
         settings.trace_configs = [fence] if fence else []
@@ -85,7 +85,7 @@ class Credentials:
             "read_bufsize": _BUFFERED,
         }
         try:
-            return Connections(settings)
+            return ApiConnections(settings)
         except OSError as error:
             raise _unusable("the certificates of the API server cannot be used", error) from error
 
