@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import aiohttp
 
 from isvc.dashboard.server import dashboard
+from isvc.predict.payload import PredictPayload
 from isvc.run.caller import predict, sample_request, served
 from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster, local_cluster
@@ -138,7 +139,9 @@ async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) 
     }
 
 
-async def request_once(services: Sequence[Rendered], settings: Settings, *, body: bytes, output: Output) -> str:
+async def request_once(
+    services: Sequence[Rendered], settings: Settings, *, payload: PredictPayload, output: Output
+) -> str:
     """Serve one service for one request, and return the response; raises RunFailed if it or a container fails."""
     async with _running(services, settings, output) as cluster:
         cluster.says_failures = False  # the first one ends the run, which says it
@@ -148,7 +151,7 @@ async def request_once(services: Sequence[Rendered], settings: Settings, *, body
             raise cluster.failure
         if not service.is_ready:
             raise RunFailed(f"{key.name} is not ready: {service.ready.get('message') or 'it has no status'}")
-        return await predict(cluster.endpoint(key), body)
+        return await predict(cluster.endpoint(key), payload)
 
 
 async def until_signal(work: Coroutine[Any, Any, T], output: Output) -> T | None:
