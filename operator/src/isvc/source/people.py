@@ -24,7 +24,7 @@ from isvc.source.source import ClusterSource
 from isvc.view.source import Shown
 from isvc_operator.api import inference_service
 from isvc_operator.errors import OperatorError
-from isvc_operator.kube.errors import KubeError, ObjectNotFound
+from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest, decode
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
@@ -140,8 +140,6 @@ class ClusterPeople:
 async def _name_of(api: ProxyApi) -> str:
     try:
         review = decode(await api.send(_WHO_AM_I))
-    except ObjectNotFound:  # before Kubernetes 1.28; the questions that follow need a valid token, too
-        return ""
     except KubeError as error:
         raise _refused(error) from error
     name = str(review["status"]["userInfo"]["username"])
