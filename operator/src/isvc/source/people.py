@@ -78,7 +78,7 @@ class Person:
         """Return what this person does not see, each in a sentence."""
         seen = {place: shown for place, shown in self.places.items() if inference_service.KIND in shown}
         if not seen:
-            return [f"{self.name or 'the token'} may not list InferenceServices in any namespace that has some"]
+            return [f"{self.name} may not list InferenceServices in any namespace that has some"]
         missing: dict[Shown, list[str]] = {}
         for place, shown in sorted(seen.items()):
             for name in sorted(NOTES.keys() - shown):
