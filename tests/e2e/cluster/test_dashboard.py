@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import io
 import json
-import re
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -34,7 +33,6 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)
 ROOT = Path(__file__).parents[3]
 HOME = "isvc-system"
 WITHIN = 180_000.0  # milliseconds; the pods of other tests may fill the node for a while
-LINES = 10_000
 BYTES, BYTES_PER_S = 6_000_000, 300_000
 SEND = {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get", "create"]}
 CHILDREN = {"apiGroups": ["apps", ""], "resources": ["deployments", "services"], "verbs": ["list"]}
@@ -203,21 +201,6 @@ async def answer(page: Page) -> Any:
     """The body of a good response, as it is shown."""
     await expect(page.locator("#response .status")).to_have_text("200")
     return json.loads(await page.get_by_label("Body of the response").inner_text())
-
-
-async def test_ten_thousand_lines_are_followed(open_page: Open, board: Board, namespace: Namespace) -> None:
-    page = await open_page(f"/services/{namespace.name}/digits/logs", **board.signed_in(board.ann))
-    lines = page.locator("#lines div")
-    await expect(lines.first).to_be_visible()
-    form = await open_page(f"/services/{namespace.name}/digits/request", **board.signed_in(board.ann))
-    said = {"instances": [{"data": f"say {LINES} the log goes on"}]}
-    await form.get_by_label("Body", exact=True).fill(json.dumps(said))
-    await form.get_by_role("button", name="Send").click()
-
-    last = lines.filter(has_text=re.compile(f"the log goes on {LINES - 1}$")).last
-    await expect(last).to_be_visible(timeout=WITHIN)
-    await page.get_by_role("searchbox").fill("goes on 77")
-    await expect(lines).to_have_count(111)
 
 
 async def test_rates_are_read_from_the_pods(open_page: Open, board: Board, namespace: Namespace) -> None:

@@ -58,17 +58,6 @@ def test_a_disk_that_fills_up_for_the_second_source_leaves_nothing_of_the_first(
     assert (outcome.exit_code, read_tree(small_disk)) == (10, {})
 
 
-def test_a_cache_whose_disk_is_full_is_done_without(initialize: Initialize, small_disk: Path, models: Path) -> None:
-    content = bytes(5 * MIB)
-    with proxy(None, store(listing(("m/weights", str(len(content)))), content)) as server:
-        cache = {"STORAGE_CACHE": str(small_disk / "cache"), "STORAGE_CACHE_SIZE": str(100 * MIB)}
-        outcome = initialize("s3://models/m", models, **s3_environment(server.url), **cache)
-
-    assert (outcome.exit_code, visible(models)) == (0, {"weights": content})
-    assert "cannot be used (its disk has 4.0 MiB free); downloading without it" in "\n".join(outcome.log)
-    assert outcome.log[-1].startswith("done: 1 file, 5.0 MiB")
-
-
 @pytest.mark.parametrize("address", ["42", "download?path=/model.zip"])
 def test_a_bomb_is_refused_whatever_its_address(
     initialize: Initialize, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str

@@ -233,19 +233,6 @@ async def test_a_line_that_is_too_long_does_not_hide_the_one_after_it(asking: As
     assert len(asking.api.calls) == 2
 
 
-@pytest.mark.parametrize("text", ["", "unable to retrieve container logs for containerd://0a1b2c\n"])
-async def test_the_log_of_a_container_that_was_restarted_as_it_was_read_is_the_previous_one(
-    asking: Asking, text: str
-) -> None:
-    failure = PodFailure("ServerFailed", POD, "it ended", container="kserve-container", has_log=True, attempt="1")
-    asking.api.logs[f"{POD}/kserve-container"] = text
-    asking.api.logs[f"{POD}/kserve-container/previous"] = "ValueError: the cause\n"
-
-    for _ in range(2):
-        assert await asking.details.log_of(asking.memory, NAMESPACE, failure) == "ValueError: the cause"
-    assert len(asking.api.calls) == 2
-
-
 # --- which probe has ended a container ---------------------------------------------------------------------
 
 
