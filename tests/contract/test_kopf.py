@@ -15,20 +15,16 @@ import logging
 import re
 import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import aiohttp
 import kopf
 import pytest
-from kopf._cogs.clients import auth, fetching, scanning, watching
-from kopf._cogs.structs.credentials import Vault, VaultKey
-from kopf._cogs.structs.references import NamespaceName, Resource, match_namespace
+from kopf._cogs.structs.references import NamespaceName, match_namespace
 from packaging.requirements import Requirement
 
-from isvc.run.container import LOOPBACK
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.errors import OperatorError
 from isvc_operator.handlers.operator import stop_kopf
@@ -37,8 +33,6 @@ from isvc_operator.kube.informer.scope import Scope
 from isvc_operator.kube.informer.watch_session import KopfResponse, WatchSession
 from isvc_operator.kube.informer.watching import Collection, Watching
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.manifests import Manifest
-from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "operator" / "src"
@@ -53,8 +47,6 @@ PRIVATE = {
     "kopf._cogs.structs.references.Resource",
     "kopf._cogs.structs.references.match_namespace",
 }
-PODS = Resource("", "v1", "pods", namespaced=True)
-LOG = logging.getLogger("kopf")
 
 
 # --- the version ----------------------------------------------------------------------------------------
@@ -86,222 +78,13 @@ def test_the_private_names_in_use_are_those_that_are_tested_here() -> None:
     assert not [node for node in nodes if isinstance(node, ast.Import) and "kopf._" in ast.unparse(node)]
 
 
-# --- the session ----------------------------------------------------------------------------------------
-
-
-class Strict:
-    """Has what a test gives it; asked for anything else, it fails."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        pytest.fail(f"kopf takes {name} of the {type(self).__name__.lower()}")
-
-
-class StrictResponse(Strict):
-    """The members of ours, and no others."""
-
-    status = 200
-
-    def __init__(self, body: Any = None, lines: tuple[bytes, ...] = ()) -> None:
-        self._body = body
-        self._lines = lines
-        self.content = StrictContent(lines)
-
-    async def json(self) -> Any:
-        return self._body
-
-    def close(self) -> None:
-        return
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        return
-
-
-class StrictContent(Strict):
-    """The parts of a response."""
-
-    def __init__(self, lines: tuple[bytes, ...]) -> None:
-        self._lines = lines
-
-    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        assert size > 0
-        for part in self._lines:
-            yield part
-
-
-class StrictSession(Strict):
-    """The members of ours, and no others; ``answers`` are the responses to requests in their order."""
-
-    def __init__(self, *answers: StrictResponse) -> None:
-        self.headers = {"User-Agent": ""}
-        self.closed = False
-        self.answers = [*answers]
-        self.requests: list[tuple[str, str]] = []
-        self.arguments: set[str] = set()
-        self.waiting = asyncio.Event()
-
-    async def request(self, *, method: str, url: str, **others: Any) -> StrictResponse:
-        self.requests.append((method, url.removeprefix("https://kubernetes")))
-        self.arguments |= {name for name, value in others.items() if value is not None}
-        if not self.answers:
-            self.waiting.set()
-            await asyncio.get_running_loop().create_future()
-        return self.answers.pop(0)
-
-    async def close(self) -> None:
-        self.closed = True
-
-
-async def use(session: Any) -> Vault:
-    """Let kopf send its requests of this task by the session."""
-    vault = Vault()
-    info = kopf.AiohttpSession(server="https://kubernetes", aiohttp_session=session)
-    await vault.populate({VaultKey("session"): info})
-    auth.vault_var.set(vault)
-    return vault
-
-
-@pytest.fixture
-def settings() -> Iterator[kopf.OperatorSettings]:
-    logger = logging.getLogger("kopf.objects")
-    level = logger.level
-    settings = kopf.OperatorSettings()
-    use_settings(settings)
-    settings.watching.reconnect_backoff = 0.0
-    yield settings
-    logger.setLevel(level)
-
-
-def members(of: type) -> set[str]:
-    return {name for name in dir(of) if not name.startswith("_")}
-
-
-def test_what_is_tested_here_has_no_more_than_what_kopf_gets() -> None:
-    ours = WatchSession(Watching(Cluster(), lambda: 0.0, lambda: 0.0), Ignoring())
-    assert members(StrictResponse) | {"content"} == members(KopfResponse) - {"iter_chunked"}
-    assert members(StrictContent) == {"iter_chunked"}
-    assert (ours.headers, ours.closed) == (StrictSession().headers, False)
-    assert {*members(StrictSession), "headers", "closed"} <= {*members(WatchSession), "headers", "closed"}
-
-
-def listing(version: int = 1, *items: Manifest) -> StrictResponse:
-    return StrictResponse({"metadata": {"resourceVersion": str(version)}, "items": [*items]})
+# --- a whole operator -----------------------------------------------------------------------------------
 
 
 def event(change: str, name: str, version: int, **others: Any) -> bytes:
     metadata = {"name": name, "uid": f"uid-of-{name}", "resourceVersion": str(version), "namespace": "models", **others}
     body = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata}
     return json.dumps({"type": change, "object": body}, separators=(",", ":")).encode() + b"\n"
-
-
-def failure(code: int) -> bytes:
-    return json.dumps({"type": "ERROR", "object": {"code": code}}, separators=(",", ":")).encode() + b"\n"
-
-
-async def test_a_list_takes_of_the_session_only_its_requests(settings: kopf.OperatorSettings) -> None:
-    session = StrictSession(listing(7))
-    await use(session)
-
-    found = [
-        item
-        async for item in fetching.fetch_objs(
-            settings=settings, resource=PODS, namespace=NamespaceName("models"), logger=LOG
-        )
-    ]
-
-    assert found == [([], "7")]
-    path = "/api/v1/namespaces/models/pods?labelSelector=serving.kserve.io%2Finferenceservice"
-    assert (session.requests, session.arguments) == ([("get", path)], {"timeout"})
-
-
-async def test_discovery_takes_of_the_session_only_its_requests(settings: kopf.OperatorSettings) -> None:
-    resource = {"name": "pods", "singularName": "pod", "kind": "Pod", "namespaced": True, "verbs": ["list"]}
-    session = StrictSession(StrictResponse({"versions": ["v1"]}), StrictResponse({"resources": [resource]}))
-    await use(session)
-
-    found = await scanning.scan_resources(groups={""}, settings=settings, logger=LOG)
-
-    assert [item.kind for item in found] == ["Pod"]
-    assert (session.requests, session.arguments) == ([("get", "/api"), ("get", "/api/v1")], {"timeout"})
-
-
-async def watched(settings: kopf.OperatorSettings, *answers: StrictResponse, lists: int = 1) -> tuple[Any, Any]:
-    """What kopf yields until it has listed so many times and waits for an answer, and what it has requested."""
-    session, found = StrictSession(*answers), list[Any]()
-    await use(session)
-
-    async def collect() -> None:
-        stream = watching.infinite_watch(settings=settings, resource=PODS, namespace=None, _iterations=lists)
-        async for item in stream:
-            found.append(item if isinstance(item, watching.Bookmark) else item["type"])
-
-    task = asyncio.create_task(collect())
-    waiting = asyncio.create_task(session.waiting.wait())
-    await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    if task.done():
-        task.result()
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-    versions = [re.search("resourceVersion=([0-9]+)", url) for _, url in session.requests]
-    return found, [version and int(version[1]) for version in versions]
-
-
-async def test_a_watch_takes_of_the_session_only_its_requests_and_goes_on_from_the_last_version(
-    settings: kopf.OperatorSettings,
-) -> None:
-    parts = event("ADDED", "a", 11)[:30], event("ADDED", "a", 11)[30:], event("BOOKMARK", "", 20)
-
-    found, versions = await watched(settings, listing(10), StrictResponse(lines=parts), StrictResponse())
-
-    assert found == [watching.Bookmark.LISTED, "ADDED", "BOOKMARK"]
-    assert versions == [None, 10, 20, 20]
-
-
-async def test_a_version_that_has_expired_makes_it_list_again(settings: kopf.OperatorSettings) -> None:
-    answers = listing(10), StrictResponse(lines=(event("ADDED", "a", 11), failure(410))), listing(30)
-
-    found, versions = await watched(settings, *answers, lists=2)
-
-    assert found == [watching.Bookmark.LISTED, "ADDED", watching.Bookmark.LISTED]
-    assert versions == [None, 10, None, 30]
-
-
-async def test_any_other_error_of_a_watch_would_end_the_operator(settings: kopf.OperatorSettings) -> None:
-    with pytest.raises(watching.WatchingError):
-        await watched(settings, listing(10), StrictResponse(lines=(failure(500),)))
-
-
-async def test_a_watch_on_which_nothing_comes_is_opened_again(settings: kopf.OperatorSettings) -> None:
-    class Silent(StrictContent):
-        async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-            await asyncio.get_running_loop().create_future()
-            yield b""
-
-    silent = StrictResponse()
-    silent.content = Silent(())
-    settings.watching.inactivity_timeout = 0.01
-
-    assert (await watched(settings, listing(10), silent, StrictResponse()))[1][:3] == [None, 10, 10]
-
-
-async def test_the_session_is_closed_with_what_held_it(settings: kopf.OperatorSettings) -> None:
-    session = StrictSession(listing())
-    vault = await use(session)
-    async for _ in fetching.fetch_objs(settings=settings, resource=PODS, namespace=None, logger=LOG):
-        pass
-
-    await vault.close()
-
-    assert session.closed
-
-
-# --- a whole operator -----------------------------------------------------------------------------------
 
 
 @dataclass
@@ -363,7 +146,6 @@ class Operator:
 
     session: Recorded
     notices_crds: bool = True
-    probe: Any = None
     handled: list[Any] = field(default_factory=list)
     fails: bool = False
 
@@ -384,8 +166,6 @@ class Operator:
             if self.fails:
                 raise ZeroDivisionError
 
-        if self.probe is not None:
-            kopf.on.probe(registry=registry, id="problems")(self.probe)
         for name in ("Pod", "ClusterServingRuntime"):
             kopf.on.event(*selector_of(kind_named(name)), registry=registry)(changed)
         await kopf.operator(registry=registry, standalone=True, stop_flag=stop, memo=kopf.Memo(), **scope)
@@ -410,9 +190,12 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _levels(settings: kopf.OperatorSettings) -> None:
-    """kopf's levels are the process's; the settings' fixture puts them back."""
-    del settings
+def _levels() -> Iterator[None]:
+    """kopf's levels are the process's."""
+    logger = logging.getLogger("kopf.objects")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 async def test_a_handler_gets_each_event_as_it_came_and_kopf_writes_nothing() -> None:
@@ -478,23 +261,6 @@ async def test_an_error_of_ours_in_a_list_ends_kopf_with_it() -> None:
 
     with pytest.raises(OperatorError, match=r"^/a.* went back$"):
         await Operator(Recorded(Cluster(), Restored())).run(None, clusterwide=True)
-
-
-@pytest.mark.parametrize(("problem", "status"), [("", 200), ("it stands still", 500)], ids=["none", "one"])
-async def test_a_problem_of_a_probe_is_an_error_of_the_liveness_endpoint(problem: str, status: int) -> None:
-    async def problems(**_: Any) -> list[str]:
-        if problem:
-            raise kopf.PermanentError(problem)
-        return []
-
-    port = free_port()
-    cluster = Cluster()
-    operator = Operator(Recorded(cluster), probe=problems)
-    url = f"http://{LOOPBACK}:{port}/healthz"
-    async with running(operator, clusterwide=True, liveness_endpoint=url), aiohttp.ClientSession() as session:
-        await until(lambda: len(cluster.watched) == 3)
-        async with session.get(url) as response:
-            assert response.status == status
 
 
 async def test_in_the_whole_cluster_each_kind_is_watched_once() -> None:

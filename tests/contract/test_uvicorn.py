@@ -17,11 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httptools
 import pytest
 import uvicorn
 from packaging.requirements import Requirement
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import Server, ServerState
 
@@ -102,7 +100,7 @@ def test_what_is_overridden_is_there_with_the_parameters_that_are_passed(cls: ty
         assert len(inspect.signature(vars(cls)[name]).parameters) == len(inspect.signature(vars(base)[name]).parameters)
 
 
-# --- what is called when --------------------------------------------------------------------------------
+# --- what no test of `data_plane` shows -----------------------------------------------------------------
 
 
 class Transport(asyncio.Transport):
@@ -110,11 +108,10 @@ class Transport(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
-        self.written = b""
         self.called: list[str] = []
 
     def write(self, data: Any) -> None:
-        self.written += bytes(data)
+        """Send nothing."""
 
     def is_closing(self) -> bool:
         return "close" in self.called
@@ -127,30 +124,6 @@ class Transport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self.called.append("resume_reading")
-
-
-class Recorded(HttpToolsProtocol):
-    """uvicorn's own protocol, which keeps what is called of it."""
-
-    called: list[str]
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self.called = []
-        super().connection_made(transport)
-
-
-def recording(name: str) -> Callable[..., Any]:
-    def method(self: Recorded, *arguments: Any) -> Any:
-        self.called.append(name)
-        return getattr(HttpToolsProtocol, name)(self, *arguments)
-
-    return method
-
-
-# What the parser calls, in this order, and what the protocol and the cycle call besides.
-_BY_PARSER = ["on_message_begin", "on_url", "on_header", "on_headers_complete", "on_body", "on_message_complete"]
-for _name in (*_BY_PARSER, "on_response_complete", "_start_asgi_task"):
-    setattr(Recorded, _name, recording(_name))
 
 
 App = Callable[[Any, Any, Any], Any]
@@ -169,20 +142,14 @@ def state() -> ServerState:
 
 
 @pytest.fixture
-async def made(state: ServerState) -> tuple[Recorded, Transport]:
+async def made(state: ServerState) -> tuple[HttpToolsProtocol, Transport]:
     return protocol_for(respond, state)
 
 
-def config_for(app: App, **more: Any) -> uvicorn.Config:
-    return uvicorn.Config(
-        app, lifespan="off", log_config=None, ws="none", proxy_headers=False, server_header=False, **more
-    )
-
-
-def protocol_for(app: App, state: ServerState) -> tuple[Recorded, Transport]:
-    config = config_for(app)
+def protocol_for(app: App, state: ServerState) -> tuple[HttpToolsProtocol, Transport]:
+    config = uvicorn.Config(app, lifespan="off", log_config=None, ws="none", proxy_headers=False, server_header=False)
     transport = Transport()
-    protocol = Recorded(config=config, server_state=state, app_state={})
+    protocol = HttpToolsProtocol(config=config, server_state=state, app_state={})
     protocol.connection_made(transport)
     return protocol, transport
 
@@ -193,104 +160,6 @@ async def turns_of_the_loop() -> None:
 
 
 POST = b"POST /a?b=c HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"
-
-
-async def test_the_parser_calls_these_for_a_request_and_the_cycle_when_the_response_is_complete(
-    made: tuple[Recorded, Transport],
-) -> None:
-    protocol, transport = made
-
-    protocol.data_received(POST)
-    await turns_of_the_loop()
-
-    assert transport.written == b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
-    # The request is started when its head is there, and the response is complete after its last message.
-    started = ["on_headers_complete", "_start_asgi_task"]
-    assert list(dict.fromkeys(protocol.called)) == [
-        *_BY_PARSER[:3], *started, *_BY_PARSER[4:], "on_response_complete"
-    ]  # fmt: skip
-    protocol._unset_keepalive_if_required()
-
-
-async def test_a_connection_has_these_when_it_is_made(made: tuple[Recorded, Transport], state: ServerState) -> None:
-    protocol, transport = made
-
-    assert {name for name in PROTOCOL if not hasattr(protocol, name)} == {"url"}  # of each request
-    assert (protocol.transport, protocol.cycle, protocol.scope, protocol.pipeline) == (
-        transport,
-        None,
-        None,
-        type(protocol.pipeline)(),
-    )
-    assert isinstance(protocol.parser, httptools.HttpRequestParser)
-    assert isinstance(protocol.flow, FlowControl)
-    assert state.connections == {protocol}
-    protocol.connection_lost(None)
-    assert (state.connections, protocol.parser) == (set(), None)
-
-
-async def test_each_message_begins_with_a_scope_url_and_headers_of_its_own(made: tuple[Recorded, Transport]) -> None:
-    protocol, _ = made
-
-    protocol.on_message_begin()
-    first = protocol.scope
-    protocol.on_url(b"/a")
-    protocol.on_header(b"Expect", b"100-Continue")
-    assert (protocol.url, protocol.headers, protocol.expect_100_continue) == (
-        b"/a", [(b"expect", b"100-Continue")], True
-    )  # fmt: skip
-    assert first["headers"] is protocol.headers
-    assert {"type", "http_version", "server", "client", "scheme", "headers"} <= first.keys()
-    assert "method" not in first
-
-    protocol.on_message_begin()
-    assert protocol.scope is not first
-    assert (protocol.url, protocol.headers, protocol.expect_100_continue) == (b"", [], False)
-
-
-async def test_a_cycle_has_these_and_waits_for_its_body_with_reading_resumed(state: ServerState) -> None:
-    seen = list[Any]()
-
-    async def reading(scope: Any, receive: Any, send: Any) -> None:
-        seen.append(await receive())
-        seen.append(await receive())
-        await respond(scope, receive, send)
-
-    protocol, transport = protocol_for(reading, state)
-    protocol.data_received(POST[:-1])
-    cycle = protocol.cycle
-    assert {name for name in CYCLE if not hasattr(cycle, name)} == set()
-    assert (cycle.body, cycle.more_body, cycle.response_started, cycle.response_complete, cycle.disconnected) == (
-        b"h", True, False, False, False
-    )  # fmt: skip
-    protocol.flow.pause_reading()
-    await turns_of_the_loop()
-    assert transport.called == ["pause_reading", "resume_reading"]  # `receive` resumes
-
-    protocol.data_received(b"i")
-    await turns_of_the_loop()
-    assert seen == [
-        {"type": "http.request", "body": b"h", "more_body": True},
-        {"type": "http.request", "body": b"i", "more_body": False},
-    ]
-    protocol.connection_lost(None)
-    await turns_of_the_loop()
-
-
-async def test_a_lost_connection_disconnects_its_cycle_and_wakes_it(state: ServerState) -> None:
-    seen = list[Any]()
-
-    async def reading(scope: Any, receive: Any, send: Any) -> None:
-        seen.append(await receive())
-
-    protocol, _ = protocol_for(reading, state)
-    protocol.data_received(POST[:-1])
-    cycle = protocol.cycle
-    protocol.connection_lost(ConnectionResetError())
-
-    await turns_of_the_loop()
-    assert cycle.disconnected
-    assert seen == [{"type": "http.disconnect"}]
 
 
 async def test_requests_in_a_pipeline_are_kept_newest_first_and_started_from_the_end(state: ServerState) -> None:
@@ -316,7 +185,7 @@ async def test_requests_in_a_pipeline_are_kept_newest_first_and_started_from_the
 
 @pytest.mark.parametrize("busy", [False, True])
 async def test_at_the_shutdown_an_idle_connection_closes_and_a_busy_one_keeps_alive_no_longer(
-    busy: bool, made: tuple[Recorded, Transport]
+    busy: bool, made: tuple[HttpToolsProtocol, Transport]
 ) -> None:
     protocol, transport = made
     protocol.data_received(POST)

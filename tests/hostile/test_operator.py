@@ -170,31 +170,3 @@ def test_what_a_container_says_cannot_pass_for_anything_of_ours(
     lines = log.read_text(encoding="utf-8").split("\n")
     assert [line for line in lines if line and not line.startswith("| ") and not A_RECORD.match(line)] == []
     assert [line for line in lines if not line.isprintable()] == []
-
-
-def test_a_younger_service_gets_a_host_when_the_older_one_goes(apiserver: ApiServer, log: Path) -> None:
-    unique = f"a{next(_numbers)}"
-    older, younger = f"{unique}-b", "b"  # also the order in which claims of one second count
-    for name in (older, younger):
-        apiserver.create_namespace(name)
-    host = f"a-{unique}-b.example.com"
-    first, second = Namespace(apiserver, older), Namespace(apiserver, younger)
-
-    def hosts(namespace: Namespace, name: str) -> set[str]:
-        ingress = namespace.find("ingress", name)
-        return {rule["host"] for rule in ingress["spec"]["rules"]} if ingress else set()
-
-    with operator(apiserver, log):
-        first.apply(good("a"))
-        eventually(lambda: host in hosts(first, "a"), "the older service has the host")
-        second.apply(good(f"a-{unique}"))
-        told = second.wait_for_condition("IngressReady", "True", "HostTaken", service=f"a-{unique}")
-        assert f"{host} (InferenceService {older}/a)" in told["message"]
-        assert host not in hosts(second, f"a-{unique}")
-        before = apiserver.position()
-
-        first.kubectl("delete", "inferenceservice", "a")
-
-        eventually(lambda: host in hosts(second, f"a-{unique}"), "the younger service gets the host")
-        assert [call for call in apiserver.calls("isvc-operator", before) if call.verb == "list"] == []
-    second.kubectl("delete", "inferenceservices", "--all")

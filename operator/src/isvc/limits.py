@@ -50,7 +50,7 @@ KEPT_EVENTS: Final = 200  # of one service
 LOCAL_REPLICAS: Final = 8  # pods of one component
 PROBE_RESPONSE_BYTES: Final = 10 * 1024  # that are read of the response to a probe, as the kubelet does
 SCRAPED_BYTES: Final = 16 * 1024 * 1024  # of a server's metrics
-SENT_RESPONSE_BYTES: Final = 64 * 1024 * 1024  # of the response to a request that a page or a command sends
+SENT_RESPONSE_BYTES: Final = 64 * 1024 * 1024  # of the response to a request that a page sends
 RUN_LINE_BYTES: Final = 64 * 1024 * 1024  # of what a run tells another command of one service
 
 # --- the dashboard --------------------------------------------------------------------------------------

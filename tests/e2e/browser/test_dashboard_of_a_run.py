@@ -26,8 +26,6 @@ from onnx import TensorProto, helper
 from PIL import Image
 from playwright.async_api import Browser, Locator, Page, expect
 
-from isvc.dashboard.pages import TABS
-from tests.e2e.browser.axe import findings
 from tests.e2e.browser.conftest import Open, visits
 from tests.support.digits import digits_zip
 from tests.support.isvc_process import Sandbox, drained, new_sandbox, read_until
@@ -42,7 +40,6 @@ MARKUP = "</td></pre><script>document.title='owned'</script><img src=x onerror=\
 HOSTILE = f"{MARKUP}\x1b[31m\u202e"
 LINES = 10_000
 BYTES, BYTES_PER_S = 12_000_000, 300_000
-TAB_PATHS = [f"/{name}" if name else "" for name in TABS]
 STAGES = ["queue", "batch", "model", "transport", "network"]
 
 
@@ -67,10 +64,10 @@ def save_numbers(path: Path) -> None:
     onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)]), path)
 
 
-def served(name: str, uri: str, format_: str = "pytorch", **metadata: Any) -> dict[str, Any]:
+def served(name: str, uri: str, format_: str = "pytorch") -> dict[str, Any]:
     model = {"modelFormat": {"name": format_}, "storageUri": uri, "runtime": "isvc-mar"}
     item = service(name, uri=uri)
-    return {**item, "metadata": {"name": name, **metadata}, "spec": {"predictor": {"model": model}}}
+    return {**item, "metadata": {"name": name}, "spec": {"predictor": {"model": model}}}
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +82,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
     with nginx.running(folder / "web", tls.issue(folder / "tls")) as web, proxy(web.url, slow) as store:
         web.put("digits.zip", digits_zip(folder, padding=BYTES))
-        annotations = {"owner": HOSTILE, "notes.example.com/text": HOSTILE}
         services = (
-            served("digits", f"{store.url}/digits.zip", annotations=annotations),
+            served("digits", f"{store.url}/digits.zip"),
             served("numbers", "pvc://models", "onnx"),
             service("broken", {"FAIL": HOSTILE}),
             runtime(),
@@ -153,17 +149,6 @@ async def test_a_service_that_cannot_start_says_why(open_page: Open, run: Run) -
     await expect(failure).to_contain_text("exit code 3")
     await expect(failure).to_contain_text("<script>document.title='owned'</script>")
     await expect(page.locator(".pod .restarts")).to_have_text(re.compile(r"^[1-9]\d* restarts?$"), timeout=30_000)
-
-
-async def test_the_runtime_is_named_and_why_it_was_chosen(open_page: Open, run: Run) -> None:
-    named, preferred = await open_page(path("digits", "/yaml")), await open_page(path("broken", "/yaml"))
-
-    await expect(named.get_by_role("region", name="Runtime")).to_have_text(
-        re.compile(r"isvc-mar of the cluster\s+named by spec.predictor.model.runtime")
-    )
-    await expect(preferred.get_by_role("region", name="Runtime")).to_have_text(
-        re.compile(r"fake of the cluster\s+the only runtime of the cluster that serves model format 'fake'")
-    )
 
 
 # --- requests --------------------------------------------------------------------------------------------------
@@ -310,54 +295,3 @@ async def test_ten_thousand_lines_are_followed_in_their_order(open_page: Open, r
     await page.get_by_role("searchbox").fill("goes on 77")
     await expect(page.locator("#lines mark").first).to_have_text("goes on 77")
     await expect(lines).to_have_count(111)
-
-
-# --- hostile texts ---------------------------------------------------------------------------------------------
-
-
-async def test_texts_from_outside_are_texts(open_page: Open, run: Run) -> None:
-    said = run.answer("digits", "/v1/models/digits:predict", {"instances": [{"data": f"say 1 {HOSTILE}"}]})
-    assert said == {"predictions": ["said"]}
-    page = await open_page()
-    await expect(page.get_by_role("row", name="broken")).to_contain_text("<script>")
-    await is_inert(page)
-    for name in ("digits", "broken"):
-        for tab in TAB_PATHS:
-            page = await open_page(path(name, tab))
-            await expect(page.locator("#connection")).to_have_text("Live")
-            if (name, tab) == ("digits", "/logs"):
-                await page.get_by_role("searchbox").fill("<script>")
-                await expect(page.locator("#lines div").last).to_contain_text("owned'\">\\x1b[31m\\u202e 0")
-            if (name, tab) == ("digits", "/yaml"):
-                await expect(page.get_by_label("YAML as applied")).to_contain_text("<script>")
-            if (name, tab) == ("digits", "/request"):
-                body = page.get_by_label("Body", exact=True)
-                await body.fill(json.dumps({"instances": [{"data": HOSTILE}]}))
-                await page.get_by_role("button", name="Send").click()
-                assert await answer(page) == {"predictions": [HOSTILE]}
-            await is_inert(page)
-
-
-async def is_inert(page: Page) -> None:
-    assert await page.title() != "owned"
-    assert await page.evaluate("document.querySelectorAll('script:not([src]), img').length") == 0
-
-
-# --- it is for everybody ---------------------------------------------------------------------------------------
-
-
-async def test_axe_finds_nothing(open_page: Open) -> None:
-    page = await open_page(bypass_csp=True)
-    found = {"/": await findings(page)}
-    origin = page.url.rstrip("/")
-    for name in ("digits", "broken"):
-        for tab in TAB_PATHS:
-            await page.goto(origin + path(name, tab))
-            if (name, tab) == ("digits", "/request"):
-                await page.get_by_role("button", name="Send").click()
-                await answer(page)
-            if (name, tab) == ("digits", "/charts"):
-                await expect(page.locator(".charts")).to_have_attribute("data-points", re.compile("[1-9]"))
-            found[name + tab] = await findings(page)
-
-    assert {tab: items for tab, items in found.items() if items} == {}

@@ -14,7 +14,7 @@ import pytest
 from isvc_operator.manifests import Manifest
 from tests.e2e.cluster.services_page import ServicesPage
 from tests.support.breaking_services import a_breaking_service
-from tests.support.diagnose_output import assert_diagnosed, findings_on
+from tests.support.diagnose_output import assert_diagnosed
 from tests.support.namespace import Namespace, small_service
 from tests.support.volumes import Volume, claimed
 
@@ -125,42 +125,6 @@ def test_a_probe_that_has_ended_the_server_is_named(namespace: Namespace, page: 
     cause = "it was killed after its startup probe failed: "
     text = described(page, "no-time", "ServerFailed", cause, log=None)
     assert cause in text
-
-
-def test_a_missing_claim_is_named(namespace: Namespace, page: ServicesPage) -> None:
-    apply(namespace, "no-claim", storageUri="pvc://nowhere")
-    text = described(page, "no-claim", "ClaimNotFound", "PersistentVolumeClaim nowhere does not exist")
-    assert "PersistentVolumeClaim nowhere does not exist; create the PersistentVolumeClaim nowhere" in text
-
-
-def test_an_unknown_format_is_told_which_there_are(namespace: Namespace, page: ServicesPage) -> None:
-    apply(namespace, "no-format", modelFormat={"name": "pytroch"})
-    text = described(page, "no-format", "NoSupportingRuntime", "no runtime serves model format 'pytroch'")
-    assert "no runtime serves model format 'pytroch'" in text
-    assert "'pytorch' (isvc-mar, kserve-torchserve)" in text
-
-
-def test_a_runtime_that_does_not_exist_is_told_which_there_are(namespace: Namespace, page: ServicesPage) -> None:
-    apply(namespace, "no-runtime", runtime="torchserve-kfs")
-    said = "runtime 'torchserve-kfs' of spec.predictor.model.runtime does not exist"
-    text = described(page, "no-runtime", "RuntimeNotRecognized", said)
-    assert said in text
-    assert "kserve-torchserve" in text
-
-
-def test_an_unknown_field_is_accepted_and_named(namespace: Namespace) -> None:
-    apply(namespace, "odd-field", storageUri="pvc://nowhere", storageURl="pvc://leeway")
-    condition = namespace.wait_for_condition("FieldsIgnored", "True", "FieldsIgnored", "odd-field", WITHIN)
-    assert "spec.predictor.model.storageURl" in condition["message"]
-    text = " ".join(namespace.kubectl("describe", "isvc", "odd-field").split())
-    assert condition["message"] in text
-    namespace.wait_for_condition("Ready", "False", "ClaimNotFound", "odd-field", WITHIN)
-    findings = findings_on(namespace, "odd-field")
-    assert [item["reason"] for item in findings] == ["ClaimNotFound", "FieldsIgnored"]
-    assert "PersistentVolumeClaim nowhere does not exist" in findings[0]["cause"]
-    assert "spec.predictor.model.storageURl (did you mean storageUri?)" in findings[1]["cause"]
-    assert all(item["fix"] for item in findings)
-    namespace.kubectl("delete", "isvc", "odd-field", "--wait=false")
 
 
 @dataclass(frozen=True)

@@ -203,21 +203,6 @@ def test_a_refusal_names_the_identity(
     assert "RequestId" not in outcome.reason
 
 
-@pytest.mark.parametrize(
-    ("path", "suggestion"),
-    [("modl", "did you mean model?"), ("model/confg.json", "did you mean config.json?")],
-)
-def test_a_path_that_is_not_there_is_named_with_its_nearest(
-    initialize: Initialize, azure: azurite.AzureServer, container: str, models: Path, path: str, suggestion: str
-) -> None:
-    outcome = initialize(https(container, path), models, **environment_of(azure.url))
-
-    assert (outcome.exit_code, outcome.reason) == (
-        5,
-        f"{https(container, path)}: there is nothing at {path} in the container {container}; {suggestion}",
-    )
-
-
 def test_a_container_that_is_not_there(initialize: Initialize, azure: azurite.AzureServer, models: Path) -> None:
     outcome = initialize(https("nowhere"), models, **environment_of(azure.url))
 

@@ -69,20 +69,6 @@ def test_who_may_not_read_the_store_gets_nothing_from_the_node(
     assert (outcome.exit_code, read_tree(tmp_path / "second")) == (7, {})
 
 
-def test_a_cache_of_no_use_is_told_and_does_no_harm(
-    initialize: Initialize, bucket: Store, tmp_path: Path, cache: dict[str, str]
-) -> None:
-    (tmp_path / "cache").write_text("a file")
-
-    outcome = initialize(bucket.fill(MODEL), tmp_path / "models", **bucket.environment() | cache)
-
-    assert was_downloaded(outcome)
-    assert (
-        f"the node's cache {tmp_path}/cache cannot be used (Not a directory); downloading without it"
-    ) in outcome.log
-    assert read_tree(tmp_path / "models") == MODEL
-
-
 def test_local_files_are_not_kept(initialize: Initialize, tmp_path: Path, cache: dict[str, str]) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source/weights.bin").write_bytes(b"w")
@@ -106,19 +92,3 @@ def test_an_archive_is_unpacked_once_for_the_node(
         True, True, False,
     ]  # fmt: skip
     assert read_tree(tmp_path / "first") == read_tree(tmp_path / "second") == read_tree(tmp_path / "third") == MODEL
-
-
-def test_a_hostile_archive_ends_in_one_line_and_is_not_kept(
-    initialize: Initialize, store: Store, tmp_path: Path, cache: dict[str, str]
-) -> None:
-    uri = f"{store.fill({'model.zip': zip_of({'../evil': b'evil'})})}/model.zip"
-
-    outcome = initialize(uri, tmp_path / "models", **store.environment() | cache)
-
-    assert (outcome.exit_code, outcome.reason) == (
-        14,
-        f"{uri}: model.zip would unpack '../evil' outside of its folder; do not use it, pack the model's files again",
-    )
-    assert read_tree(tmp_path / "models") == {}
-    assert not list(tmp_path.rglob("manifest.json"))
-    assert not list(tmp_path.rglob("evil"))

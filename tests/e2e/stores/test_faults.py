@@ -17,7 +17,6 @@ from tests.support.model_folder import read_tree
 from tests.support.object_stores.proxy import (
     Action,
     Answer,
-    Damage,
     Request,
     Reset,
     Slow,
@@ -93,18 +92,6 @@ def test_a_broken_download_continues_with_the_piece_that_had_not_arrived(
     start, _, last = again.removeprefix("bytes=").partition("-")
     assert (outcome.exit_code, outcome.reason) == (0, "")
     assert (1 << 20 <= int(start) <= 2 << 20, int(last)) == (True, (3 << 20) - 1)
-
-
-@pytest.mark.parametrize("fault", [Damage(1000)], ids=["a byte is another one"])
-def test_a_copy_that_is_not_the_original_is_refused(
-    initialize: Initialize, store: Store, models: Path, fault: Action
-) -> None:
-    uri = store.fill({"weights.bin": FILES["weights/1.bin"]})
-    with proxy(store.server.url, on(fault, {1})) as between:
-        outcome = initialize(uri, models, **store.environment(between.url))
-
-    assert outcome.exit_code == 12
-    assert list(models.iterdir()) == []
 
 
 def test_an_object_that_is_replaced_meanwhile_is_refused(initialize: Initialize, store: Store, models: Path) -> None:

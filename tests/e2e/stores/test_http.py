@@ -153,20 +153,6 @@ def test_an_empty_file_is_no_model(initialize: Initialize, web: nginx.HttpServer
     assert read_tree(models) == {}
 
 
-def test_a_redirect_from_https_to_http_is_refused(
-    initialize: Initialize, web: nginx.HttpServer, certificate: tls.Certificate, path: str, models: Path
-) -> None:
-    uri = f"{web.tls_url}/plain/{path}"
-
-    outcome = initialize(uri, models, AWS_CA_BUNDLE=str(certificate.authority))
-
-    assert (outcome.exit_code, outcome.reason) == (
-        17,
-        f"{uri}: {web.tls_url} redirects to {web.url}, and anybody on that way could change the file; "
-        "give an address that stays with https",
-    )
-
-
 def test_redirects_end(initialize: Initialize, models: Path) -> None:
     with proxy(None, lambda request: Answer(302, headers={"Location": f"{request.target}x"})) as server:
         outcome = initialize(f"{server.url}/model.bin", models)

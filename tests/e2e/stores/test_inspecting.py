@@ -72,11 +72,3 @@ def test_a_file_of_a_web_server_is_looked_into_also_where_it_comes_as_a_whole(
 
     assert (found["model"], found["files"], found["problems"]) == ("bert", 4, [])
     assert read_tree(tmp_path) == before
-
-
-def test_a_bucket_that_is_not_there_is_the_initializers_error(bucket: Store, capsys: Captured) -> None:
-    environment = bucket.environment()
-
-    assert main(["s3://there-is-no-such-bucket/model"], environment) == 5
-
-    assert capsys.readouterr().err.startswith("s3://there-is-no-such-bucket/model: ")

@@ -63,34 +63,6 @@ def test_each_pair_has_its_own_target(initialize: Initialize, store: Store, mode
     assert read_tree(models) == {**below("base", MODEL), "adapter/lora.bin": b"lora"}
 
 
-def test_when_the_second_source_fails_nothing_of_the_first_is_to_be_seen(
-    initialize: Initialize, store: Store, models: Path
-) -> None:
-    uri = store.fill(below("base", MODEL))
-
-    outcome = initialize(f"{uri}/base", models / "base", f"{uri}/adapter", models / "adapter", **store.environment())
-
-    assert outcome.exit_code == 5
-    assert f"{uri}/adapter: there is nothing at adapter" in outcome.reason
-    assert read_tree(models) == {}
-
-
-@pytest.mark.parametrize(
-    "patterns",
-    [{"STORAGE_ALLOW_PATTERNS": "*.json"}, {"STORAGE_IGNORE_PATTERNS": '"*.bin"'}],
-    ids=["not allowed", "ignored"],
-)
-def test_the_object_that_the_uri_names_comes_whatever_the_patterns_say(
-    initialize: Initialize, store: Store, models: Path, patterns: dict[str, str]
-) -> None:
-    uri = store.fill({"a/weights.bin": b"w"})
-
-    outcome = initialize(f"{uri}/a/weights.bin", models, **store.environment(), **patterns)
-
-    assert (outcome.exit_code, outcome.reason) == (0, "")
-    assert read_tree(models) == {"weights.bin": b"w"}
-
-
 def test_a_slash_after_an_object_is_named(initialize: Initialize, store: Store, models: Path) -> None:
     uri = store.fill({"a/weights.bin": b"w"})
 

@@ -94,7 +94,7 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/cli/test_predict.py::test_a_request_without_an_end_is_refused",
     ),
     Bound(
-        what="`isvc predict`: an answer",
+        what="`isvc predict` and `isvc run --request`: an answer",
         constant="isvc.limits:ANSWER_BYTES",
         unit=Unit.BYTES,
         beyond="the command fails and names the limit",
@@ -185,11 +185,11 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/integration/local/test_cluster.py::test_an_answer_that_is_too_large_is_an_error",
     ),
     Bound(
-        what="`isvc run`: the response to a request that is sent from its page or by `--request`",
+        what="`isvc run`: the response to a request that is sent from its page",
         constant="isvc.limits:SENT_RESPONSE_BYTES",
         unit=Unit.BYTES,
         beyond="an error in its place",
-        test="tests/unit/local/test_caller.py::test_a_response_beyond_the_limit_is_an_error",
+        test="tests/integration/local/test_cluster.py::test_an_answer_that_is_too_large_is_an_error",
     ),
     Bound(
         what="items of each list in an object that `isvc status` or the dashboard shows",

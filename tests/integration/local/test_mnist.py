@@ -57,17 +57,6 @@ def digit(scores: list[float]) -> int:
     return scores.index(max(scores))
 
 
-def test_the_archives_handler_gives_the_digit(running: tuple[Sandbox, str]) -> None:
-    answer = ask(running[0], "mnist-mar", "/v1/models/mnist:predict", "sample.json")
-    assert answer == {"predictions": [DIGIT]}
-
-
-@pytest.mark.parametrize("service", BARE)
-def test_a_bare_model_has_its_services_name_and_gives_its_scores(running: tuple[Sandbox, str], service: str) -> None:
-    (scores,) = ask(running[0], service, f"/v1/models/{service}:predict", "sample-tensor.json")["predictions"]
-    assert digit(scores) == DIGIT
-
-
 @pytest.mark.parametrize("service", BARE)
 def test_each_service_is_served_at_its_own_printed_address_for_grpc(running: tuple[Sandbox, str], service: str) -> None:
     sandbox, announced = running

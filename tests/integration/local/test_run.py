@@ -36,12 +36,13 @@ def request(sandbox: Sandbox) -> list[str | Path]:
     return ["--request", sandbox.folder / "request.json"]
 
 
-def test_a_lone_list_is_sent_as_v1s_instances(sandbox: Sandbox) -> None:
-    (sandbox.folder / "request.json").write_text("[[1, 2]]")
+@pytest.mark.parametrize(("content", "rows"), [("[[1, 2]]", "[[1, 2]]"), ('{"instances": []}', "[]")])
+def test_what_has_not_the_shape_of_v2_is_sent_to_v1(sandbox: Sandbox, content: str, rows: str) -> None:
+    (sandbox.folder / "request.json").write_text(content)
 
     done = sandbox.run(*arguments(sandbox, service("first"), runtime()), *request(sandbox))
 
-    assert (done.returncode, '{"predictions": [[1, 2]],' in done.stdout) == (0, True), done.stderr
+    assert (done.returncode, f'{{"predictions": {rows},' in done.stdout) == (0, True), done.stderr
 
 
 def test_one_request_is_answered_by_a_server_that_has_the_model(sandbox: Sandbox) -> None:

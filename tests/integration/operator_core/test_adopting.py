@@ -147,17 +147,6 @@ def test_an_ingress_of_kserve_is_deleted_if_none_is_rendered(running_operator: N
     eventually(lambda: namespace.find("ingress", "torchserve") is None, "the Ingress is gone")
 
 
-def test_an_ingress_of_somebody_else_is_left_alone(running_operator: None, namespace: Namespace) -> None:
-    make_as("kubectl", namespace, an_ingress({}))
-    before = namespace.wait_for("ingress", "torchserve")
-
-    namespace.apply_story()
-
-    condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
-    assert condition["message"].startswith(f"Ingress torchserve exists in namespace {namespace.name} and was not made")
-    assert namespace.find("ingress", "torchserve") == before
-
-
 # --- pods while they change hands --------------------------------------------------------------------------
 
 

@@ -143,12 +143,6 @@ def test_a_scaled_object_that_keda_refuses_is_named_until_it_takes_it(keda: None
     eventually(lambda: not scaled.condition("AutoscalerProblem"), "the condition is gone")
 
 
-def test_a_new_service_starts_with_the_autoscalers_minimum(running_operator: None, namespace: Namespace) -> None:
-    namespace.apply_story(minReplicas=2, maxReplicas=4)
-
-    assert namespace.wait_for("deployment", PREDICTOR)["spec"]["replicas"] == 2
-
-
 def test_a_budget_of_the_users_own_replaces_the_operators(running_operator: None, namespace: Namespace) -> None:
     namespace.apply_story(minReplicas=2)
     namespace.wait_for("poddisruptionbudget", PREDICTOR)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.support.apiserver import ApiServer
-from tests.support.builders import SHIPPED_RUNTIME
 from tests.support.namespace import STORY, Namespace, story_service
 from tests.support.object_stores import tls
 from tests.support.operator_process import OPERATOR
 from tests.support.waiting import eventually
-from tests.support.yaml_files import document
 
 PREDICTOR = "torchserve-predictor"
 NETWORK_POLICY = "isvc-operator.io/network-policy"
@@ -70,16 +67,6 @@ def test_a_child_edited_by_hand_comes_back(running_operator: None, namespace: Na
         return containers[0]["image"] == image and service["spec"]["selector"] == {"app": f"isvc.{PREDICTOR}"}
 
     eventually(restored, "image and selector are as rendered again")
-
-
-def test_a_deleted_child_comes_back(running_operator: None, namespace: Namespace) -> None:
-    namespace.apply_story()
-    uids = {}
-    for kind, name in (("deployment", PREDICTOR), ("service", PREDICTOR), ("ingress", "torchserve")):
-        uids[kind, name] = namespace.wait_for(kind, name)["metadata"]["uid"]
-        namespace.kubectl("delete", kind, name)
-    for (kind, name), uid in uids.items():
-        assert namespace.wait_for(kind, name)["metadata"]["uid"] != uid
 
 
 LABEL = "serving.kserve.io/inferenceservice"
@@ -149,73 +136,6 @@ def test_port_80_of_a_running_service_moves_to_grpc_and_back(running_operator: N
     ports_for("v2", {80: "http", 8081: "grpc"})
     ports_for("grpc-v2", {80: "grpc", 8080: "http"})
     ports_for("v1", {80: "http", 8081: "grpc"})
-
-
-def test_an_edit_of_the_spec_reaches_the_pod_template(running_operator: None, namespace: Namespace) -> None:
-    namespace.apply_story()
-    namespace.wait_for("deployment", PREDICTOR)
-    env = [{"name": "LOG_LEVEL", "value": "DEBUG"}]
-    patch = json.dumps({"spec": {"predictor": {"model": {"env": env}}}})
-    namespace.kubectl("patch", "inferenceservice", "torchserve", "--type=merge", f"--patch={patch}")
-
-    def rolled() -> bool:
-        deployment = namespace.find("deployment", PREDICTOR) or {}
-        return env[0] in deployment["spec"]["template"]["spec"]["containers"][0]["env"]
-
-    eventually(rolled, "the new environment is in the template")
-
-
-def test_a_changed_runtime_reaches_its_services(running_operator: None, namespace: Namespace) -> None:
-    runtime = document(SHIPPED_RUNTIME)
-    runtime["kind"] = "ServingRuntime"
-    runtime["metadata"]["name"] = "ours"
-    namespace.apply(runtime)
-    namespace.apply_story(name="picky")
-    deployment = namespace.wait_for("deployment", "torchserve-picky-predictor")
-    shipped = runtime["spec"]["containers"][0]["image"]
-    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == shipped
-    runtime["spec"]["containers"][0]["image"] = "localhost/another:2"
-    namespace.apply(runtime)
-
-    def changed() -> bool:
-        found = namespace.find("deployment", "torchserve-picky-predictor") or {}
-        return bool(found["spec"]["template"]["spec"]["containers"][0]["image"] == "localhost/another:2")
-
-    eventually(changed, "the new image is in the template")
-
-
-def test_a_deployment_of_somebody_else_is_left_alone(running_operator: None, namespace: Namespace) -> None:
-    theirs = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": PREDICTOR, "namespace": namespace.name},
-        "spec": {
-            "selector": {"matchLabels": {"app": "theirs"}},
-            "template": {
-                "metadata": {"labels": {"app": "theirs"}},
-                "spec": {"containers": [{"name": "theirs", "image": "theirs:1"}]},
-            },
-        },
-    }
-    namespace.apply(theirs)
-    before = namespace.wait_for("deployment", PREDICTOR)
-    namespace.apply_story()
-    condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
-    assert f"Deployment {PREDICTOR} exists in namespace {namespace.name}" in condition["message"]
-    assert namespace.find("deployment", PREDICTOR) == before
-
-
-def test_a_stopped_service_keeps_its_definition_and_loses_its_children(
-    running_operator: None, namespace: Namespace
-) -> None:
-    namespace.apply_story()
-    namespace.wait_for("deployment", PREDICTOR)
-    namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop=true")
-    namespace.wait_for_condition("Stopped", "True")
-    eventually(lambda: namespace.find("deployment", PREDICTOR) is None, "the Deployment is gone")
-    namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop-")
-    namespace.wait_for("deployment", PREDICTOR)
-    namespace.wait_for_condition("Stopped", "False")
 
 
 def test_a_service_is_closed_to_other_namespaces_and_opened_again(running_operator: None, namespace: Namespace) -> None:

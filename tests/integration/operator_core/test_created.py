@@ -154,19 +154,6 @@ async def test_what_a_deleted_service_has_left_becomes_the_child_of_one_of_the_s
     assert len(deployment["metadata"]["ownerReferences"]) == 1
 
 
-async def test_an_object_of_somebody_else_is_left_alone(world: World) -> None:
-    theirs = the_children(a_service(namespace=world.namespace))["Deployment"]
-    metadata = {"name": PREDICTOR, "namespace": world.namespace, "labels": {"component": "theirs"}}
-    world.server.send("POST", f"{path_of('Deployment', world.namespace)}?fieldManager=another",
-                      {**theirs, "metadata": metadata})  # fmt: skip
-    before = await world.deployment()
-
-    with pytest.raises(NotOurs):
-        await world.render()
-
-    assert await world.deployment() == before
-
-
 @pytest.mark.parametrize("kind", ["Deployment", "Service", "Ingress"])
 async def test_an_object_of_nobody_is_not_taken_even_if_no_field_differs(world: World, kind: str) -> None:
     child = the_children(a_service(namespace=world.namespace))[kind]

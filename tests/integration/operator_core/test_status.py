@@ -68,20 +68,6 @@ def test_a_crashed_container_is_named_with_its_exit_code_and_message(
     ]
 
 
-def test_a_missing_claim_is_named_with_the_fix(running_operator: None, namespace: Namespace) -> None:
-    namespace.apply_story()
-    namespace.wait_for("deployment", PREDICTOR)
-    make_pod(namespace)
-    message = '0/1 nodes are available: persistentvolumeclaim "leeway" not found. preemption: not helpful'
-    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    namespace.patch_status("pod", "torchserve-predictor-1", {"phase": "Pending", "conditions": [scheduled]})
-    condition = namespace.wait_for_condition("Ready", "False", "ClaimNotFound")
-    assert condition["message"] == (
-        "pod torchserve-predictor-1: PersistentVolumeClaim leeway does not exist; "
-        "create the PersistentVolumeClaim leeway in the service's namespace, or correct storageUri"
-    )
-
-
 def test_a_missing_runtime_is_reported_and_creating_one_repairs_the_service(
     running_operator: None, namespace: Namespace
 ) -> None:

@@ -72,43 +72,12 @@ def test_a_change_of_the_runtime(server: ApiServer, log: Path, served: Namespace
     assert message in served.kubectl("describe", "inferenceservice", "torchserve")
 
 
-def test_a_change_of_the_service(served: Namespace) -> None:
-    served.apply_story(minReplicas=1, model={**story_service()["spec"]["predictor"]["model"], "args": ["--debug"]})
-
-    why = "after a change of the InferenceService: spec.containers[kserve-container].args"
-    assert told(served, "RolloutUpdated") == f"{NEW_PODS} {why}"
-
-
 def test_an_image_that_is_set(served: Namespace) -> None:
     served.kubectl("set", "image", "deployment", PREDICTOR, "kserve-container=mine:1")
 
     assert told(served, "DriftCorrected") == (
         f"Deployment {PREDICTOR}: kubectl-set has changed spec.template.{IMAGE}, which is restored; {NEW_PODS}"
     )
-
-
-def test_an_earlier_revision_that_is_put_back(served: Namespace) -> None:
-    """Nothing makes ReplicaSets here: what `kubectl rollout undo` patches is taken from the Deployment as it was."""
-    earlier = served.wait_for("deployment", PREDICTOR)
-    served.apply_story(minReplicas=1, model={**story_service()["spec"]["predictor"]["model"], "args": ["--debug"]})
-    told(served, "RolloutUpdated")
-    undo = [
-        {"op": "replace", "path": "/spec/template", "value": earlier["spec"]["template"]},
-        {"op": "replace", "path": "/metadata/annotations", "value": earlier["metadata"]["annotations"]},
-    ]
-    manager = "--field-manager=kubectl-rollout"
-    served.kubectl("patch", "deployment", PREDICTOR, "--type=json", manager, f"--patch={json.dumps(undo)}")
-
-    message = told(served, "DriftCorrected")
-    assert message.startswith(f"Deployment {PREDICTOR}: kubectl-rollout has changed ")
-    assert "spec.template.spec.containers[kserve-container].args" in message
-    assert message.endswith(f"which is restored; {NEW_PODS}")
-
-
-def test_what_is_deleted(served: Namespace) -> None:
-    served.kubectl("delete", "deployment", PREDICTOR)
-
-    assert told(served, "DriftCorrected").startswith(f"Deployment {PREDICTOR} was deleted by another client")
 
 
 def test_a_paused_deployment_is_named_until_it_is_resumed(served: Namespace) -> None:

@@ -60,22 +60,6 @@ def test_what_the_api_server_adds_to_the_children_is_not_taken_for_a_difference(
     assert [call for call in apiserver.calls(OPERATOR, since) if call.namespace == namespace.name] == []
 
 
-def test_components_that_are_taken_out_are_removed_and_requests_go_to_the_predictor(
-    running_operator: None, namespace: Namespace
-) -> None:
-    apply(namespace, transformer=WRAPPER, explainer=WRAPPER)
-    namespace.wait_for("deployment", NAMES[1])
-    patch = json.dumps({"spec": {"transformer": None, "explainer": None}})
-    namespace.kubectl("patch", "inferenceservice", "torchserve", "--type=merge", f"--patch={patch}")
-
-    def alone() -> bool:
-        left = [(kind, name) for kind in ("deployment", "service") for name in NAMES if namespace.find(kind, name)]
-        return left == [("deployment", NAMES[0]), ("service", NAMES[0])]
-
-    eventually(alone, "only the predictor is left")
-    eventually(lambda: backends(namespace) == {NAMES[0]}, "the Ingress leads to the predictor")
-
-
 def test_traffic_goes_to_a_transformer_only_while_it_serves(running_operator: None, namespace: Namespace) -> None:
     apply(namespace)
     namespace.play_finished_rollout()
@@ -98,31 +82,3 @@ def backends(namespace: Namespace) -> set[str]:
     ingress = namespace.wait_for("ingress", "torchserve")
     paths = [path for rule in ingress["spec"]["rules"] for path in rule["http"]["paths"]]
     return {path["backend"]["service"]["name"] for path in paths}
-
-
-def test_a_predictor_of_own_containers_is_served_without_a_runtime(
-    running_operator: None, namespace: Namespace
-) -> None:
-    server = {"image": "registry.example/server:1", "env": [{"name": "STORAGE_URI", "value": "pvc://leeway"}]}
-    apply(namespace, predictor={"containers": [server]})
-    namespace.play_finished_rollout()
-    namespace.wait_for_condition("Ready", "True")
-
-    pod = namespace.wait_for("deployment", NAMES[0])["spec"]["template"]["spec"]
-    assert pod["initContainers"][0]["args"] == ["pvc://leeway", "/mnt/models"]
-    assert {"name": "STORAGE_URI", "value": "/mnt/models"} in pod["containers"][0]["env"]
-
-
-def test_a_transformer_in_the_predictors_pod_stands_before_the_server(
-    running_operator: None, namespace: Namespace
-) -> None:
-    beside = {
-        "name": "transformer-container",
-        "image": "registry.example/wrapper:1",
-        "ports": [{"name": "front", "containerPort": 8000, "protocol": "TCP"}],
-    }
-    predictor = story_service()["spec"]["predictor"] | {"containers": [beside]}
-    apply(namespace, predictor=predictor)
-    ports = namespace.wait_for("service", NAMES[0])["spec"]["ports"]
-
-    assert [(port["name"], port["port"], port["targetPort"]) for port in ports] == [("front", 80, 8000)]

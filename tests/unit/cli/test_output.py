@@ -6,7 +6,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -98,20 +98,19 @@ def test_without_rich_a_terminal_gets_plain_text(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("output", "parse"), [(OutputFormat.JSON, json.loads), (OutputFormat.YAML, yaml.safe_load)])
-def test_data_comes_back_as_it_was(output: OutputFormat, parse: object) -> None:
-    stream, data = io.StringIO(), {"name": HOSTILE, "isReady": True, "items": [1, None]}
+def test_data_comes_back_as_it_was(
+    output: OutputFormat, parse: Callable[[str], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = {"name": HOSTILE, "isReady": True, "items": [1, None]}
 
-    write_data(data, output, stream)
+    write_data(data, output)
 
-    assert callable(parse)
-    assert parse(stream.getvalue()) == data
+    assert parse(capsys.readouterr().out) == data
 
 
-def test_a_record_is_one_line_that_no_terminal_obeys() -> None:
-    stream = io.StringIO()
+def test_a_record_is_one_line_that_no_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    write_record({"text": f"{HOSTILE}\n\x7f"}, OutputFormat.JSON)
 
-    write_record({"text": f"{HOSTILE}\n\x7f"}, stream=stream)
-
-    (line,) = stream.getvalue().splitlines()
+    (line,) = capsys.readouterr().out.splitlines()
     assert line.isprintable()
     assert json.loads(line) == {"text": f"{HOSTILE}\n\x7f"}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from isvc.inference.protocol import InferenceProtocol
-from isvc.run import caller
-from isvc.run.caller import Endpoint, Served, predict, sample_request, served
-from isvc.run.errors import RunFailed
+from isvc.run.caller import Endpoint, Served, sample_request, served
 
 
 async def test_a_server_without_a_list_of_the_protocol_has_a_model_of_the_services_name() -> None:
@@ -28,63 +24,6 @@ async def test_a_server_without_a_list_of_the_protocol_has_a_model_of_the_servic
         assert server.port is not None
         found = await served(Endpoint("first", "first.default.example.com", server.port))
         assert list(found.names) == ["first"]
-
-
-@pytest.mark.parametrize(
-    ("content", "kind", "text"),
-    [
-        ("é".encode(), "text/plain", "é"),
-        ("é".encode("latin-1"), "text/plain; charset=iso-8859-1", "é"),
-        ("é".encode(), "text/plain; charset=klingon", "é"),
-    ],
-)
-async def test_a_response_is_read_by_its_charset(content: bytes, kind: str, text: str) -> None:
-    async with answering(content, kind) as endpoint:
-        assert await predict(endpoint, b"{}") == text
-
-
-async def test_a_response_beyond_the_limit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller, "SENT_RESPONSE_BYTES", 64)
-    async with answering(b"x" * 64, "text/plain") as endpoint:
-        assert await predict(endpoint, b"{}") == "x" * 64
-    async with answering(b"x" * 65, "text/plain") as endpoint:
-        with pytest.raises(RunFailed, match=r"^/v1/models/first:predict returned more than 64 bytes$"):
-            await predict(endpoint, b"{}")
-
-
-@pytest.mark.parametrize(
-    ("body", "path"),
-    [
-        (b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}', "/v2/models/first/infer"),
-        (b'{"instances": [1]}', "/v1/models/first:predict"),
-        (b"[", "/v1/models/first:predict"),
-    ],
-)
-async def test_a_request_goes_to_the_protocol_that_its_shape_shows(body: bytes, path: str) -> None:
-    async def say(request: web.Request) -> web.Response:
-        return web.Response(text=f"{request.path} {await request.text()}")
-
-    app = web.Application()
-    app.router.add_post("/{path:.*}", say)
-    async with TestServer(app) as server:
-        assert server.port is not None
-        found = await predict(Endpoint("first", "first.default.example.com", server.port), body)
-
-    assert found == f"{path} {body.decode()}"
-
-
-@asynccontextmanager
-async def answering(content: bytes, kind: str) -> AsyncIterator[Endpoint]:
-    """A server that answers each POST so, and has no list of models."""
-
-    async def say(_: web.Request) -> web.Response:
-        return web.Response(body=content, headers={"Content-Type": kind})
-
-    app = web.Application()
-    app.router.add_post("/{path:.*}", say)
-    async with TestServer(app) as server:
-        assert server.port is not None
-        yield Endpoint("first", "first.default.example.com", server.port)
 
 
 async def test_commands_are_printed_for_so_many_models() -> None:

@@ -71,29 +71,27 @@ def output_flag(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def write_data(data: Plain, output: OutputFormat, stream: TextIO | None = None) -> None:
+def write_data(data: Plain, output: OutputFormat) -> None:
     """Print JSON or YAML. Letters of any script are printed as they are, but not beside what a terminal would obey."""
-    stream = stream or sys.stdout
     text = _document(data, output, is_ascii=False)
     if not text.replace("\n", "").isprintable():
         text = _document(data, output, is_ascii=True).replace("\x7f", "\\u007f")
-    stream.write(text)
-    stream.flush()
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
-def write_record(data: Plain, output: OutputFormat = OutputFormat.JSON, stream: TextIO | None = None) -> None:
+def write_record(data: Plain, output: OutputFormat) -> None:
     """Print data as one line of JSON or one of several documents of YAML, for output that goes on.
 
     Characters that a terminal would obey are escaped.
     """
-    stream = stream or sys.stdout
     if output is OutputFormat.YAML:
-        stream.write("---\n")
-        write_data(data, output, stream)
+        sys.stdout.write("---\n")
+        write_data(data, output)
         return
     text = json.dumps(data, ensure_ascii=False)
-    stream.write(f"{text if text.isprintable() else json.dumps(data).replace(chr(127), _DELETE)}\n")
-    stream.flush()
+    sys.stdout.write(f"{text if text.isprintable() else json.dumps(data).replace(chr(127), _DELETE)}\n")
+    sys.stdout.flush()
 
 
 def _document(data: Plain, output: OutputFormat, *, is_ascii: bool) -> str:
@@ -163,12 +161,12 @@ def stderr_note(text: str) -> None:
 
 
 @contextmanager
-def live_lines(stream: TextIO | None = None) -> Iterator[Callable[[Sequence[Sequence[Cell]]], None] | None]:
+def live_lines() -> Iterator[Callable[[Sequence[Sequence[Cell]]], None] | None]:
     """Yield what shows lines in place of those before on a terminal; None elsewhere.
 
     What does not fit onto the terminal is left out, at the end of a line and at the end of all lines.
     """
-    console = _console(stream or sys.stdout)
+    console = _console(sys.stdout)
     if console is None:
         yield None
         return

@@ -27,6 +27,7 @@ from isvc.commands.values import WholeNumber
 from isvc.run.errors import Interrupted, RunFailed, UnusableInput
 
 if TYPE_CHECKING:
+    from isvc.predict.payload import PredictPayload
     from isvc.run.check import Checked, CheckFinding
     from isvc.run.output import Output
     from isvc.run.service import Settings
@@ -128,7 +129,7 @@ def command(
     environment = {**os.environ, **({"SERVER_LOG_LEVEL": "DEBUG"} if verbose else {})}
     settings = Settings(_claims(pvc), http_port, environment, _images(image))
     _refuse_both(watch=watch, request=request, expect=expect, quiet=quiet, verbose=verbose)
-    body, expected = _body_of(request, checked) if request else None, _expected(expect)
+    payload, expected = _payload(request, checked) if request else None, _expected(expect)
     verbosity = Verbosity.QUIET if quiet else Verbosity.VERBOSE if verbose else Verbosity.NORMAL
     text = HEAD + "---\n".join(yaml_of(model).content for model in models) if models else ""
     if save:
@@ -138,8 +139,8 @@ def command(
             output.note(text)
         for line in filter(None, (*map(unused_config, models), *map(without_yaml_below, () if pvc else written))):
             output.say(line)
-        if body is not None:
-            response = _one_request(body, checked, settings, output)
+        if payload is not None:
+            response = _one_request(payload, checked, settings, output)
             if expect and not _equals(response, expected):
                 raise RunFailed(f"the response is {response}, not {expect}")
         else:
@@ -181,34 +182,31 @@ def _watched(files: Sequence[Path], read: Callable[[], Checked]) -> WatchedFiles
     return WatchedFiles(files, read, read_at=time.time())
 
 
-def _body_of(request: Path, checked: Checked) -> bytes:
+def _payload(request: Path, checked: Checked) -> PredictPayload:
+    """Return what `isvc predict` would send, and as v1 what it would not: a server says what it lacks."""
+    from isvc.inference.protocol import InferenceProtocol
     from isvc.limits import BENCH_BODY_BYTES
+    from isvc.predict.errors import UnusableRequest
+    from isvc.predict.payload import PredictPayload, of_json
     from isvc.run.files import read_bytes
 
     if len(checked.usable) != 1:
         raise UnusableInput(f"--request requires one InferenceService, and there are {len(checked.usable)}")
-    return _as_sent(read_bytes(request, BENCH_BODY_BYTES))
+    content = read_bytes(request, BENCH_BODY_BYTES)
+    try:
+        return of_json(content, None)
+    except UnusableRequest:
+        return PredictPayload(InferenceProtocol.V1, content)
 
 
-def _one_request(body: bytes, checked: Checked, settings: Settings, output: Output) -> str:
+def _one_request(payload: PredictPayload, checked: Checked, settings: Settings, output: Output) -> str:
     from isvc.run.run import request_once
 
-    response = _run(request_once(checked, settings, body=body, output=output), output)
+    response = _run(request_once(checked, settings, payload=payload, output=output), output)
     if response is None:
         raise click.Abort
     output.show(response)
     return response
-
-
-def _as_sent(content: bytes) -> bytes:
-    """Return a lone list as v1's instances, as `isvc predict` sends it, and all else as it is: a server says more."""
-    from isvc.predict.errors import UnusableRequest
-    from isvc.predict.payload import of_json
-
-    try:
-        return of_json(content, None).body
-    except UnusableRequest:
-        return content
 
 
 def _claims(flags: Sequence[str]) -> dict[str, Path]:

@@ -88,7 +88,7 @@ class SignIn:
             person = await self._people.person(token)
         except NotSignedIn as error:
             return self._form(str(error), 401)
-        session = self._begin(token, person.name or token)
+        session = self._begin(token, person.name)
         there = web.HTTPSeeOther("/")
         there.set_cookie(
             self._cookie, session, httponly=True, samesite="Strict", secure=self._is_secure, path="/",

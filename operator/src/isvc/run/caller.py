@@ -14,9 +14,10 @@ import aiohttp
 
 from isvc.inference.protocol import InferenceProtocol, document_in, metadata_path, models_in
 from isvc.inference.sample import sample_of
-from isvc.limits import SAMPLED_MODELS, SENT_RESPONSE_BYTES
-from isvc.predict.errors import UnusableRequest
-from isvc.predict.payload import of_json
+from isvc.limits import PREDICT_SECONDS, SAMPLED_MODELS, SENT_RESPONSE_BYTES
+from isvc.predict.payload import PredictPayload
+from isvc.predict.send import caller
+from isvc.predict.target import Target
 from isvc.run.container import LOOPBACK
 from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.files import read_bytes
@@ -118,41 +119,16 @@ def _is_v2(file: Path) -> bool | None:
     return "inputs" in document if isinstance(document, dict) else None
 
 
-async def predict(endpoint: Endpoint, body: bytes) -> str:
-    """Return the response to ``body``, in the protocol that its shape shows.
-
-    Raises RunFailed for an error, and unless the service has exactly one model.
-    """
+async def predict(endpoint: Endpoint, payload: PredictPayload) -> str:
+    """Return the response to a request; raises RunFailed for an error, and unless the service has exactly one model."""
     names = (await served(endpoint)).names
     if len(names) != 1:
         raise RunFailed(
             f"{endpoint.service} serves {one_line(', '.join(names)) or 'no model'}; --request requires one model"
         )
-    path = _protocol_of(body).path(names[0])
-    # Like `curl -T`, this sends no Content-Type.
-    async with (
-        aiohttp.ClientSession(headers={"Host": endpoint.host}, skip_auto_headers=["Content-Type"]) as session,
-        session.post(endpoint.url + path, data=body, allow_redirects=False) as response,
-    ):
-        content = await read_up_to(response, SENT_RESPONSE_BYTES)
-        text = _text(content, response.charset or "utf-8").strip()
-        if len(content) > SENT_RESPONSE_BYTES:
-            raise RunFailed(f"{path} returned more than {SENT_RESPONSE_BYTES} bytes")
-        if response.status != 200:
-            raise RunFailed(f"{path} returned {response.status}: {one_line(text)}")
-        return text
-
-
-def _protocol_of(body: bytes) -> InferenceProtocol:
-    """Return v1 for what has not the shape of v2: a server says what it lacks."""
-    try:
-        return of_json(body, None).protocol
-    except UnusableRequest:
-        return InferenceProtocol.V1
-
-
-def _text(content: bytes, charset: str) -> str:
-    try:
-        return content.decode(charset, errors="replace")
-    except LookupError:
-        return content.decode(errors="replace")
+    async with caller(Target(endpoint.url, endpoint.host), PREDICT_SECONDS) as service:
+        answer = await service.predict(names[0], payload)
+    text = answer.body.decode(errors="replace").strip()
+    if not answer.succeeded:
+        raise RunFailed(f"{payload.protocol.path(names[0])} returned {answer.status}: {one_line(text)}")
+    return text

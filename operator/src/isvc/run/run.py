@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import aiohttp
 
 from isvc.dashboard.server import dashboard
+from isvc.predict.payload import PredictPayload
 from isvc.run.caller import predict, sample_request, served
 from isvc.run.check import Checked
 from isvc.run.children import Rendered
@@ -143,7 +144,7 @@ async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) 
     }
 
 
-async def request_once(checked: Checked, settings: Settings, *, body: bytes, output: Output) -> str:
+async def request_once(checked: Checked, settings: Settings, *, payload: PredictPayload, output: Output) -> str:
     """Serve one service for one request, and return the response; raises RunFailed if it or a container fails."""
     async with _running(checked, settings, output) as cluster:
         cluster.says_failures = False  # the first one ends the run, which says it
@@ -153,7 +154,7 @@ async def request_once(checked: Checked, settings: Settings, *, body: bytes, out
             raise cluster.failure
         if not service.is_ready:
             raise RunFailed(f"{key.name} is not ready: {service.ready.get('message') or 'it has no status'}")
-        return await predict(cluster.endpoint(key), body)
+        return await predict(cluster.endpoint(key), payload)
 
 
 async def until_signal(work: Coroutine[Any, Any, T], output: Output) -> T | None:

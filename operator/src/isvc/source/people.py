@@ -24,7 +24,7 @@ from isvc.source.source import ClusterSource
 from isvc.view.source import Shown
 from isvc_operator.api import inference_service
 from isvc_operator.errors import OperatorError
-from isvc_operator.kube.errors import KubeError, ObjectNotFound
+from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.requests import ApiRequest, decode
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
@@ -78,7 +78,7 @@ class Person:
         """Return what this person does not see, each in a sentence."""
         seen = {place: shown for place, shown in self.places.items() if inference_service.KIND in shown}
         if not seen:
-            return [f"{self.name or 'the token'} may not list InferenceServices in any namespace that has some"]
+            return [f"{self.name} may not list InferenceServices in any namespace that has some"]
         missing: dict[Shown, list[str]] = {}
         for place, shown in sorted(seen.items()):
             for name in sorted(NOTES.keys() - shown):
@@ -140,8 +140,6 @@ class ClusterPeople:
 async def _name_of(api: ProxyApi) -> str:
     try:
         review = decode(await api.send(_WHO_AM_I))
-    except ObjectNotFound:  # before Kubernetes 1.28; the questions that follow need a valid token, too
-        return ""
     except KubeError as error:
         raise _refused(error) from error
     name = str(review["status"]["userInfo"]["username"])

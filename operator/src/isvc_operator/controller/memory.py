@@ -15,7 +15,6 @@ from isvc_operator.manifests import Manifest, ServiceKey, name_of
 T = TypeVar("T")
 
 KEPT: Final = 128  # services with results: those that start at a time; memory is not spent on those that run
-HELD: Final = 5000  # services that were created together, and wait for their status; 14 KiB each when resolved
 # Seconds. The response of a request to a namespace may come when there is another one of that name, with its services.
 TERMINATING_SECONDS: Final = 300.0
 
@@ -95,13 +94,11 @@ class Memories:
         self._clock = clock
         self._by_key: dict[ServiceKey, ServiceMemory] = {}
         self._recent: OrderedDict[ServiceKey, ServiceMemory] = OrderedDict()  # those with results
-        self._held: set[ServiceKey] = set()
         self.turns = RateLimit(clock)
 
     def of(self, key: ServiceKey) -> ServiceMemory:
         """Return the memory of a service. Only that of the last services has results."""
         memory = self._by_key.setdefault(key, ServiceMemory())
-        self._held.discard(key)
         self._recent.pop(key, None)
         self._recent[key] = memory
         if len(self._recent) > KEPT:
@@ -109,19 +106,9 @@ class Memories:
             oldest.results.clear()
         return memory
 
-    def hold(self, key: ServiceKey, step: str) -> None:
-        """Keep the result of a step until the service comes again, however many others are before that.
-
-        Where thousands are created at once, each has its children long before its status is written.
-        """
-        if len(self._held) < HELD and (memory := self._recent.pop(key, None)):
-            self._held.add(key)
-            memory.results = {name: known for name, known in memory.results.items() if name == step}
-
     def forget(self, key: ServiceKey) -> None:
         self._by_key.pop(key, None)
         self._recent.pop(key, None)
-        self._held.discard(key)
         self.turns.forget(key)
 
     def terminate(self, namespace: str, services: Iterable[Manifest]) -> None:

@@ -131,8 +131,7 @@ class Reconciler:
         outcome = await self._apply(key, inputs, memory, failures)
         if outcome.applied.created and outcome.decision.problem is None:
             # Where many services are created, all of them get their children first. The first events of the pods have
-            # arrived by then, so that one write of the status contains them. Until then what was decided is held.
-            self._memories.hold(key, "resolve")
+            # arrived by then, so that one write of the status contains them.
             return 0.0
         return await self._report(key, inputs, memory, outcome)
 

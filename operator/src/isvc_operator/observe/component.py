@@ -146,7 +146,7 @@ def observe_component(
     )
 
 
-def component_ready(observed: ComponentObservation, before: Condition | None = None) -> Condition:
+def component_ready(observed: ComponentObservation, before: Condition | None) -> Condition:
     """Return the component's condition, for a service that is resolved and not stopped.
 
     ``before`` is the condition for the same generation of the service. The owner has asked for nothing new then: a

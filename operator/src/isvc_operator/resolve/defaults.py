@@ -63,7 +63,7 @@ def _beside(container: Container, pod: Mapping[str, Any], context: Context) -> C
     return within_grace_period(container, pod) if container.get("name") in names else container
 
 
-def with_pre_stop(container: Container, pod: Mapping[str, Any], notice: int = _NOTICED) -> dict[str, Any]:
+def with_pre_stop(container: Container, pod: Mapping[str, Any], notice: int) -> dict[str, Any]:
     """Return a server that runs on for so many seconds, unless it has another preStop hook."""
     hooks = container.get("lifecycle", {})
     return within_grace_period({**container, "lifecycle": {"preStop": {"sleep": {"seconds": notice}}, **hooks}}, pod)

@@ -102,7 +102,7 @@ def specified_components(spec: InferenceServiceSpec) -> Iterator[tuple[str, Comp
         yield EXPLAINER, spec.explainer
 
 
-def component_name(service: str, kind: str, predictor: str | None = None) -> str:
+def component_name(service: str, kind: str, predictor: str | None) -> str:
     """Return the name of a component's Deployment and Service (docs/kserve.md); ``predictor`` is ``predictor.name``."""
     return f"{service}-{predictor}-{kind}" if predictor and kind == PREDICTOR else f"{service}-{kind}"
 

@@ -6,7 +6,6 @@ import weakref
 
 import pytest
 
-from isvc_operator.controller import memory as memory_module
 from isvc_operator.controller.memory import KEPT, TERMINATING_SECONDS, Memories, RateLimit
 from isvc_operator.controller.restores import LastChange
 from isvc_operator.kube.informer.cache import ObjectKey
@@ -69,39 +68,6 @@ def test_only_the_last_services_have_results(memories: Memories) -> None:
 
     assert made(memories, names[-1], make) == KEPT + 1
     assert made(memories, names[0], make) == KEPT + 2
-
-
-def test_what_is_held_is_kept_until_it_is_asked_for_again(memories: Memories, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_module, "KEPT", 1)
-    monkeypatch.setattr(memory_module, "HELD", 1)
-    make = Counted()
-    for name in ("held", "too many", "last"):
-        made(memories, name, make)
-        memories.hold(ServiceKey("models", name), "step")
-    made(memories, "bert", make)
-
-    assert made(memories, "held", make) == 1  # and the last one for now
-    assert made(memories, "too many", make) == 5
-    assert made(memories, "held", make) == 6
-
-
-def test_only_one_step_is_held(memories: Memories) -> None:
-    make = Counted()
-    memories.of(KEY).memo("another step", (), make)
-    made(memories, "bert", make)
-    memories.hold(KEY, "step")
-
-    assert made(memories, "bert", make) == 2
-    assert memories.of(KEY).memo("another step", (), make) == 3
-
-
-def test_a_service_that_is_forgotten_is_not_held(memories: Memories) -> None:
-    make = Counted()
-    made(memories, "bert", make)
-    memories.hold(KEY, "step")
-    memories.forget(KEY)
-
-    assert made(memories, "bert", make) == 2
 
 
 def test_of_equal_inputs_only_those_that_the_result_was_made_from_are_kept(memories: Memories) -> None:

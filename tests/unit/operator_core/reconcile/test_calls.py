@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from isvc_operator import decide
-from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_RENDERED
 from isvc_operator.config import IngressConfig, OperatorConfig
-from isvc_operator.controller import memory
-from isvc_operator.manifests import ServiceKey, annotations_of
-from isvc_operator.resolve.service import Resolved, resolve
+from isvc_operator.manifests import annotations_of
 from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_runtime_body, a_service_body
 from tests.support.reconcile_fixture import FIRST_CALLS, KEY, STATUS, Cluster, first_update, watched
 
@@ -31,30 +25,6 @@ async def test_a_reconcile_reads_its_own_writes_before_the_watches_tell_them(clu
     await cluster.reconciler.reconcile(KEY)
 
     assert cluster.calls_since(before) == []
-
-
-async def test_what_was_decided_is_not_decided_again_however_many_are_created(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(memory, "KEPT", 1)
-    resolved: list[str] = []
-
-    def counted(service: InferenceService, *inputs: Any, **more: Any) -> Resolved:
-        resolved.append(service.metadata.name)
-        return resolve(service, *inputs, **more)
-
-    monkeypatch.setattr(decide, "resolve", counted)
-    others = [a_service_body(name, uid=name) for name in ("one", "two")]
-    for other in others:
-        cluster.api.put(other)
-        cluster.cache.put(other)
-    cluster.cache.put(cluster.service)
-    keys = [KEY, ServiceKey(NAMESPACE, "one"), ServiceKey(NAMESPACE, "two")]
-    for key in (*keys, *keys):
-        await cluster.reconciler.reconcile(key)
-
-    assert resolved == [key.name for key in keys]
-    assert cluster.condition("Ready")["status"] == "Unknown"
 
 
 async def test_an_operator_that_starts_anew_sends_nothing(serving: Cluster) -> None:

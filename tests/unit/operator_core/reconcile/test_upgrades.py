@@ -207,6 +207,14 @@ async def test_an_operator_that_is_restarted_goes_on_at_the_rate(several: Cluste
     assert [await second.reconciler.reconcile(key) for key in KEYS] == [None, None, 2.0, 4.0]
 
 
+async def test_one_whose_pods_were_replaced_waits_for_a_turn_at_the_next_change(several: Cluster) -> None:
+    after = another_runtime(several, a_rate())
+    before = await after.reconciler.reconcile(KEYS[0])
+    after.cache.put(a_runtime_body(container={"image": "registry.example/third:1"}))
+
+    assert [before, await after.reconciler.reconcile(KEYS[0])] == [None, 2.0]
+
+
 async def test_without_a_rate_all_begin_at_once(several: Cluster) -> None:
     after = another_runtime(several, OperatorConfig())
 

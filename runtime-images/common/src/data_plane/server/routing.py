@@ -26,11 +26,9 @@ class Route:
 # A route, and the values of its `{names}`.
 Found = tuple[Route, Mapping[str, str]]
 
-_REMEMBERED = 1000
-
 
 class Router:
-    """Finds the route of a request; routes found are remembered by their path."""
+    """Finds the route of a request."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         by_template: dict[str, dict[str, Route]] = {}
@@ -44,20 +42,12 @@ class Router:
         self._patterns = [
             (_compile(template), by_template[template]) for template in sorted(by_template, key=len, reverse=True)
         ]
-        self._found: dict[tuple[str, str], Found] = {}
 
     def match(self, method: str, path: str) -> Found:
-        """The route and the values of its `{names}`; raises NotFound and MethodNotAllowed."""
-        if known := self._found.get((method, path)):
-            return known
-        found = self._search(method, path)
-        if len(self._found) >= _REMEMBERED:
-            self._found.clear()  # paths are the clients' to choose
-        self._found[method, path] = found
-        return found
+        """The route and the values of its `{names}`; raises NotFound and MethodNotAllowed.
 
-    def _search(self, method: str, path: str) -> Found:
-        """A slash at the end is no matter, as with TorchServe and KServe."""
+        A slash at the end is no matter, as with TorchServe and KServe.
+        """
         for wanted in dict.fromkeys((path, path.rstrip("/"))):
             for pattern, by_method in self._patterns:
                 if found := pattern.fullmatch(wanted):
