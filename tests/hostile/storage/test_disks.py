@@ -47,6 +47,15 @@ def test_a_run_killed_at_its_second_source_has_put_nothing_in_place_and_the_next
     assert read_tree(models) == {"base/base.bin": content["/base.bin"], "adapters/lora": b"lora"}
 
 
+def test_an_archive_that_does_not_fit_leaves_nothing(initialize: Initialize, small_disk: Path) -> None:
+    archive = packed_zip({"1.bin": os.urandom(MIB), "2.bin": os.urandom(MIB), "3.bin": os.urandom(MIB)})
+    with proxy(None, lambda _: Answer(200, archive)) as server:
+        outcome = initialize(f"{server.url}/42", small_disk / "models", **ONCE)
+
+    assert outcome.exit_code == 10
+    assert list((small_disk / "models").iterdir()) == []
+
+
 def test_a_disk_that_fills_up_for_the_second_source_leaves_nothing_of_the_first(
     initialize: Initialize, small_disk: Path, tmp_path: Path
 ) -> None:
@@ -56,6 +65,36 @@ def test_a_disk_that_fills_up_for_the_second_source_leaves_nothing_of_the_first(
     outcome = initialize(tmp_path / "1", small_disk / "models/1", tmp_path / "2", small_disk / "models/2")
 
     assert (outcome.exit_code, read_tree(small_disk)) == (10, {})
+
+
+def test_a_cache_whose_disk_is_full_is_done_without(initialize: Initialize, small_disk: Path, models: Path) -> None:
+    content = bytes(5 * MIB)
+    with proxy(None, store(listing(("m/weights", str(len(content)))), content)) as server:
+        cache = {"STORAGE_CACHE": str(small_disk / "cache"), "STORAGE_CACHE_SIZE": str(100 * MIB)}
+        outcome = initialize("s3://models/m", models, **s3_environment(server.url), **cache)
+
+    assert (outcome.exit_code, visible(models)) == (0, {"weights": content})
+    assert "cannot be used (its disk has 4.0 MiB free); downloading without it" in "\n".join(outcome.log)
+    assert outcome.log[-1].startswith("done: 1 file, 5.0 MiB")
+
+
+def test_a_cache_whose_disk_fills_up_during_the_download_is_done_without(
+    initialize: Initialize, small_disk: Path, models: Path
+) -> None:
+    content = bytes(3 * MIB)
+
+    def decide(request: Request) -> Answer:
+        if request.method == "GET" and "list-type" not in request.target:
+            (small_disk / "of another program").write_bytes(bytes(2 * MIB))
+        return store(listing(("m/weights", str(len(content)))), content)(request)
+
+    with proxy(None, decide) as server:
+        cache = {"STORAGE_CACHE": str(small_disk / "cache"), "STORAGE_CACHE_SIZE": str(100 * MIB)}
+        outcome = initialize("s3://models/m", models, **s3_environment(server.url), **cache)
+
+    assert (outcome.exit_code, visible(models)) == (0, {"weights": content})
+    assert "cannot be used (No space left on device); downloading without it" in "\n".join(outcome.log)
+    assert outcome.log[-1].startswith("done: 1 file, 3.0 MiB")
 
 
 @pytest.mark.parametrize("address", ["42", "download?path=/model.zip"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import re
 import socket
 from collections.abc import Iterator
@@ -97,6 +100,28 @@ def test_requests_that_wait_are_one_batch_and_those_beyond_the_queue_are_refused
         "batch_size_requests_count": 2,  # the one that held the worker, and the others
         "batch_size_requests_sum": 1 + QUEUE,
         "batch_size_instances_sum": 1 + QUEUE,
+        "requests_rejected_total": REFUSED,
+    }
+
+
+def test_one_bad_request_of_a_batch_fails_alone(adapter: Adapter, tmp_path: Path) -> None:
+    before = figures(adapter)
+    with Held(adapter, tmp_path) as held:
+        bad = send(adapter, '{"instances": [{"data": "raise"}]}')
+        asked = held.ask(*["four"] * (QUEUE - 1 + REFUSED))
+        held.wait_refused(REFUSED)
+    statuses = sorted(one.result().status for one in asked)
+    with contextlib.closing(http.client.HTTPResponse(bad)) as answer, bad:
+        answer.begin()
+        error = json.loads(answer.read())
+
+    assert (answer.status, error["error"], error["component"]) == (500, "ValueError : cannot read this text", "model")
+    assert statuses == [200] * (QUEUE - 1) + [429] * REFUSED
+    assert growth(before, figures(adapter)) == {
+        "batch_size_requests_count": 2,
+        "batch_size_requests_sum": 1 + QUEUE,
+        "batch_size_instances_sum": 1 + QUEUE,
+        "batches_retried_total": 1,
         "requests_rejected_total": REFUSED,
     }
 
