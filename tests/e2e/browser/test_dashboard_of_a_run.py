@@ -26,7 +26,7 @@ from onnx import TensorProto, helper
 from PIL import Image
 from playwright.async_api import Browser, Locator, Page, expect
 
-from isvc.dashboard.pages import TABS
+from isvc.dashboard.tabs import TABS
 from tests.e2e.browser.axe import findings
 from tests.e2e.browser.conftest import Open, visits
 from tests.support.digits import digits_zip

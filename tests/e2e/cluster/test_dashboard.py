@@ -19,7 +19,7 @@ import pytest_asyncio
 from PIL import Image
 from playwright.async_api import Browser, Page, expect
 
-from isvc.dashboard.pages import TABS
+from isvc.dashboard.tabs import TABS
 from tests.e2e.browser.axe import findings
 from tests.e2e.browser.conftest import Open, chromium, visits
 from tests.support.cluster import RealCluster
