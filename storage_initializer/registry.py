@@ -15,9 +15,9 @@ from storage_initializer.sources import Source
 def open_source(transfer: Transfer, plan: Plan) -> Source:
     """Import the backend, on first use, and open the source; raise UnsupportedSchemeError or UsageError."""
     name = transfer.source.scheme
-    if name in INSTEAD:
-        raise UnsupportedSchemeError(f"{name}:// is not supported; {INSTEAD[name]}")
     if name not in SCHEMES:
+        if name in INSTEAD:
+            raise UnsupportedSchemeError(f"{name}:// is not supported; {INSTEAD[name]}")
         near = get_close_matches(name, SCHEMES, n=1, cutoff=0.5 if len(name) == 2 else 0.6)
         meant = "".join(f" (did you mean {one}://?)" for one in near)
         raise UnsupportedSchemeError(f"{name}:// is not a known scheme{meant}; use {forms()} or a path")

@@ -1,4 +1,4 @@
-"""Every path, target and module that the pages for contributors name exists."""
+"""Every path, target, module and name in the code that the pages for contributors name exists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ PAGES = (
     ".github/pull_request_template.md",
     ".pre-commit-config.yaml",
 )
-FILES = re.compile(r"[\w.-]+(/[\w.-]+)*/|([\w.-]+/)*[\w-]+\.(md|py|sh|toml|txt|yaml)|\.?[\w-]+(/[\w.-]+)+")
+FILES = re.compile(r"[\w.-]+(/[\w.-]+)*/|([\w.-]+/)*[\w-]+\.(md|py|sh|toml|txt|yaml)|\.?[\w-]+(/[\w.-]+)+|Makefile")
+# Such as `KINDS`, `open_source(transfer, plan)` and `optional=True`.
+CODE = re.compile(r"[\w.]+(\([\w., ()]*\))?|\w+=\S+")
+NAME = re.compile(r"[A-Za-z_]\w*")
+RECIPES = re.findall(r"^## (.+\n\n1\. (?:.*\n)+?)(?=\Z|\n## )", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 # What `make release` writes, and what a user's own registry is called.
 MADE = re.compile(
@@ -47,6 +51,16 @@ def missing(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_names_exists(page: str) -> None:
     assert list(missing((ROOT / page).read_text())) == []
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.partition("\n")[0])
+def test_what_a_recipe_names_occurs_in_a_file_of_it(recipe: str) -> None:
+    paths = [ROOT / span for span in spans(recipe) if FILES.fullmatch(span)]
+    files = {file for path in paths for file in (path, *path.rglob("*.py"), *path.rglob("*.yaml")) if file.is_file()}
+    known = {name for file in files for name in NAME.findall(file.read_text())}
+    code = [span for span in spans(recipe) if CODE.fullmatch(span) and not FILES.fullmatch(span)]
+
+    assert [span for span in code if not known.issuperset(NAME.findall(span))] == []
 
 
 def test_the_hosts_of_repositories_run_what_contributors_run() -> None:

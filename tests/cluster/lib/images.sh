@@ -61,12 +61,21 @@ inputs_digest() { # name → one digest of all that the image is made of
       sort -z | xargs -0 sha256sum) | sha256sum | cut -c1-16
 }
 
-base_digest() { # name → what decides over the part of the image that is not in the repository
+base_of() { # name → the build argument that names what it is built on
   case $1 in
-    torch ) echo "${TORCH_INDEX:-}" ;;
-    torchserve | mar ) label_of "$REGISTRY/torch:$TAG" ;;
-    dashboard ) label_of "$REGISTRY/operator:$TAG" ;;
-    mnist-transformer ) label_of "$REGISTRY/transformer:$TAG" ;;
+    torch ) echo "TORCH_INDEX=${TORCH_INDEX:-}" ;;
+    torchserve | mar ) echo "TORCH_IMAGE=$REGISTRY/torch:$TAG" ;;
+    dashboard ) echo "OPERATOR_IMAGE=$REGISTRY/operator:$TAG" ;;
+    mnist-transformer ) echo "BASE_IMAGE=$REGISTRY/transformer:$TAG" ;;
+  esac
+}
+
+base_digest() { # name → what decides over the part of the image that is not in the repository
+  local base
+  base=$(base_of "$1")
+  case $base in
+    *_INDEX=* ) echo "${base#*=}" ;;
+    *_IMAGE=* ) label_of "${base#*=}" ;;
   esac
 }
 
@@ -77,9 +86,9 @@ label_of() { # image → the digest that it was built from; nothing where there 
   esac 2> /dev/null || true
 }
 
-build_image() { # name, build arguments...
-  local name=$1 image=$REGISTRY/$1:$TAG started=$SECONDS digest
-  shift
+build_image() { # name
+  local name=$1 image=$REGISTRY/$1:$TAG started=$SECONDS base digest
+  base=$(base_of "$name")
   digest=$(inputs_digest "$name")
   if [ "$(label_of "$image")" = "$digest" ]; then
     say "$image is up to date"
@@ -87,7 +96,7 @@ build_image() { # name, build arguments...
   fi
   say "building $image"
   replaced=$(image_id "$image")
-  run_build "$image" "$(context_of "$name")" --label "$LABEL=$digest" --file "$ROOT/$(dockerfile_of "$name")" "$@" > "$STATE/log/image-$name.log" 2>&1 ||
+  run_build "$image" "$(context_of "$name")" --label "$LABEL=$digest" --file "$ROOT/$(dockerfile_of "$name")" ${base:+--build-arg "$base"} > "$STATE/log/image-$name.log" 2>&1 ||
     fail "could not build $image; the builder's log is $STATE/log/image-$name.log"
   # gigabytes that nobody would miss until the disk is full; a container may still hold them
   if [ -n "$replaced" ] && [ "$replaced" != "$(image_id "$image")" ]; then "$(builder)" rmi "$replaced" > /dev/null 2>&1 || true; fi

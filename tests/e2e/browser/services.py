@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from isvc.dashboard.pages import TABS
+from isvc.dashboard.tabs import TABS
 from isvc.view.source import ServiceRequest, ServiceResponse
 from tests.support.fake_services import FakeServices
 

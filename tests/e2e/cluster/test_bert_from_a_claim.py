@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from data_plane.limits import MAX_REQUEST
 from isvc.api_server import connect
 from isvc.commands import main
 from isvc.source.source import cluster_source
@@ -127,7 +128,7 @@ def test_the_model_is_listed_by_the_name_in_its_config(story: Namespace) -> None
         ('{"instances": "Hello"}', PREDICT, 400, "list"),
         ("", PREDICT, 400, "empty"),
         (instances("Hello"), "/v1/models/no-such-model:predict", 404, "no-such-model"),
-        (instances("x" * 7_000_000), PREDICT, 413, "6553500"),
+        (instances("x" * MAX_REQUEST), PREDICT, 413, str(MAX_REQUEST)),
         (instances(5), PREDICT, 500, "instance 0 holds no text"),
     ],
     ids=["invalid JSON", "no instances", "no list", "empty", "unknown model", "too large", "raising handler"],

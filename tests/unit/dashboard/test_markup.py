@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from isvc import limits
@@ -11,6 +13,7 @@ from isvc.view.service import view_of
 from isvc.view.values import Hop
 from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices
+from tests.support.source_tree import ROOT
 
 
 @pytest.mark.parametrize(
@@ -33,6 +36,12 @@ def test_text_from_outside_is_escaped_and_its_control_characters_are_visible() -
     template = markup.templates(where="here").from_string("{{ text }}")
 
     assert template.render(text="<b>\x1b[31m\u202e'\"&") == "&lt;b&gt;\\x1b[31m\\u202e&#39;&#34;&amp;"
+
+
+def test_the_docs_have_the_keys() -> None:
+    table = (ROOT / "docs/dashboard.md").read_text().partition("## Keys\n")[2].partition("\n## ")[0]
+
+    assert [re.sub("[`,]", "", row) for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)] == [*markup.KEYS]
 
 
 def test_a_path_quotes_any_name() -> None:

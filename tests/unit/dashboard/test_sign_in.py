@@ -13,8 +13,8 @@ from yarl import URL
 from isvc import limits
 from isvc.dashboard.access import Viewer
 from isvc.dashboard.errors import NotSignedIn
-from isvc.dashboard.pages import TABS
 from isvc.dashboard.server import shared_dashboard
+from isvc.dashboard.tabs import TABS
 from isvc.view.source import LOG, Reachable, Shown
 from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from data_plane.limits import MAX_REQUEST
 from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.configuration.model_directory import ModelDirectory, read
 from mar_runtime.configuration.plan import ArchiveRequest, FileRequest
@@ -148,7 +149,7 @@ def test_placeholders_and_ts_variables_are_filled_in(tmp_path: Path) -> None:
 
 def test_the_largest_body_is_the_flags_else_the_configurations_else_torchserves(tmp_path: Path) -> None:
     archive(tmp_path / "model-store", "a")
-    assert look(tmp_path).max_request_size == 6553500
+    assert look(tmp_path).max_request_size == MAX_REQUEST
 
     configure(tmp_path, "max_request_size=1000")
     assert look(tmp_path).max_request_size == 1000

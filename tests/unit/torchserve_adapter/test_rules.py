@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from data_plane.limits import MAX_REQUEST
 from data_plane.model_server.errors import ConfigurationError
 from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.rules import TorchServeInputs, as_written, effective
@@ -34,7 +35,7 @@ MINIMUM = {
     "enable_metrics_api": "true",
     "metrics_mode": "prometheus",
     "disable_system_metrics": "true",
-    "max_request_size": str(4 * 6553500 + FRAME_BYTES),
+    "max_request_size": str(4 * MAX_REQUEST + FRAME_BYTES),
     "max_response_size": str(32 * 6553500),
     "vmargs": JVM,
 }

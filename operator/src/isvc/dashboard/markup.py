@@ -23,6 +23,7 @@ from markupsafe import Markup, escape
 
 from isvc import limits
 from isvc.dashboard.states import ShownState
+from isvc.dashboard.tabs import TABS
 from isvc.view.headlines import brief, headline
 from isvc.view.times import parse_time
 from isvc.view.values import ComponentView, ConditionView, ContainerState, ContainerView, HealthStatus, Hop, Purpose
@@ -48,7 +49,7 @@ _MAPS = ("labels", "annotations")
 KEYS = {
     "/": "search",
     "j k": "the next service, the previous one",
-    "1 … 6": "the tabs of a service",
+    f"1 … {len(TABS)}": "the tabs of a service",
     "u": "all services",
     "e E": "the next error of a log, the previous one",
     "Ctrl Enter": "send the request",

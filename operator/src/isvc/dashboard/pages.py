@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,31 +21,13 @@ from isvc.dashboard.markup import anchor
 from isvc.dashboard.scraping import Scraping
 from isvc.dashboard.states import ShownState, summary_of, told_once
 from isvc.dashboard.stream import HEARTBEAT, EventStream, Streams
+from isvc.dashboard.tabs import TABS
 from isvc.dashboard.timeline import line_of
 from isvc.view.source import ServiceSource
 from isvc.view.values import ServiceView
 from isvc_operator.manifests import LAST_APPLIED, Manifest, ServiceKey, annotations_of
 
 Parts = dict[str, Markup]  # HTML by the id of the element that it is in
-
-
-@dataclass(frozen=True)
-class Tab:
-    """A page about a service: its title, and how often it is drawn again while nothing changes."""
-
-    title: str
-    redrawn: float = HEARTBEAT  # seconds without a change, after which a part may look different
-
-
-# By the last part of the path, which is also the name of the template. The routes and the tabs are made from it.
-TABS: Mapping[str, Tab] = {
-    "": Tab("Overview"),
-    "timeline": Tab("Timeline", redrawn=1.0),
-    "logs": Tab("Logs"),
-    "request": Tab("Request"),
-    "charts": Tab("Charts"),
-    "yaml": Tab("YAML"),
-}
 
 
 class Pages:
