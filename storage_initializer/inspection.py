@@ -22,7 +22,7 @@ from typing import IO, Any, Literal, cast
 
 from model_archive.archive import ENDINGS, HANDLER, has_manifest, open_archive
 from model_archive.configuration import CONFIG, OF_STORES, STORES, select
-from model_archive.errors import DamagedArchive, InvalidArchive, NoModel
+from model_archive.errors import InvalidArchive, NoModel
 from model_archive.formats import SUFFIXES, Format, format_of
 from model_archive.inspection import (
     Inspected,
@@ -140,13 +140,15 @@ class Inspection:
     def _unpacked(self, files: Mapping[PurePosixPath, SourceFile]) -> PurePosixPath | None:
         """Return the only file, if it is unpacked when it is downloaded and no packed model; None for any other."""
         path = lone_archive({path: path for path in files})
-        if path is None or not path.name.endswith(ENDINGS):
+        if path is None or len(path.parts) > 1:  # in a model store, for example
+            return None
+        if not path.name.endswith(ENDINGS):
             return path
         try:
             with open_archive(self._packed(files[path]), str(path)) as members:
                 is_model = any(member.path == PurePosixPath(MANIFEST) for member in members)
-        except InvalidArchive as error:
-            is_model = isinstance(error, DamagedArchive)  # which is said of it
+        except InvalidArchive:  # which is said of it as of a model
+            return None
         return None if is_model else path
 
     def _model(self, file: SourceFile, declared: Document, problems: list[str]) -> Document:

@@ -262,8 +262,7 @@ def _crash(pod: Pod, container: str, ended: Mapping[str, Any], *, previous: bool
     brings_model = container == CONTAINER_INITIALIZER or container.startswith(CONTAINER_MODELCAR)
     cause, fix = _cause_of_end(pod, container, ended)
     if not (fix or ended.get("message") or brings_model):
-        service = labels_of(pod).get(LABEL_SERVICE, "NAME")
-        fix = f"see its log: isvc logs {service}{' --previous' if previous else ''}"
+        fix = f"see its log: isvc logs {labels_of(pod).get(LABEL_SERVICE, 'NAME')}"
     return PodFailure(
         reason="StorageInitializerFailed" if brings_model else "ServerFailed",
         pod=name_of(pod),
