@@ -96,7 +96,10 @@ def write_bill_of_materials(source: Path, dist: Path, environment: Mapping[str, 
 
 
 def _write_metadata(source: Path, folder: Path, environment: Mapping[str, str]) -> None:
-    """Write an environment of all that the extras name, with the metadata alone: the packages take gigabytes."""
+    """Write an environment of all that the extras name, with the metadata alone: the packages take gigabytes.
+
+    Of a package that `make setup` leaves out, it has the name and the version alone.
+    """
     projects = [f"{distribution}/pyproject.toml" for distribution in DISTRIBUTIONS]
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "compile", "--quiet", "--no-annotate", "--no-header"]
     chosen = ["--all-extras", "--excludes", "first-party.txt", "--constraint", "constraints.txt"]
@@ -104,7 +107,9 @@ def _write_metadata(source: Path, folder: Path, environment: Mapping[str, str]) 
         name, _, version = package.partition("==")
         place = folder / f"{name}-{version}.dist-info"
         place.mkdir()
-        (place / "METADATA").write_text(metadata.distribution(name).read_text("METADATA") or "")
+        known = next(metadata.distributions(name=name), None)
+        least = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        (place / "METADATA").write_text((known and known.read_text("METADATA")) or least)
 
 
 def _write_checksums(dist: Path) -> None:
