@@ -1,4 +1,4 @@
-"""For errors of handlers that look for "data" in a row, or make numbers of it, where the row is another instance."""
+"""For errors of handlers whose rows are not what they look for: what the request has, and what to send instead."""
 
 from __future__ import annotations
 
