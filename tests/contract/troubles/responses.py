@@ -203,7 +203,7 @@ LATER = "503 with Retry-After"
 HERE: tuple[Tried, ...] = (
     Provoked(("400", "The request body is not valid JSON"), "is not valid JSON: trailing comma",
              asked(PREDICT, b'{"instances": [1,]}'), asked(PREDICT, ONE)),
-    Provoked(("400", "… is not valid JSON"), "A handler gets a file as it is from /predictions/<model>",
+    Provoked(("400", "… is not JSON but bytes"), "A handler gets a file as it is from /predictions/<model>",
              asked(PREDICT, PICTURE), asked(PREDICT, as_base64(PICTURE))),
     Provoked(("400", 'The request has no "instances"'), 'The request has no "instances"; send {"instances": [...]}.',
              asked(PREDICT, b"{}"), asked(PREDICT, ONE)),

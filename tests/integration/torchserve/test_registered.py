@@ -65,6 +65,16 @@ def test_a_model_that_is_registered_is_served_at_once_in_batches_of_its_size(man
     assert managed.get("/v2/health/ready").status == 200
 
 
+def test_the_port_for_requests_says_where_the_management_api_is(managed: Adapter) -> None:
+    answer = managed.request("PUT", "/models/second?min_worker=2")
+
+    told = (
+        f"There is nothing at /models/second: the management API is at http://127.0.0.1:{managed.management_port} in "
+        "the pod; GET /v1/models lists the models."
+    )
+    assert (answer.status, answer.document["error"]) == (404, told)
+
+
 @pytest.mark.parametrize(
     "by", ["/models?url=second.mar&initial_workers=1&synchronous=true", "/v2/repository/models/second/load"]
 )

@@ -45,3 +45,19 @@ def test_lists_are_counted_between_strings_of_any_length(lists: int) -> None:
     else:
         with pytest.raises(InvalidRequest, match=f"has {lists + 2} lists and objects"):
             json_text.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (b'{"a": 1,}', "not valid JSON: trailing comma is not allowed (line 1, column 8)"),
+        (b'{"a": "caf\xe9"}', "not valid JSON: it is not in UTF-8"),
+        ("[1]".encode("utf-16"), "not valid JSON: it is not in UTF-8"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "not JSON but bytes of another kind"),
+    ],
+)
+def test_a_text_that_is_no_json_is_told_in_plain_words(text: bytes, fault: str) -> None:
+    with pytest.raises(orjson.JSONDecodeError) as error:
+        json_text.loads(text)
+
+    assert json_text.fault(text, error.value) == fault

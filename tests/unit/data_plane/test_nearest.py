@@ -20,7 +20,10 @@ TEMPLATES = (
     [
         ("/v1/model/bert:predict", "/v1/models/bert:predict"),
         ("/v1/models/bert/predict", "/v1/models/bert:predict"),
-        ("/v2/models/bert/predict", "/v1/models/bert:predict"),
+        ("/v2/models/bert/predict", "/v2/models/bert/infer"),
+        ("/v2/models/bert:predict", "/v2/models/bert/infer"),
+        ("/v1/models/bert:infer", "/v1/models/bert:predict"),
+        ("/v1/models/bert/infer", "/v1/models/bert:predict"),
         ("/v2/models/bert:infer", "/v2/models/bert/infer"),
         ("/V1/models/models-2:prediction", "/v1/models/models-2:predict"),
         ("/v1//models/bert:predict", "/v1/models/bert:predict"),

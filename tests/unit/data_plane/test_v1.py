@@ -33,7 +33,7 @@ def test_kserves_other_name_for_instances_is_understood() -> None:
         (b'{"instances": [1', "The request body is not valid JSON: .*line 1"),
         (b'{"instances": [NaN]}', "The request body is not valid JSON"),
         (b'{"instances": [01]}', "The request body is not valid JSON: number with leading zero"),
-        (b'{"instances": ["\xff"]}', "The request body is not valid JSON: str is not valid UTF-8"),
+        (b'{"instances": ["\xff"]}', "The request body is not valid JSON: it is not in UTF-8"),
         (
             b'{"instances": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
             "The request body is not valid JSON: depth limit",

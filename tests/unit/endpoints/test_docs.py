@@ -107,3 +107,33 @@ async def test_a_browser_gets_the_page_at_the_root_and_a_client_whether_the_serv
     assert browser.body == docs.body
     assert browser.headers["content-type"] == "text/html; charset=utf-8"
     assert (await server.ask("GET", "/", accept="*/*")).document == {"status": "alive"}
+
+
+class Handled(FakeModel):
+    async def metadata(self) -> ModelMetadata:
+        return ModelMetadata(self.name, (self.version,), "pytorch_torchserve", (), ())
+
+
+def titles(page: bytes) -> list[str]:
+    return re.findall(r"<h3><code>(.*?)</code>", page.decode())
+
+
+async def test_the_first_path_of_a_model_with_a_handler_is_torchserves_with_examples() -> None:
+    handled = (await Server(Handled(doubled)).ask("GET", "/docs")).body
+    other = (await Server().ask("GET", "/docs")).body
+
+    of_tensors = ["POST /v1/models/m:predict", "POST /v2/models/m/infer"]
+    assert (titles(handled), titles(other)) == (["POST /predictions/m", *of_tensors], of_tensors)
+    assert (
+        "<p>Body: what the handler reads, such as a file or a text</p><pre>curl $URL/predictions/m -T FILE\n"
+        "curl $URL/predictions/m -H 'Content-Type: text/plain' -d 'a text'</pre>"
+    ) in handled.decode()
+
+
+async def test_a_path_on_which_all_methods_are_the_same_is_shown_with_one() -> None:
+    page = (await Server().ask("GET", "/docs")).body.decode()
+
+    assert re.findall(r"<code>([A-Z ]+) (/ping|/predictions/m|/invocations|/v1/models)</code>", page) == [
+        ("GET", "/v1/models"), ("GET", "/ping"), ("POST", "/predictions/m"), ("POST", "/invocations")
+    ]  # fmt: skip
+    assert re.findall(r'<a href="(ping|predictions/m)">', page) == ["ping"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
 from data_plane.health import State
 from data_plane.limits import MAX_FORM_PARTS
 from tests.unit.endpoints.asking import Answer, Server, error
+
+if TYPE_CHECKING:
+    from data_plane.model import Repository
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "GET", "DELETE", "PATCH"])
@@ -96,3 +101,40 @@ async def test_requests_are_counted_by_route_never_by_path() -> None:
         'http_requests_total{method="POST",route="/predictions/{model}",status="404"} 1.0',
         'http_requests_total{method="POST",route="none",status="404"} 2.0',
     ]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/models"), ("POST", "/models"), ("PUT", "/models/m"), ("DELETE", "/models/m/2"),
+     ("PUT", "/models/m/2/set-default")],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("loads", "address", "there"),
+    [
+        (True, "http://127.0.0.1:8085",
+         "the management API is at http://127.0.0.1:8085 in the pod; GET /v1/models lists the models."),
+        (True, "",
+         "models are loaded and unloaded by POST /v2/repository/models/<model>/load and …/unload, and GET /v1/models "
+         "lists them."),
+        (False, "",
+         "models are not loaded or unloaded here; enable it with the argument --enable-model-api, or "
+         "enable_model_api=true in config.properties. GET /v1/models lists them."),
+    ],
+)  # fmt: skip
+async def test_a_path_of_the_management_api_says_how_models_are_managed(
+    method: str, path: str, loads: bool, address: str, there: str
+) -> None:
+    server = Server()
+    server.models.management_address = address
+    if loads:
+        server.models.repository = cast("Repository", object())  # which is not asked
+
+    answer = await server.ask(method, path)
+
+    assert (answer.status, answer.document) == (404, error(f"There is nothing at {path}: {there}"))
+
+
+async def test_a_path_that_only_begins_like_the_management_api_is_any_other() -> None:
+    answer = await Server().ask("GET", "/models/m/2/a/b/c")
+
+    assert answer.document == error("There is nothing at /models/m/2/a/b/c; /docs lists the paths.")

@@ -34,6 +34,21 @@ loading my weights
     Traceback (most recent call last):
     KeyError: 'a'
 """
+TRANSFORMER = "2026-01-02 03:04:05.678 12"
+OF_TRANSFORMER = f"""{TRANSFORMER} data_plane.model_server.life INFO [life.py:run():140] serving at http://127.0.0.1:1
+{TRANSFORMER} data_plane.server.app INFO [app.py:_log():285] POST /v1/models/x:predict answered 404: no model x
+{TRANSFORMER} transformer_sdk.kserve.serving.server INFO [server.py:run():9] gRPC is not served: grpcio not installed
+{TRANSFORMER} kserve INFO [mine.py:preprocess():7] one instance
+{TRANSFORMER} data_plane.server.app WARNING [app.py:_log():285] POST /v1/models/m:predict answered 500: KeyError
+"""
+LIBRARIES = "\n".join(
+    f"{AT} INFO    {who} {text}"
+    for who in ("m [worker 7]", "torchserve [W-9000-m_1.0-stdout]")
+    for text in (
+        "generated new fontManager", "ONNX enabled", "OpenVINO is not enabled", "Torch TensorRT not enabled",
+        "ONNX enabled in my handler",
+    )
+)  # fmt: skip
 KNOWN = SERVER.splitlines()[11:]
 
 
@@ -58,6 +73,21 @@ async def test_what_servers_say_of_their_own_work_is_left_out_and_what_models_sa
             each.excerpt.line(line)
 
     assert (printed.lines(), verbose.lines(), quiet.lines()) == (KNOWN, SERVER.splitlines(), [])
+
+
+@pytest.mark.parametrize(
+    ("logged", "kept"), [(OF_TRANSFORMER.splitlines(), (2, 3, 4)), (LIBRARIES.splitlines(), (4, 9))]
+)
+async def test_what_a_transformer_says_of_its_own_work_and_libraries_of_their_start_is_left_out(
+    logged: list[str], kept: tuple[int, ...]
+) -> None:
+    printed, verbose = Printed(), Printed(Verbosity.VERBOSE)
+
+    for line in logged:
+        for each in (printed, verbose):
+            each.excerpt.line(line)
+
+    assert (printed.lines(), verbose.lines()) == ([logged[place] for place in kept], logged)
 
 
 def test_of_a_download_people_see_its_progress_its_end_and_what_it_has_left_for_them() -> None:

@@ -11,7 +11,7 @@ from ts.utils.util import PredictionException
 
 from tests.unit.torchserve_compat.running import context, instances, json_request, run, tensor_request, whole
 from torchserve_compat import frames
-from torchserve_compat.frames import Form, HandlerBatch, HandlerFailure, HandlerRequest, HandlerResponse
+from torchserve_compat.frames import Form, HandlerBatch, HandlerFailure, HandlerRequest, HandlerResponse, RequestPart
 from torchserve_compat.worker import failures
 from torchserve_compat.worker.calls import HandlerCalls
 
@@ -100,6 +100,93 @@ def test_an_error_of_a_row_that_is_no_dictionary_says_what_to_send(
     handle: Any, form: Form, request_: HandlerRequest, message: str
 ) -> None:
     assert run("kserve", handle, form, [request_]).failure == HandlerFailure(message, 500)
+
+
+def lowered(data: list[Any], _: Any) -> list[Any]:
+    return [(row.get("data") or row.get("body")).lower() for row in data]
+
+
+def form(content_type: str, *names: str) -> HandlerRequest:
+    parts = [RequestPart(name, "", b"") for name in names]
+    return HandlerRequest("1", ((b"content-type", content_type.encode()),), parts)
+
+
+OF_NONE = "AttributeError : 'NoneType' object has no attribute 'lower'"
+NEITHER = 'and neither "data" nor "body", which most handlers read'
+SEND_AS_IT_IS = (
+    "the body came as a form, as curl calls whatever it sends with -d; for a text or a file, send its own "
+    "Content-Type, such as -H 'Content-Type: text/plain'"
+)
+URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"
+
+
+@pytest.mark.parametrize("envelope", ["kserve", "none"])
+@pytest.mark.parametrize(
+    ("request_", "has", "send"),
+    [
+        (form(URLENCODED, "good great"), '"good great"', SEND_AS_IT_IS),
+        (form(URLENCODED, "x" * 50), f'"{"x" * 40}"', SEND_AS_IT_IS),
+        (form(MULTIPART, "image"), '"image"', "name the field data"),
+        (form(MULTIPART, *"abcdef"), '"a", "b", "c", "d", "e", …', "name the field data"),
+    ],
+)
+def test_an_error_of_a_form_without_the_handlers_field_says_what_to_send(
+    envelope: str, request_: HandlerRequest, has: str, send: str
+) -> None:
+    failure = run(envelope, lowered, "raw", [request_]).failure
+
+    assert failure == HandlerFailure(f"{OF_NONE}. The request has {has} {NEITHER}: {send}.", 500)
+
+
+@pytest.mark.parametrize(
+    ("form_", "request_", "has", "send"),
+    [
+        ("v1", instances({"b64": "YQ=="}), '"b64"', 'send {"instances": [{"data": …}]}'),
+        ("raw", instances({"data": "a"}, {"image": "a", "size": 1}), '"image", "size"',
+         'send {"instances": [{"data": …}]}'),
+        ("v2", tensor_request(image=[1.5], size=[1]), '"image", "size"', 'name the input "data"'),
+    ],
+)  # fmt: skip
+def test_an_error_of_an_instance_without_the_handlers_field_says_what_to_send(
+    form_: Form, request_: HandlerRequest, has: str, send: str
+) -> None:
+    failure = run("kserve", lowered, form_, [request_]).failure
+
+    assert failure == HandlerFailure(f"{OF_NONE}. The request has {has} {NEITHER}: {send}.", 500)
+
+
+def test_a_handler_that_looks_its_field_up_is_told_of_it_and_one_that_fails_for_another_reason_is_not() -> None:
+    request = instances({"image": "a"})
+    missed = run("kserve", subscripting, "v1", [request]).failure
+    other = run("kserve", lambda data, _: data[0]["image"].no, "v1", [request]).failure
+
+    assert missed == HandlerFailure(
+        f'KeyError : \'data\'. The request has "image" {NEITHER}: send {{"instances": [{{"data": …}}]}}.', 500
+    )
+    assert other == HandlerFailure("AttributeError : 'str' object has no attribute 'no'", 500)
+
+
+def test_an_error_of_an_empty_body_says_that_it_is_empty() -> None:
+    failure = run("kserve", raising(ValueError("no picture")), "raw", [whole(b"")]).failure
+
+    assert failure == HandlerFailure("ValueError : no picture. The body of the request was empty.", 500)
+
+
+def test_an_error_has_no_address_of_an_object() -> None:
+    failure = run("kserve", raising(ValueError("unread: <BytesIO object at 0x7f79c0>, at 0x1")), "raw", [whole(b"a")])
+
+    assert failure.failure == HandlerFailure("ValueError : unread: <BytesIO object>, at 0x1", 500)
+
+
+def test_an_error_of_too_few_classes_names_the_setting() -> None:
+    failure = run("kserve", raising(RuntimeError("selected index k out of range")), "v1", [instances(1)]).failure
+
+    assert failure == HandlerFailure(
+        "RuntimeError : selected index k out of range. The model has fewer classes than the topk that the handler asks "
+        "for, 5 in TorchServe's image_classifier; set it in a class of your own: class MyClassifier(ImageClassifier): "
+        "topk = 3.",
+        500,
+    )
 
 
 def numbered(data: list[Any], _: Any) -> list[Any]:

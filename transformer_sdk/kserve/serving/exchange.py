@@ -105,8 +105,6 @@ class Exchange:
         except orjson.JSONDecodeError as error:
             if self.event is not None and not _PROMISES_JSON.fullmatch(self.content_type):
                 return self.body  # the data of an event may have any type
-            raise InvalidInput(
-                f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
-            ) from error
+            raise InvalidInput(f"The request body is {json_text.fault(self.body, error)}.") from error
         # KServe treats a document with an event's attributes as an event, whatever its content type.
         return document["data"] if self.event is None and cloudevents.is_structured(document) else document

@@ -21,13 +21,19 @@ _DONE: Final = "done: "  # begins the storage-initializer's last line
 _MORE: Final = "    "  # begins the further lines of a record
 _FRAME: Final = f'{_MORE}  File "'  # begins the place of each call in a traceback
 _RECORD_SECONDS: Final = 0.1  # after which no further line of a record comes
-_RECORD: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>[A-Z]+) +(?P<text>.*)")
-# What our servers and TorchServe's say of their own work; what models say has the model's name, or TorchServe's thread.
+# Of our servers and TorchServe, or of a transformer, whose lines have KServe's format.
+_RECORD: Final = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3}|\.\d{3} \d+ (?P<logger>\S+)) (?P<level>[A-Z]+) +(?P<text>.*)"
+)
+# What our servers and TorchServe's say of their own work, and libraries of theirs when a worker starts; what models say
+# has the model's name, or TorchServe's thread.
 _ROUTINE: Final = re.compile(
     r"(data_plane|mar_runtime|torchserve_adapter(?! models can be)|torchserve_compat(?!.*: installing for ))\b"
     r"|torchserve \[(?!W-.*-std)"
     r"|torchserve \[.*?\] (s_name_part0=|Listening on port|Connection accepted|Successfully loaded /|\[PID\]|"
     r"Torch worker started|Python runtime|model_name: )"
+    r"|\S+ \[(worker |W-).*?\] (generated new fontManager|ONNX enabled|OpenVINO is not enabled|"
+    r"Torch TensorRT (not )?enabled)$"
 )
 # What Java and TorchServe print at each start, and the calls of a traceback in Java.
 _NOISE: Final = re.compile(
@@ -98,7 +104,7 @@ class Excerpt:
 
     def _is_news(self, record: re.Match[str]) -> bool:
         if record["level"] in ("DEBUG", "INFO", "WARN"):  # the last is TorchServe's
-            return _ROUTINE.match(record["text"]) is None
+            return _ROUTINE.match(record["logger"] or record["text"]) is None
         self._warning = [record[0]]
         self._judging = asyncio.get_running_loop().call_later(_RECORD_SECONDS, self._judge)
         text = _cause_of(self._warning).text

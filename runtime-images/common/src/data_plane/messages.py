@@ -14,6 +14,7 @@ import orjson
 Headers = tuple[tuple[bytes, bytes], ...]
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>)")  # of an object in this process, as Python writes it
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -81,9 +82,12 @@ def encodable(text: str) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the message of an exception, encodable as UTF-8; formatting a user's exception may itself fail."""
+    """Return the message of an exception for clients: encodable as UTF-8, and without addresses in memory.
+
+    Formatting a user's exception may itself fail.
+    """
     try:
-        return encodable(str(error))
+        return _ADDRESS.sub("", encodable(str(error)))
     except Exception as failure:  # noqa: BLE001 - it runs the user's code
         return f"(it cannot be written: its text raises {type(failure).__name__})"
 

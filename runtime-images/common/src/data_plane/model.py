@@ -128,7 +128,8 @@ class Models:
     """The models of a server, loaded or expected.
 
     `alias` is another name for the model of a server that serves only one: users know it by the service's name.
-    `repository` is set if the configuration lets clients load and unload models.
+    `repository` is set if the configuration lets clients load and unload models, and `management_address` if they may
+    do so by TorchServe's management API, too.
     """
 
     enabled_by = "the argument --enable-model-api, or enable_model_api=true in config.properties"
@@ -136,6 +137,7 @@ class Models:
     def __init__(self, expected: Iterable[str] = (), alias: str | None = None) -> None:
         self.draining = False
         self.repository: Repository | None = None
+        self.management_address = ""
         self._is_emptied = False  # the last model has been removed
         self._alias = alias
         self._versions: dict[str, dict[str, ServableModel]] = {}
@@ -247,6 +249,18 @@ class Models:
             for name, one in self._health.items()
             for version in self._versions[name] or [""]
         ]
+
+    @property
+    def management(self) -> str:
+        """How clients load and unload models."""
+        if self.management_address:
+            return f"the management API is at {self.management_address} in the pod; GET /v1/models lists the models."
+        if self.repository:
+            return (
+                "models are loaded and unloaded by POST /v2/repository/models/<model>/load and …/unload, and GET "
+                "/v1/models lists them."
+            )
+        return f"models are not loaded or unloaded here; enable it with {self.enabled_by}. GET /v1/models lists them."
 
     async def load(self, name: str, peer: str) -> None:
         """Load a model from the repository for the client at `peer`; raises Unsupported and NotLocal."""

@@ -8,6 +8,11 @@ from difflib import SequenceMatcher, get_close_matches
 
 _NAME = re.compile(r"\{\w+\}")
 _PARTS = re.compile("([/:])")
+# Paths with the other protocol's verb, and what comes before this one's.
+_VERBS = (
+    (re.compile(r"(/v2/.+[/:])predict", re.IGNORECASE), "infer"),
+    (re.compile(r"(/v1/.+[/:])infer", re.IGNORECASE), "predict"),
+)
 _MAX_PARTS = 20  # and what is between them: a path with more is like none
 _ALIKE = 0.7  # of 1, which is the same
 
@@ -23,6 +28,9 @@ def nearest_path(path: str, templates: Iterable[str]) -> str:
 
     Empty if none is. The name may be any part of the path that is in no template.
     """
+    for pattern, verb in _VERBS:
+        if found_verb := pattern.fullmatch(path):
+            path = found_verb[1] + verb
     shapes = list(dict.fromkeys(_NAME.sub("{}", template) for template in templates))
     words = {word for shape in shapes for word in _PARTS.split(shape)}
     longest = max(map(len, shapes), default=0)

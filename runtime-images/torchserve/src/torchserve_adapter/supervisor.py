@@ -22,6 +22,7 @@ from torchserve_adapter.launch import Launch
 from torchserve_adapter.limits import MAX_MANAGEMENT_CONNECTIONS
 from torchserve_adapter.management import ManagementEndpoints, StoreRepository
 from torchserve_adapter.process import TorchServe
+from torchserve_adapter.rules import LOOPBACK
 from torchserve_adapter.served import ServedVersions
 from torchserve_adapter.watch import ModelWatch
 from torchserve_compat.store.models import RequestedModel
@@ -62,6 +63,7 @@ async def supervise(
         )  # fmt: skip
         must_not_end = [_refuse_after(one, served) for one in (torchserve.died(), watch.run())]
         if management:
+            models.management_address = f"http://{LOOPBACK}:{management.getsockname()[1]}"
             store = Path(wanted.properties["model_store"])
             workers = whole(wanted.properties, "default_workers_per_model") or 1
             models.repository = StoreRepository(

@@ -55,15 +55,16 @@ def build_app(
     timeout_s = listeners.request_timeout_s
     health = HealthEndpoints(models, metrics, more_metrics) if more_metrics else HealthEndpoints(models, metrics)
     v2 = V2Endpoints(models, timeout_s, style)
+    torchserve = TorchServeEndpoints(models, timeout_s)
     surfaces = (
         health,
         V1Endpoints(models, timeout_s, style),
         v2,
         RepositoryEndpoints(models),
-        TorchServeEndpoints(models, timeout_s),
+        torchserve,
     )
     routes = [route for surface in surfaces for route in surface.routes()]
     docs = DocsEndpoints(models, routes, metadata=v2.metadata, alive=health.alive)
     routes += (*DescriptionEndpoints(models, routes).routes(), *docs.routes())
     size, budget = listeners.max_request_size, listeners.budget
-    return App(Router(routes), metrics, size, budget, payloads=payloads, cors=listeners.cors)
+    return App(Router(routes, torchserve.elsewhere), metrics, size, budget, payloads=payloads, cors=listeners.cors)

@@ -16,6 +16,7 @@ from data_plane.errors import InvalidRequest
 from data_plane.limits import MAX_JSON_CONTAINERS
 
 _PYTHON = re.compile(rb"\s*[{\[]\s*'")  # what print shows of a dictionary
+_NO_UTF8 = "str is not valid UTF-8"  # orjson's words, with a place that is always the first
 _GZIP = b"\x1f\x8b"
 _WINDOW = 256 * 1024  # bytes in which strings are looked for at a time
 
@@ -34,6 +35,13 @@ def loads(text: bytes) -> Any:
     finally:
         if collects:
             gc.enable()
+
+
+def fault(text: bytes, error: orjson.JSONDecodeError) -> str:
+    """Return what `loads` found that a text is instead of JSON."""
+    if not error.msg.startswith(_NO_UTF8):
+        return f"not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+    return "not valid JSON: it is not in UTF-8" if _is_begun(text) else "not JSON but bytes of another kind"
 
 
 def advice_on(text: bytes, *, takes_files: bool = True) -> str:

@@ -56,10 +56,7 @@ def _explain(body: bytes, error: Exception) -> InvalidRequest:
     try:
         document = json_text.loads(body)
     except orjson.JSONDecodeError as syntax:
-        return InvalidRequest(
-            f"The request body is not valid JSON: {syntax.msg} (line {syntax.lineno}, column {syntax.colno})."
-            f"{json_text.advice_on(body)}"
-        )
+        return InvalidRequest(f"The request body is {json_text.fault(body, syntax)}.{json_text.advice_on(body)}")
     if not isinstance(document, dict):
         return InvalidRequest(f"The request body is a JSON {_TYPES[type(document)]}, not an object; send {_FORM}.")
     for key in ("instances", "inputs"):

@@ -28,9 +28,10 @@ Found = tuple[Route, Mapping[str, str]]
 
 
 class Router:
-    """Finds the route of a request."""
+    """Finds the route of a request; `elsewhere` says of a path without one where another port serves it, if one may."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route], elsewhere: Callable[[str], str] = lambda _: "") -> None:
+        self._elsewhere = elsewhere
         by_template: dict[str, dict[str, Route]] = {}
         for route in routes:
             by_template.setdefault(route.template, {})[route.method] = route
@@ -54,6 +55,8 @@ class Router:
                     if method not in by_method:
                         raise MethodNotAllowed(method, path, by_method)
                     return by_method[method], found.groupdict()
+        if there := self._elsewhere(path):
+            raise NotFound(f"There is nothing at {path}: {there}")
         near = nearest_path(path, self._templates)
         raise NotFound(f"There is nothing at {path}; {f'did you mean {near}?' if near else '/docs lists the paths.'}")
 

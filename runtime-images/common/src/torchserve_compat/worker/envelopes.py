@@ -20,6 +20,7 @@ from torchserve_compat.values import HandlerOutputError
 from torchserve_compat.worker.context import describe_requests
 from torchserve_compat.worker.instances import decode_base64, has_instances, instances_in
 from torchserve_compat.worker.merging import Handle, call_merged, serve_readable
+from torchserve_compat.worker.unwrapped import advising
 
 _JSON = "application/json"
 
@@ -69,7 +70,9 @@ class PlainEnvelope:
 
     def _call(self, batch: HandlerBatch, rows: list[dict[str, Any]], handle: Handle, context: Any) -> list[Any]:
         describe_requests(batch, context, merged=False)
-        return values.results_of(handle(self.unwrap(rows), context), len(rows))
+        with advising(batch, rows):
+            returned = handle(self.unwrap(rows), context)
+        return values.results_of(returned, len(rows))
 
     def unwrap(self, rows: list[dict[str, Any]]) -> list[Any]:
         return list(rows)

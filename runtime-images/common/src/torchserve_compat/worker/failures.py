@@ -25,6 +25,11 @@ _INTERNAL_SERVER_ERROR = 500
 _OUT_OF_MEMORY = 507
 _AGAIN_S = 60.0  # until an exception from the same place is logged again; the server logs each response
 _KEPT = 100  # places
+_TOO_FEW_CLASSES = "selected index k out of range"  # torch's words, of TorchServe's image_classifier with few classes
+_CURE_OF_CLASSES = (
+    "The model has fewer classes than the topk that the handler asks for, 5 in TorchServe's image_classifier; set it "
+    "in a class of your own: class MyClassifier(ImageClassifier): topk = 3."
+)
 
 _logged: dict[tuple[type, str, int | None], float] = {}  # when an exception was logged, by its type and its place
 
@@ -73,7 +78,7 @@ def _error_message(error: Exception, handle: Handle) -> str:
         return text
     if _is_out_of_memory(error):
         return f"Out of memory: {text}" if text else "Out of memory"
-    advice = datatype_advice(error, handle) or advice_noted(error)
+    advice = _CURE_OF_CLASSES if text == _TOO_FEW_CLASSES else datatype_advice(error, handle) or advice_noted(error)
     return f"{type(error).__name__} : {text}" + (f". {advice}" if advice else "")
 
 

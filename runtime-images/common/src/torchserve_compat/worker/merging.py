@@ -10,7 +10,7 @@ from data_plane.errors import ServingError
 from torchserve_compat import frames, values
 from torchserve_compat.frames import HandlerBatch, HandlerRequest, HandlerResponse
 from torchserve_compat.worker.context import describe_requests
-from torchserve_compat.worker.unwrapped import row_advice
+from torchserve_compat.worker.unwrapped import advising
 
 Handle = Callable[[list[Any], Any], Any]
 Inputs = TypeVar("Inputs")  # what the handler gets of one request
@@ -50,11 +50,7 @@ def call_merged(
     """
     describe_requests(batch, context, merged=True)
     merged = [one for of_request in inputs for one in of_request]
-    try:
+    with advising(batch, merged):
         returned = handle(merged, context)
-    except Exception as error:
-        if advice := row_advice(error, merged, batch.form):
-            error.add_note(advice)
-        raise
     results: Iterator[Any] = iter(values.results_of(returned, len(merged), or_fewer=or_fewer))
     return [list(islice(results, len(of_request))) for of_request in inputs]

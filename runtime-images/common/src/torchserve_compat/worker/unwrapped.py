@@ -1,13 +1,15 @@
-"""For errors of handlers that look for "data" in a row, or make numbers of it, where the row is another instance."""
+"""For errors of handlers whose rows are not what they look for: what the request has, and what to send instead."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
-from data_plane.messages import text_of
-from torchserve_compat.frames import Form
+from data_plane.messages import header, text_of
+from torchserve_compat.frames import Form, HandlerBatch
 
 _LOOKED_INTO = re.compile(
     r"'(?P<type>\w+)' object (has no attribute '(get|items|keys|pop|values)'|is not subscriptable)"
@@ -16,6 +18,12 @@ _LOOKED_INTO = re.compile(
 # By torch and numpy, of what TorchServe's BaseHandler or another makes an array of.
 _MADE_A_NUMBER = re.compile(r"Could not infer dtype of dict$|.*real number, not '?dict'?$")
 _TYPES = {"string": "str"}
+_INPUT = frozenset(("data", "body"))  # what TorchServe's handlers look for in a row
+# Of what is made of a row's "data" that is not there: by Python, by PIL, and by tokenizers.
+_OF_NONE = re.compile(r"\bNone(Type)?\b|cannot identify image file|text input must be of type|TextEncodeInput must be")
+_RAW = ("raw", "raw-explain")
+_SHOWN_NAMES = 5
+_SHOWN_CHARACTERS = 40  # of a name, which may be a whole text that was sent as a form
 
 
 class RowAdvice(str):
@@ -24,7 +32,51 @@ class RowAdvice(str):
     __slots__ = ()
 
 
-def row_advice(error: Exception, rows: Sequence[Any], form: Form) -> RowAdvice | None:
+@contextmanager
+def advising(batch: HandlerBatch, rows: Sequence[Any]) -> Iterator[None]:
+    """Note on an exception of the handler that gets these rows of the batch what to send, if that is the cause."""
+    try:
+        yield
+    except Exception as error:
+        if advice := _body_advice(batch) or _name_advice(error, rows, batch) or _row_advice(error, rows, batch.form):
+            error.add_note(advice)
+        raise
+
+
+def _body_advice(batch: HandlerBatch) -> RowAdvice | None:
+    """Return that a request of TorchServe's API had no body."""
+    bodies = [part.value for request in batch.requests for part in request.parts if part.name == "body"]
+    return RowAdvice("The body of the request was empty.") if batch.form in _RAW and b"" in bodies else None
+
+
+def _name_advice(error: Exception, rows: Sequence[Any], batch: HandlerBatch) -> RowAdvice | None:
+    """Return how to name the input for a handler that found none; None for any other error."""
+    row = next((row for row in rows if isinstance(row, dict) and row and not _INPUT & row.keys()), None)
+    is_missed = isinstance(error, KeyError) and error.args[:1] in (("data",), ("body",))
+    if row is None or not (is_missed or _OF_NONE.search(text_of(error))):
+        return None
+    names = ", ".join(f'"{str(name)[:_SHOWN_CHARACTERS]}"' for name in islice(row, _SHOWN_NAMES))
+    found = f'{names}{", …" if len(row) > _SHOWN_NAMES else ""} and neither "data" nor "body", which most handlers read'
+    return RowAdvice(f"The request has {found}: {_how_to_name(batch)}.")
+
+
+def _how_to_name(batch: HandlerBatch) -> str:
+    forms = [one for one in batch.requests if not any(part.name in _INPUT for part in one.parts)]
+    if batch.form not in _RAW or not forms:
+        return _send(batch.form)
+    if any((header(one.headers, b"content-type") or b"").startswith(b"multipart/") for one in forms):
+        return "name the field data"
+    return (
+        "the body came as a form, as curl calls whatever it sends with -d; for a text or a file, send its own "
+        "Content-Type, such as -H 'Content-Type: text/plain'"
+    )
+
+
+def _send(form: Form) -> str:
+    return 'name the input "data"' if form == "v2" else 'send {"instances": [{"data": …}]}'
+
+
+def _row_advice(error: Exception, rows: Sequence[Any], form: Form) -> RowAdvice | None:
     """Return what to send to a handler that took a row for a dictionary, or for numbers; None for any other error."""
     text = text_of(error)
     if _MADE_A_NUMBER.match(text) and any(isinstance(row, dict) for row in rows):
@@ -36,8 +88,7 @@ def row_advice(error: Exception, rows: Sequence[Any], form: Form) -> RowAdvice |
     kind = found["type"] or _TYPES.get(found["sequence"], found["sequence"])
     if kind not in {type(row).__name__ for row in rows}:
         return None
-    send = 'name the input "data"' if form == "v2" else 'send {"instances": [{"data": …}]}'
-    return _advice(kind, '"data" from its rows', send)
+    return _advice(kind, '"data" from its rows', _send(form))
 
 
 def _advice(kind: str, taken: str, send: str) -> RowAdvice:

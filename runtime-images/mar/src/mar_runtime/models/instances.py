@@ -120,7 +120,7 @@ def _instances(body: bytes) -> list[Any]:
     try:
         document = json_text.loads(body)
     except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"The request body is not valid JSON: {error.msg}.") from error
+        raise InvalidRequest(f"The request body is {json_text.fault(body, error)}.") from error
     instances: list[Any] = document.get("instances", document.get("inputs"))
     return instances
 

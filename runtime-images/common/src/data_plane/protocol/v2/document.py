@@ -112,8 +112,7 @@ def parse(text: bytes, form: type[_T], model: str = "", *, takes_files: bool = T
         return msgspec.convert(document, form)
     except orjson.JSONDecodeError as error:
         raise NotV2(
-            f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
-            f"{json_text.advice_on(text, takes_files=takes_files)}"
+            f"The body is {json_text.fault(text, error)}.{json_text.advice_on(text, takes_files=takes_files)}"
         ) from error
     except msgspec.ValidationError as error:
         names = document.keys() & {"instances", "inputs"} if isinstance(document, dict) else set()

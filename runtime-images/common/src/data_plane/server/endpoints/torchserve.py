@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from urllib.parse import parse_qs, parse_qsl
@@ -14,6 +15,7 @@ from data_plane.protocol.torchserve.requests import Fields, RawRequest
 from data_plane.server.routing import Route
 
 _METHODS = ("POST", "PUT", "GET", "DELETE", "PATCH")  # all are the same to TorchServe
+_MANAGEMENT = re.compile(r"/models(/[^/]+(/[^/]+(/set-default)?)?)?/?")
 
 
 class TorchServeEndpoints:
@@ -36,6 +38,10 @@ class TorchServeEndpoints:
                 for method in _METHODS
             ),
         )
+
+    def elsewhere(self, path: str) -> str:
+        """Return where TorchServe's management API is for a path of it; empty for any other."""
+        return self._models.management if _MANAGEMENT.fullmatch(path) else ""
 
     async def predict(
         self, request: Request, *, explain: bool = False, takes_query: bool = False
