@@ -68,12 +68,12 @@ BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
     "name on a model": (
         service("a", predictor=model(name="mine")),
         "spec.predictor.model.name",
-        "name is not allowed here",
+        "not allowed here",
     ),
     "name on a framework": (
         service("a", predictor={"pytorch": {"name": "mine"}}),
         "spec.predictor.pytorch.name",
-        "name is not allowed here",
+        "not allowed here",
     ),
     "storageUri and storage.path": (
         service("a", predictor=model(storage={"path": "b"})),
