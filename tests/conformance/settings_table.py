@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
 
 from tests.conformance.values import rows
 from tests.support.runtimes import ROOT
@@ -268,8 +269,10 @@ def _outcome(outcome: Outcome) -> str:
     return f"{values}*{outcome.effect.value}*" + (f": {outcome.why.removeprefix('which ')}" if outcome.why else "")
 
 
-def _linked(paths: Iterable[str]) -> str:
-    return "<br>".join(f"`{path}`" for path in dict.fromkeys(paths))
+def _linked(tests: Iterable[str]) -> str:
+    """Link the files of tests; the page has their short names."""
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+    return ", ".join(f"[{PurePath(file).stem.removeprefix('test_')}](../{file})" for file in files)
 
 
 def _line(cells: Iterable[str]) -> str:

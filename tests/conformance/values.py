@@ -66,19 +66,25 @@ def _numbers() -> Iterator[Value]:
         for value in (*_OF_EACH, *(_OF_ONE if setting == "max_request_size" else ())):
             bound = f"{_LARGEST} or less" if value == "2147483648" else f"{least} or more"
             is_served = value in ("", *(["0"] if least == 0 else []))
-            refused = "" if is_served else f"{setting} is {value!r}; write a whole number, {bound}."
+            refused = "" if is_served else f"config.properties: {setting} is {value!r}; write a whole number, {bound}."
             yield Value(setting, value, refused, only="adapter" if setting == "netty_client_threads" else "")
 
 
 def _in_models(refused: str = "", **parameters: Any) -> Value:
-    return Value("models", json.dumps({MODEL: {"1.0": parameters}}), refused, parameters=json.dumps(parameters))
+    document = {MODEL: {"1.0": parameters}}
+    return Value("models", json.dumps(document), _of_version("models", refused), parameters=json.dumps(parameters))
 
 
 def _in_snapshot(refused: str, **parameters: Any) -> Value:
     own = {"defaultVersion": True, "marName": "m.mar", "minWorkers": 1, "maxWorkers": 1, "batchSize": 1,
            "maxBatchDelay": 100, "responseTimeout": 120}  # fmt: skip
     document = {"name": "startup.cfg", "modelCount": 1, "models": {MODEL: {"1.0": {**own, **parameters}}}}
+    refused = _of_version("model_snapshot", refused)
     return Value("model_snapshot", json.dumps(document), refused, parameters=json.dumps(parameters))
+
+
+def _of_version(setting: str, refused: str) -> str:
+    return refused and f"{setting} in config.properties: model {MODEL}, version 1.0: {refused}"
 
 
 VALUES = (

@@ -64,7 +64,10 @@ _BESIDE = _KUBECTL + "test_what_is_beside_the_operator_is_found_and_applied"
 _ARCHIVES = _READMES + "test_archives_are_asked_as_torchserves_users_do"
 _TORCHSERVE = _READMES + "test_torchserve_alone_serves_the_sample"
 _TEMPLATE = "tests/integration/kserve_sdk/test_page.py::test_the_page_runs_the_commands_of_a_new_transformers_readme"
+_FROM_TORCHSERVE = _READMES + "test_a_folder_of_torchserve_is_served_and_asked_as_the_page_says"
 RUN_BY: dict[str, str] = {
+    'docs/from-torchserve.md: python examples/torchserve/build.py build/torchserve': _FROM_TORCHSERVE,
+    'docs/from-torchserve.md: url=http://127.0.0.1:8080/default/archives': _FROM_TORCHSERVE,
     "README.md: $ curl -X POST -H 'Host: torchserve.default.example.": _CONSOLE,
     'README.md: make setup    # 3 GiB of downloads, once': Reason.SUITE,
     'README.md: make cluster-up   # uses $KUBECONFIG if set, else ki': Reason.CLUSTER,

@@ -68,12 +68,12 @@ BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
     "name on a model": (
         service("a", predictor=model(name="mine")),
         "spec.predictor.model.name",
-        "name is not allowed here",
+        "not allowed here",
     ),
     "name on a framework": (
         service("a", predictor={"pytorch": {"name": "mine"}}),
         "spec.predictor.pytorch.name",
-        "name is not allowed here",
+        "not allowed here",
     ),
     "storageUri and storage.path": (
         service("a", predictor=model(storage={"path": "b"})),
@@ -83,17 +83,17 @@ BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
     "root as a mount path": (
         service("a", predictor={"pytorch": {}, "storageUris": [{"uri": "s3://a/b", "mountPath": "/"}]}),
         "spec.predictor.storageUris[0].mountPath",
-        "mountPath must be a folder below /",
+        "must be a folder below /",
     ),
     "mount path that climbs": (
         service("a", predictor={"pytorch": {}, "storageUris": [{"uri": "s3://a/b", "mountPath": "/a/../b"}]}),
         "spec.predictor.storageUris[0].mountPath",
-        "mountPath must be a folder below /",
+        "must be a folder below /",
     ),
     "more at least than at most": (
         service("a", predictor=model() | {"minReplicas": 3, "maxReplicas": 2}),
         "spec.predictor.minReplicas",
-        "minReplicas is greater than maxReplicas; raise maxReplicas or lower minReplicas",
+        "greater than maxReplicas; raise maxReplicas or lower minReplicas",
     ),
     "more at least than at most in a transformer": (
         service(
@@ -102,7 +102,7 @@ BROKEN_RULES: dict[str, tuple[dict[str, Any], str, str]] = {
             transformer={"minReplicas": 3, "maxReplicas": 2, "containers": [server_container()]},
         ),
         "spec.transformer.minReplicas",
-        "minReplicas is greater than maxReplicas; raise maxReplicas or lower minReplicas",
+        "greater than maxReplicas; raise maxReplicas or lower minReplicas",
     ),
     "transformer without a container": (
         service("a", predictor=model(), transformer={"minReplicas": 1}),

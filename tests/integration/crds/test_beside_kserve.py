@@ -107,6 +107,6 @@ def test_our_crds_take_the_place_of_kserves_and_its_objects_stay(with_kserve: Ap
     } == {
         OLD_FIELD_NAMES["metadata"]["name"]: None,
         NAME_TOO_LONG["metadata"]["name"]: f"metadata.name: 60 {TOO_LONG}",
-        OUT_OF_BOUNDS["metadata"]["name"]: "spec.predictor.minReplicas: minReplicas is greater than maxReplicas; raise "
+        OUT_OF_BOUNDS["metadata"]["name"]: "spec.predictor.minReplicas: greater than maxReplicas; raise "
         "maxReplicas or lower minReplicas",
     }

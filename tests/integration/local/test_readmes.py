@@ -19,6 +19,7 @@ pytestmark = pytest.mark.process
 BERT = "examples/bert/README.md: "
 MNIST = "examples/mnist/README.md: "
 PICTURES = "examples/resnet50/README.md: "
+FROM_TORCHSERVE = "docs/from-torchserve.md: "
 TORCHSERVE = "examples/torchserve/README.md: "
 LAYERS = "1,1,1,1"  # of the network that the tests keep: fifty take long to build
 
@@ -92,6 +93,19 @@ def test_archives_are_asked_as_torchserves_users_do(shell: DocShell) -> None:
     assert '{"predictions":[4]}' in said, said
     assert '"advice": "Track it."' in said
     assert len(re.findall(r'"class \d+": ', said)) == 5
+
+
+def test_a_folder_of_torchserve_is_served_and_asked_as_the_page_says(shell: DocShell) -> None:
+    made, port = shell.folder / "build/torchserve", shell.swaps["8080"]
+    shutil.copytree(sample("torchserve"), made, ignore=shutil.ignore_patterns("image_classifier"))
+    own = {"python examples/torchserve/build.py build/torchserve": ":", "--http-port 8080": f"--http-port {port} &"}
+
+    said = replace(shell, swaps={**own, **shell.swaps}).run(*(FROM_TORCHSERVE + one for one in ("python", "url=")))
+
+    assert "model-store/densenet_161.mar" in said, said
+    assert '"Healthy"' in said, said
+    assert '"load":true' in said, said
+    assert re.search(r"^http_requests_total\{.*/predictions", said, re.MULTILINE), said
 
 
 def test_torchserve_alone_serves_the_sample(shell: DocShell) -> None:

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from isvc.commands import main
-from isvc.commands.settings import without_effect
+from isvc.commands.settings import of_one_runtime, without_effect
 from tests.support.model_folder import manifest, write_mar, write_volume
 
 pytestmark = pytest.mark.process
@@ -96,11 +96,15 @@ def test_settings_that_both_servers_warn_of_are_problems_of_a_store(volume: Path
 
 
 def test_without_the_servers_packages_nothing_is_said_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(without_effect({"no_such": "1"}, {}, is_folder=False)) == 1
+    def said() -> int:
+        given = {"no_such": "1", "netty_client_threads": "1"}
+        return len(without_effect(given, {}, is_folder=False)) + len(of_one_runtime(given, (), is_folder=False))
 
-    monkeypatch.setitem(sys.modules, "torchserve_compat.store", None)
+    assert said() == 4
 
-    assert without_effect({"no_such": "1"}, {}, is_folder=False) == []
+    monkeypatch.setitem(sys.modules, "torchserve_compat.store.known_settings", None)
+
+    assert said() == 0
 
 
 def test_settings_that_a_server_refuses_are_problems(tmp_path: Path, capsys: Captured) -> None:
@@ -109,7 +113,40 @@ def test_settings_that_a_server_refuses_are_problems(tmp_path: Path, capsys: Cap
 
     assert main(["inspect", str(tmp_path)]) == 1
 
-    assert problems(capsys) == ["job_queue_size is 'many'; write a whole number, 1 or more"]
+    assert problems(capsys) == ["config.properties: job_queue_size is 'many'; write a whole number, 1 or more"]
+
+
+def test_a_value_that_a_server_refuses_is_told_with_its_setting_and_model(volume: Path, capsys: Captured) -> None:
+    models = '{"a": {"1.0": {"batchSize": 4}}, "b": {"1.0": {"batchSize": "eight"}}}'
+    (volume / "config/config.properties").write_text(f"load_models=all\nmodels={models}\n")
+
+    assert main(["inspect", "volume"]) == 1
+
+    where = "models in config.properties: model b, version 1.0"
+    assert problems(capsys) == [f"{where}: batchSize is 'eight'; write a whole number, 1 or more"]
+
+
+def test_what_a_server_refuses_of_an_archive_names_it_once(volume: Path, capsys: Captured) -> None:
+    files = {"handler.py": b"def handle(data, context): return data\n", "c.yaml": b"asyncCommunication: true\n"}
+    write_mar(volume / "model-store/bert-model.mar", manifest(configFile="c.yaml"), files)
+
+    assert main(["inspect", "volume"]) == 1
+
+    (problem,) = problems(capsys)
+    assert problem.startswith("model-store/bert-model.mar asks for asyncCommunication: True, which is not supported; ")
+
+
+def test_settings_that_one_server_does_not_use_are_notes(volume: Path, capsys: Captured) -> None:
+    (volume / "config/config.properties").write_text("number_of_netty_threads=4\nplugins_path=/p\n")
+
+    assert main(["inspect", "volume"]) == 0
+
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "note: isvc-mar: config.properties: number_of_netty_threads 4 has no effect: one event loop takes all "
+        "requests; remove it",
+        "note: isvc-mar: config.properties: plugins_path /p has no effect: plugins are Java's; serve with the runtime "
+        "kserve-torchserve",
+    ]
 
 
 def test_of_a_model_that_says_it_the_tensors_are_told(tmp_path: Path, capsys: Captured) -> None:

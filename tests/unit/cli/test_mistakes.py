@@ -86,7 +86,7 @@ def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         ({"predictor": "name: A"},
          "spec.predictor.name: Invalid value: \"A\": should match '^[a-z]([-a-z0-9]*[a-z0-9])?$'"),
         ({"predictor": "minReplicas: 2\n    maxReplicas: 1"},
-         "spec.predictor.minReplicas: minReplicas is greater than maxReplicas; raise maxReplicas or lower minReplicas"),
+         "spec.predictor.minReplicas: greater than maxReplicas; raise maxReplicas or lower minReplicas"),
         ({"metadata": ", labels: {a: 1}"}, 'metadata.labels.a: must be of type string; write "1"'),
     ],
 )  # fmt: skip
@@ -185,7 +185,9 @@ def test_a_field_one_level_too_deep_or_too_high_is_told_where_it_belongs(
         ("my-bucket/m", "missing: InferenceService first: storageUri 'my-bucket/m' (missing: it has no scheme, so it "
          "is a path in the image of the storage-initializer; for another place, write pvc://CLAIM/PATH, "
          "s3://BUCKET/PATH or the like)"),
-        ("/models/m", "ok: 1 service can be served as written"),
+        ("/models/m", "note: InferenceService first: storageUri '/models/m' is a path in the container of the "
+         "storage-initializer, which has no files of this machine; for a cluster, copy the model to a claim or a "
+         "bucket, and name that"),
     ],
 )  # fmt: skip
 def test_a_uri_without_its_scheme_is_told_before_anything_starts(validated: Any, uri: str, said: str) -> None:
@@ -196,11 +198,11 @@ def test_a_uri_without_its_scheme_is_told_before_anything_starts(validated: Any,
     ("parts", "said"),
     [
         ({"name": "My_Model", "predictor": "minReplicas: 2\n    maxReplicas: 1"},
-         ["metadata.name: metadata.name of an InferenceService must",
-          "spec.predictor.minReplicas: minReplicas is greater"]),
+         ["metadata.name: the name of an InferenceService must",
+          "spec.predictor.minReplicas: greater than maxReplic"]),
         ({"name": "My_Model", "predictor": "minReplicas: x"},
          ["spec.predictor.minReplicas: must be of type integer",
-          "metadata.name: metadata.name of an InferenceService must"]),
+          "metadata.name: the name of an InferenceService must"]),
         ({"model": "env: [{name: A, value: 3}, {name: B, value: 4}]"},
          ["spec.predictor.model.env[0].value: must be", "spec.predictor.model.env[1].value: must be"]),
         ({"predictor": "logger: {url: message-dumper}"}, ["spec.predictor.logger.mode: Required value"]),
@@ -224,6 +226,16 @@ def test_all_that_is_wrong_with_a_refused_service_is_told_in_one_round(
     assert [line[: len(start)] for line, start in zip(found, expected, strict=True)] == expected
 
 
+def test_a_misspelt_field_has_no_effect_whatever_else_is_refused(validated: Any) -> None:
+    misspelt = "no effect: InferenceService first: spec.predictor.minReplica (did you mean minReplicas?)"
+
+    alone = validated(written(predictor="minReplica: 1"))
+    beside = validated(written(predictor="minReplica: 1", model="env: [{name: A, value: 3}]"))
+
+    assert (alone, beside[1:]) == ([misspelt], [misspelt])
+    assert beside[0].startswith("error: a.yaml: InferenceService first: spec.predictor.model.env[0].value: must be")
+
+
 def test_what_follows_from_a_refused_value_is_not_told(validated: Any) -> None:
     assert validated(written().replace("{name: pytorch}", "pytorch")) == [
         "error: a.yaml: InferenceService first: spec.predictor.model.modelFormat: must be of type object, not string; "
@@ -245,7 +257,7 @@ def test_amounts_that_nobody_means_are_noted_with_what_may_be_meant(validated: A
 def test_a_model_whose_field_is_misspelt_and_a_name_that_is_none_are_one_mistake_each(validated: Any) -> None:
     assert validated(written().replace("model:\n", "modle:\n"), written(name="Second")) == [
         "error: a.yaml: InferenceService first: spec.predictor.modle: unknown field (did you mean model?)",
-        "error: b.yaml: InferenceService Second: metadata.name: metadata.name of an InferenceService must start with a "
+        "error: b.yaml: InferenceService Second: metadata.name: the name of an InferenceService must start with a "
         "letter and contain only lower-case letters, digits and '-', because Services are named after it; rename the "
         "InferenceService",
     ]

@@ -75,7 +75,7 @@ def test_nothing_is_printed_when_one_of_the_services_cannot_be_served(
     assert printed.out == ""
     first, second = printed.err.splitlines()
     assert first == (
-        f"isvc: {file}: InferenceService refused: spec.predictor.minReplicas: minReplicas is greater than maxReplicas; "
+        f"isvc: {file}: InferenceService refused: spec.predictor.minReplicas: greater than maxReplicas; "
         "raise maxReplicas or lower minReplicas"
     )
     assert second.startswith("isvc: InferenceService unserved: no runtime serves model format 'abacus'")

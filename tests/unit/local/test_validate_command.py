@@ -116,6 +116,33 @@ def test_a_service_without_a_model_is_told_what_is_missing(
     )
 
 
+@pytest.mark.parametrize(("command", "stream"), [("validate", "out"), ("render", "err")])
+def test_a_path_of_this_machine_is_noted_because_a_cluster_does_not_have_it(
+    command: str, stream: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(write_yaml(tmp_path / "my.yaml", service(uri="file:///home/me/m.pt"), runtime()))]) == 0
+
+    assert getattr(capsys.readouterr(), stream).removeprefix("isvc: ") == (
+        "note: InferenceService first: storageUri 'file:///home/me/m.pt' is a path in the container of the "
+        "storage-initializer, which has no files of this machine; for a cluster, copy the model to a claim or a "
+        "bucket, and name that\n"
+    )
+
+
+def test_a_service_without_a_model_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = service()
+    model = body["spec"]["predictor"]["model"]
+    model["storageURI"] = model.pop("storageUri")
+
+    assert main(["run", str(write_yaml(tmp_path / "my.yaml", body, runtime()))]) == 2
+
+    assert capsys.readouterr().err.splitlines() == [
+        "isvc: no effect: InferenceService first: spec.predictor.model.storageURI (did you mean storageUri?)",
+        "isvc: InferenceService first: spec.predictor.model.storageUri (missing: the server of runtime fake reads "
+        "/mnt/models, where nothing puts a model; write it, or an image that contains the model)",
+    ]
+
+
 def test_what_has_no_effect_is_exit_code_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = service()
     body["spec"]["predictor"]["minReplica"] = 2

@@ -147,11 +147,14 @@ def _instead_of_module(file: Path, command: str) -> str:
 
 
 def check_texts(
-    texts: Sequence[YamlText], flags: FileFlags, *, tls: bool = True, needs_service: bool = False
+    texts: Sequence[YamlText], flags: FileFlags, *, here: bool = False, needs_service: bool = False
 ) -> Checked:
-    """Check texts as ``check_files`` does those of files. ``tls``: pods serve TLS if that is asked for."""
+    """Check texts as ``check_files`` does those of files. ``here``: for a run on this machine, and not for a cluster.
+
+    Processes call each other by loopback, for which no certificate of a cluster is.
+    """
     from isvc.commands.mistakes import in_plain_words
-    from isvc.run.check import check
+    from isvc.run.check import check, paths_of_a_machine, without_models
     from isvc.run.documents import parse_documents
     from isvc.run.files import read_runtimes
     from isvc_operator.handlers.configuration import read_data
@@ -163,7 +166,11 @@ def check_texts(
         flags.namespace,
         installed=installed,
         settings=settings,
-        tls=tls,
+        tls=not here,
         needs_service=needs_service,
     )
+    if here:
+        checked = without_models(checked)
+    else:
+        checked = replace(checked, findings=(*checked.findings, *paths_of_a_machine(checked)))
     return replace(checked, findings=in_plain_words(checked.findings, texts))

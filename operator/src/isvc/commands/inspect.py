@@ -37,6 +37,7 @@ def command(*, source: str, output: OutputFormat) -> int:
         raise UnusableInput(f"{source} does not exist; name an archive, a folder or a URI")
     found = _look(source)
     found["problems"] += [line for line in _without_effect(found) if line not in found["problems"]]
+    found["notes"] = _of_one_runtime(found)
     if output is OutputFormat.TEXT:
         _write(found)
     else:
@@ -66,10 +67,17 @@ def _without_effect(found: dict[str, Any]) -> list[str]:
     from isvc.commands.settings import without_effect
 
     archives = [archive for archive in found["archives"] if "settings" in archive]
-    is_folder = any(_is_folder(archive) for archive in found["archives"])
+    is_folder = any(map(_is_folder, found["archives"]))
     named = {archive["configFile"] if _is_folder(archive) else archive["path"]: archive for archive in archives}
     settings = {name: archive["settings"] for name, archive in named.items()}
     return without_effect(found["configuration"] or {}, settings, is_folder=is_folder)
+
+
+def _of_one_runtime(found: dict[str, Any]) -> list[str]:
+    from isvc.commands.settings import of_one_runtime
+
+    is_folder = any(map(_is_folder, found["archives"]))
+    return of_one_runtime(found["configuration"] or {}, found["problems"], is_folder=is_folder)
 
 
 def _is_folder(archive: dict[str, Any]) -> bool:
@@ -100,10 +108,12 @@ def _write(found: dict[str, Any]) -> None:
     if tensors := [_tensor(model, way, each) for model in models for way in _WAYS for each in model.get(way, ())]:
         write_line("")
         write_table(["MODEL FILE", "", "TENSOR", "DATATYPE", "SHAPE"], tensors)
-    if problems := found["problems"]:
+    if found["problems"] or found["notes"]:
         write_line("")
-        for problem in problems:
-            write_line(Styled("problem:", Style.ERROR), problem)
+    for problem in found["problems"]:
+        write_line(Styled("problem:", Style.ERROR), problem)
+    for note in found["notes"]:
+        write_line("note:", note)
 
 
 def _write_folder(found: dict[str, Any]) -> None:

@@ -98,6 +98,8 @@ def command(
 
     The output of the processes goes to stderr, the response to stdout.
     """
+    from isvc.commands.settings import unread
+    from isvc.run.check import CheckFinding, Severity
     from isvc.run.models import HEAD, check_loadable, is_without_yaml, unused_config, without_yaml_below, yaml_of
     from isvc.run.output import Verbosity, new_output
     from isvc.run.run import serve
@@ -112,8 +114,7 @@ def command(
         made = [yaml_of(model) for model in models]
         for model in models:
             check_loadable(model)
-        # Processes call each other by loopback, for which no certificate of a cluster is.
-        checked = check_texts([*made, *read_yaml(written)], flags, tls=False)
+        checked = check_texts([*made, *read_yaml(written)], flags, here=True)
         print_findings(finding for finding in checked.findings if finding not in told)
         told[:] = checked.findings  # what is so after an edit as well is not told again
         if not checked.rendered and not checked.refused.lines:
@@ -134,6 +135,7 @@ def command(
     text = HEAD + "---\n".join(yaml_of(model).content for model in models) if models else ""
     if save:
         _save(save, text)
+    print_findings(CheckFinding(Severity.NO_EFFECT, line) for line in unread(checked.usable, settings.claims))
     with new_output(verbosity) as output:
         if text:
             output.note(text)

@@ -237,6 +237,30 @@ def _lacks_secret(service: InferenceService, given: Documents, config: OperatorC
     return any(reference not in objects for reference in named - accounts)
 
 
+def paths_of_a_machine(checked: Checked) -> Iterator[CheckFinding]:
+    """Yield a note for each path that a pod copies a model from, unless a storage container of its own may have it."""
+    for item in checked.rendered:
+        plans = (component.storage for component in item.resolved.components)
+        copied = (source for plan in plans if plan and not plan.chosen for source in plan.copied)
+        key = DocumentKey(item.service.kind, item.key.namespace, item.key.name)
+        for source in dict.fromkeys(source for source in copied if source.is_absolute):
+            yield CheckFinding(
+                Severity.NOTE,
+                f"{key.kind} {key.name}: storageUri {source.shown} is a path in the container of the "
+                "storage-initializer, which has no files of this machine; for a cluster, copy the model to a claim or "
+                "a bucket, and name that",
+                Place(file=checked.files.get(key, ""), kind=key.kind, namespace=key.namespace, name=key.name),
+            )
+
+
+def without_models(checked: Checked) -> Checked:
+    """Return the services that lack a model refused: a server that ends at once would be started again and again."""
+    lacking = [item for item in checked.findings if item.severity is Severity.MISSING and item.place.field]
+    findings = (replace(item, severity=Severity.ERROR) if item in lacking else item for item in checked.findings)
+    keys = frozenset(ServiceKey(item.place.namespace, item.place.name) for item in lacking)
+    return replace(checked, findings=tuple(findings), unusable=checked.unusable | keys)
+
+
 def without_effect(given: Documents, rendered: Iterable[Rendered], config: OperatorConfig) -> Iterator[Located]:
     """Yield a line for each part of the objects that has no effect, and for each host that belongs to another."""
     found = {_key(item.service): item.resolved for item in rendered}

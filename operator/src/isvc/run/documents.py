@@ -8,7 +8,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -177,10 +176,13 @@ def read_documents(
             except UnusableInput as error:
                 problems.append(Located(str(error), _place(document, text)))
             except InvalidObject as error:
-                place = _place(_placed(document, namespace), text)
-                rest, further = _rest(_placed(document, namespace), refusals, error.problems)
+                placed = _placed(document, namespace)
+                place = _place(placed, text)
+                rest, further = _rest(placed, refusals, error.problems)
                 found["partial"] += [(service, place) for service in rest]
-                lines = (*error.problems, *further)
+                invalid = set(map(field_of, error.problems))
+                unknown = [field for field in unknown_names(placed) if not rest or _is_below(field, invalid)]
+                lines = (*error.problems, *(f"unknown field {field}" for field in unknown[:NAMED]), *further)
                 problems += located(f"{text.source}: {place.kind} {place.name}: ", lines, place)
             else:
                 found[group].append(item)
@@ -204,8 +206,7 @@ def _read(body: Any, text: YamlText, namespace: str, refusals: Callable[[Manifes
         return "ignored", _place(body, text)
     placed = _placed(body, namespace)
     if refused := list(refusals(placed)):
-        unknown = (f"unknown field {field}" for field in unknown_names(placed))
-        raise InvalidObject(kind, _metadata(body)["name"], [*refused, *islice(unknown, NAMED)])
+        raise InvalidObject(kind, _metadata(body)["name"], refused)
     if kind == inference_service.KIND:
         return "services", parse_inference_service(placed)
     if kind == storage_container.KIND:
@@ -260,6 +261,14 @@ def _remove(body: dict[str, Any], location: Sequence[Any]) -> str:
 
 def _is_in(path: str, field: str) -> bool:
     return path == field or not field or path.startswith((f"{field}.", f"{field}["))
+
+
+def _is_below(unknown: str, fields: Collection[str]) -> bool:
+    """Whether an unknown field may be why its object is invalid; any other has no effect, as where all else is valid.
+
+    ``unknown`` is its path with what is meant.
+    """
+    return unknown.partition(" ")[0].rpartition(".")[0] in fields
 
 
 def unknown_names(body: Mapping[str, Any]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from isvc.client_errors import WithoutClientErrors
 from isvc.run.container import LOOPBACK
 from isvc.run.endpoints import Endpoints
 from isvc.run.errors import RunFailed
-from isvc.run.routes import OWN_NAMES, IngressRoute, find_host, find_route, is_prediction
+from isvc.run.routes import OWN_NAMES, IngressRoute, find_host, find_route, is_of_server, is_prediction
 from isvc_operator.text import one_line, shortened
 
 _log = logging.getLogger(__name__)
@@ -171,7 +171,9 @@ def _route(routes: Sequence[IngressRoute], request: web.BaseRequest) -> IngressR
         known = find_host(routes, request.host)
         places = ", ".join(dict.fromkeys((host if known else item.host) + item.prefix for item in known or routes))
         what = f"path {path!r} on host {host!r}" if known else f"host {host!r}"
-        raise _Refusal(404, f"no service has the {what}; available: {places}")
+        prefixes = {item.prefix for item in known}
+        whole = f"; try http://{host}{prefixes.pop()}{path}" if len(prefixes) == 1 and is_of_server(path) else ""
+        raise _Refusal(404, f"no service has the {what}; available: {places}{whole}")
     if route.host in OWN_NAMES and _is_of_a_stranger(request):
         raise _Refusal(
             403, "a page of another site has sent this request; send it from a page of this machine, or by curl"

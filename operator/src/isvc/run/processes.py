@@ -98,8 +98,7 @@ class Running:
         if program != sys.executable:
             return ""
         if file := _found(_NO_FILE, printed):
-            path = Path(file)
-            return f": there is no {path.name} in {path.parent}; type the command in the folder that has it"
+            return f": {elsewhere(Path(file))}"
         own = Path(self.process.working_dir or ".")
         folders = [*((own / word).parent for word in arguments if word.endswith(".py")), own]
         module = _found(_MISSING, printed)
@@ -108,6 +107,11 @@ class Running:
     def _exit(self) -> str:
         code = self.exited.result()
         return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
+
+
+def elsewhere(program: Path) -> str:
+    """Return that a program is not where it is looked for, and what to do."""
+    return f"there is no {program.name} in {program.parent}; type the command in the folder that has it"
 
 
 def _found(pattern: re.Pattern[str], lines: Sequence[str]) -> str:

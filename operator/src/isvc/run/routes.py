@@ -58,6 +58,11 @@ def is_prediction(target: str) -> bool:
     return _PREDICTION.fullmatch(unquote(target.partition("?")[0])) is not None
 
 
+def is_of_server(path: str) -> bool:
+    """Whether a path begins as those that a server has, so that only the service's own before it may be missing."""
+    return path.startswith(("/v1/", "/v2/", "/predictions/", "/ping"))
+
+
 def ingress_routes(
     routes: Iterable[ServiceRoute], endpoints: Mapping[tuple[str, int], Endpoints], key: ServiceKey
 ) -> tuple[IngressRoute, ...]:

@@ -27,7 +27,7 @@ from isvc.run.errors import RunFailed, UnusableInput
 from isvc.run.ingress import service_port
 from isvc.run.kubelet import LocalPod, PodListener
 from isvc.run.pod import PodPlan, plan_pod
-from isvc.run.processes import Group, together
+from isvc.run.processes import Group, elsewhere, together
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
 from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
 from isvc.view.log_ends import LogEnd, wanted
@@ -128,7 +128,9 @@ class LocalService:
         model = model_of(rendered.service.spec.predictor)
         model_format = model.model_format.name if model else ""
         for deployment in _deployments(rendered):
-            _require_installed(plan_pod(deployment, self._machine(rendered, deployment)), model_format)
+            pod = plan_pod(deployment, self._machine(rendered, deployment))
+            _require_installed(pod, model_format)
+            _require_programs(pod)
         if not self._routes_of(rendered) or not rendered.resolved.hosts.service:
             raise UnusableInput(f"InferenceService {self.key.name} {_unreachable(rendered)}")
 
@@ -391,6 +393,17 @@ def _require_installed(pod: PodPlan, model_format: str) -> None:
         program = program_of_ours(process.command[1:])
         if program and (missing := missing_for(program, model_format)):
             raise UnusableInput(f"{process.name} runs {program}: {advice(missing, model_format)}")
+
+
+def _require_programs(pod: PodPlan) -> None:
+    """Raise UnusableInput if the file that Python runs is in another folder than the one in which it would start."""
+    for process in pod.servers:
+        program, *arguments = process.command
+        if program != sys.executable or not arguments or not arguments[0].endswith(".py"):
+            continue
+        file = Path.cwd() / (process.working_dir or "") / arguments[0]
+        if not file.exists() and not file.is_relative_to(pod.folder):  # which a container before it may fill
+            raise UnusableInput(f"{process.name}: {elsewhere(file)}")
 
 
 def _deployments(rendered: Rendered) -> Sequence[Manifest]:

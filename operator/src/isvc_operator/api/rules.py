@@ -63,7 +63,7 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
     InferenceService: (
         Rule(
             "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-            "metadata.name of an InferenceService must start with a letter and contain only lower-case letters, digits "
+            "the name of an InferenceService must start with a letter and contain only lower-case letters, digits "
             "and '-', because Services are named after it; rename the InferenceService",
             field=".metadata.name",
             only_on_create=True,
@@ -120,7 +120,7 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
         Rule(
             "!has(self.minReplicas) || !has(self.maxReplicas) || self.maxReplicas == 0 || "
             "self.minReplicas <= self.maxReplicas",
-            "minReplicas is greater than maxReplicas; raise maxReplicas or lower minReplicas",
+            "greater than maxReplicas; raise maxReplicas or lower minReplicas",
             field=".minReplicas",
         ),
     ),
@@ -167,7 +167,7 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
     PredictorExtensionSpec: (
         Rule(
             "!has(self.name) || self.name == ''",
-            f"name is not allowed here, the container is always named {CONTAINER_SERVER}; remove it",
+            f"not allowed here, the container is always named {CONTAINER_SERVER}; remove it",
             field=".name",
         ),
         Rule(
@@ -185,7 +185,7 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
     StorageUri: (
         Rule(
             "!has(self.mountPath) || (self.mountPath != '/' && !self.mountPath.contains('..'))",
-            "mountPath must be a folder below /, without '..'; for example /mnt/models/first",
+            "must be a folder below /, without '..'; for example /mnt/models/first",
             field=".mountPath",
         ),
     ),

@@ -80,6 +80,11 @@ async def test_a_service_on_a_shared_host_gets_the_path_without_its_prefix(ends:
                 "error": "no service has the path '/of/firsts' on host 'shared.example.com'; "
                 "available: shared.example.com/of/first"
             })  # fmt: skip
+        async with ends.session.get(f"{url}/predictions/pets", headers=headers) as answer:
+            assert await answer.json() == {
+                "error": "no service has the path '/predictions/pets' on host 'shared.example.com'; "
+                "available: shared.example.com/of/first; try http://shared.example.com/of/first/predictions/pets"
+            }
 
 
 async def test_status_reason_and_headers_of_a_response_are_passed_on(ends: Ends) -> None:

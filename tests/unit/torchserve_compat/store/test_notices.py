@@ -104,7 +104,9 @@ NO_NUMBERS = ("-1", "1.5", "2147483648", "[1, 2]", "1_000", "four", "9" * 5000)
 @pytest.mark.parametrize("runtime", Runtime)
 def test_a_number_of_the_configuration_that_is_none_is_refused(runtime: Runtime) -> None:
     refused = {
-        name: {value for value in ("0", *NO_NUMBERS) if _is_refused(runtime, {name: value}, name)}
+        name: {
+            value for value in ("0", *NO_NUMBERS) if _is_refused(runtime, {name: value}, f"config.properties: {name}")
+        }
         for name, setting in PROPERTIES.items()
         if setting.least is not None
     }
@@ -122,14 +124,15 @@ def test_a_number_of_a_version_that_is_none_is_refused(table: dict[str, str]) ->
         for value in ("", *NO_NUMBERS) if setting.least is not None and name != "parallelLevel" else ():
             version = json.dumps({"m": {"1.0": {"marName": "m.mar", name: value}}})
 
-            assert _is_refused(TORCHSERVE, {key: text % version for key, text in table.items()}, name), (name, value)
+            where = f"{next(iter(table))} in config.properties: model m, version 1.0: {name}"
+            assert _is_refused(TORCHSERVE, {key: text % version for key, text in table.items()}, where), (name, value)
 
 
-def _is_refused(runtime: Runtime, properties: dict[str, str], name: str) -> bool:
+def _is_refused(runtime: Runtime, properties: dict[str, str], about: str) -> bool:
     try:
         notices.of_properties(runtime, properties)
     except ConfigurationError as error:
-        return f"{name} is '" in str(error) and "write a whole number, " in str(error)
+        return str(error).startswith(f"{about} is '") and "write a whole number, " in str(error)
     return False
 
 

@@ -58,6 +58,11 @@ class StorageSource:
         """Whether it is a path without a scheme and without a root, so that it depends on where it is read."""
         return self.scheme == LOCAL_SCHEME and "://" not in self.uri and not self.uri.startswith("/")
 
+    @property
+    def is_absolute(self) -> bool:
+        """Whether it is a path from the root of the file system in which it is read."""
+        return self.scheme == LOCAL_SCHEME and not self.is_relative
+
     def check(self) -> None:
         """Raise InvalidSpec for a URI that the storage-initializer would refuse; it supports the scheme."""
         uri = parse_uri(self.uri)

@@ -73,7 +73,7 @@ def _lines(runtime: Runtime, where: str, table: Mapping[str, Setting], given: Ma
         if outcome.effect is Effect.REFUSED:
             raise ConfigurationError(f"{where} asks for {name}: {_printable(value)}, {outcome.why}.")
         if setting.least is not None and outcome.effect is not Effect.NONE:
-            number(setting.name, value)  # raises here, before anything is started
+            number(setting.name, value, where)  # raises here, before anything is started
         if outcome.effect is Effect.NONE:
             shown = "" if name in _SECRET else f" {_printable(value)}"
             yield f"{where}: {name}{shown} has no effect: {outcome.why}"

@@ -101,4 +101,4 @@ def has_model_api(properties: Mapping[str, str]) -> bool:
 
 def max_request_size(properties: Mapping[str, str]) -> int:
     """Return the largest body of a client's request, in bytes; raises ConfigurationError."""
-    return whole(properties, "max_request_size") or MAX_REQUEST
+    return whole(properties, "max_request_size", "config.properties") or MAX_REQUEST

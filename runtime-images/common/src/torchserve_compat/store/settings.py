@@ -119,19 +119,20 @@ def _of_header(properties: Mapping[str, str], setting: str) -> bytes:
     return value.encode("latin-1")
 
 
-def whole(settings: Mapping[str, Any], name: str) -> int | None:
+def whole(settings: Mapping[str, Any], name: str, where: str = "") -> int | None:
     """Return a setting that is a whole number, or None if it is missing or empty; raises ConfigurationError."""
     value = settings.get(name)
-    return None if value is None or value == "" else number(name, value)
+    return None if value is None or value == "" else number(name, value, where)
 
 
-def number(name: str, value: Any) -> int:
-    """Return the value of a setting that is a whole number; raises ConfigurationError."""
+def number(name: str, value: Any, where: str = "") -> int:
+    """Return the value of a setting that is a whole number; raises ConfigurationError, which begins with ``where``."""
     found, least = parsed(value), LEAST[name]
+    about = f"{where}: {name}" if where else name
     if found is None or found < least:
-        raise ConfigurationError(f"{name} is {value!r}; write a whole number, {least} or more.")
+        raise ConfigurationError(f"{about} is {value!r}; write a whole number, {least} or more.")
     if found > MAX_NUMBER:
-        raise ConfigurationError(f"{name} is {value!r}; write a whole number, {MAX_NUMBER} or less.")
+        raise ConfigurationError(f"{about} is {value!r}; write a whole number, {MAX_NUMBER} or less.")
     return found
 
 
