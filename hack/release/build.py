@@ -107,7 +107,7 @@ def _write_metadata(source: Path, folder: Path, environment: Mapping[str, str]) 
         name, _, version = package.partition("==")
         place = folder / f"{name}-{version}.dist-info"
         place.mkdir()
-        known = next(metadata.distributions(name=name), None)
+        known = next(iter(metadata.distributions(name=name)), None)
         least = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         (place / "METADATA").write_text((known and known.read_text("METADATA")) or least)
 
