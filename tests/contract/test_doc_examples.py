@@ -61,6 +61,7 @@ _CONDITIONS = _KUBECTL + "test_conditions_are_counted"
 _FINALIZER = _KUBECTL + "test_the_finalizer_of_kserve_is_removed"
 _KSERVES = _KUBECTL + "test_runtimes_of_kserve_are_installed"
 _BESIDE = _KUBECTL + "test_what_is_beside_the_operator_is_found_and_applied"
+_DEPLOYED = "tests/integration/release/test_manifests.py::test_what_make_deploy_installs_is_removed_as_the_page_says"
 _ARCHIVES = _READMES + "test_archives_are_asked_as_torchserves_users_do"
 _TORCHSERVE = _READMES + "test_torchserve_alone_serves_the_sample"
 _TEMPLATE = "tests/integration/kserve_sdk/test_page.py::test_the_page_runs_the_commands_of_a_new_transformers_readme"
@@ -151,6 +152,7 @@ RUN_BY: dict[str, str] = {
     'docs/uninstall.md: kubectl --namespace isvc-system delete deployment is': Reason.CLUSTER,
     'docs/uninstall.md: kubectl delete isvc --all --all-namespaces': _BLOCK,
     'docs/uninstall.md: kubectl delete --ignore-not-found -f install.yaml': Reason.CLUSTER,
+    'docs/uninstall.md: bash tests/cluster/render local | kubectl delete --i': _DEPLOYED,
     'docs/uninstall.md: helm uninstall isvc-operator --namespace isvc-system': Reason.CLUSTER,
     'docs/uninstall.md: kubectl patch isvc NAME --type=json --patch=\'[{"op":': _FINALIZER,
     'docs/validate.md: kubectl get isvc --all-namespaces -o yaml | isvc val': _BLOCK,
