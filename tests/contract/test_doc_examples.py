@@ -178,6 +178,7 @@ RUN_BY: dict[str, str] = {
     'templates/transformer/README.md.template: python model.py --model_name {{name}} --predictor_ho': _TEMPLATE,
     'templates/transformer/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=FOLDER': _TEMPLATE,
     'templates/transformer/README.md.template: docker build -t localhost/isvc-operator/{{name}}:0.2': Reason.USERS,
+    'templates/transformer/README.md.template: kubectl apply -f inferenceservice.yaml': Reason.CLUSTER,
 }  # fmt: skip
 
 _PLACED = re.compile(r"(docs|examples/\w+)/[\w-]+\.md$")
