@@ -89,6 +89,7 @@ RUN_BY: dict[str, str] = {
     'docs/first-model.md: kubectl describe isvc torchserve': Reason.CLUSTER,
     "docs/first-model.md: curl -X POST -H 'Host: torchserve.default.example.co": _HTTPS,
     "docs/first-model.md: H='Host: torchserve.default.example.com'": _ANSWERED,
+    'docs/first-model.md: .venv/bin/isvc predict torchserve -d @examples/bert/': _CLUSTER_ASKED,
     'docs/first-model.md: kubectl annotate isvc torchserve serving.kserve.io/s': _BLOCK,
     'docs/huggingface.md: MODEL=distilbert/distilbert-base-uncased-finetuned-s': Reason.USERS,
     'docs/huggingface.md: isvc run sentiment': _HUGGING_FACE,
