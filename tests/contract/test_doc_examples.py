@@ -62,6 +62,7 @@ _FINALIZER = _KUBECTL + "test_the_finalizer_of_kserve_is_removed"
 _KSERVES = _KUBECTL + "test_runtimes_of_kserve_are_installed"
 _BESIDE = _KUBECTL + "test_what_is_beside_the_operator_is_found_and_applied"
 _DEPLOYED = "tests/integration/release/test_manifests.py::test_what_make_deploy_installs_is_removed_as_the_page_says"
+_UNMONITORED = _KUBECTL + "test_nothing_is_applied_for_a_prometheus_operator_that_is_not_there"
 _ARCHIVES = _READMES + "test_archives_are_asked_as_torchserves_users_do"
 _TORCHSERVE = _READMES + "test_torchserve_alone_serves_the_sample"
 _TEMPLATE = "tests/integration/kserve_sdk/test_page.py::test_the_page_runs_the_commands_of_a_new_transformers_readme"
@@ -111,7 +112,7 @@ RUN_BY: dict[str, str] = {
     'docs/migrate-from-kserve.md: $ isvc migrate plan --manifests operator.yaml': Reason.FRAGMENT,
     'docs/operations.md: kubectl --namespace isvc-system get lease isvc-opera': _BESIDE,
     "docs/operations.md: kubectl get isvc --all-namespaces -o json | jq -r '.": _CONDITIONS,
-    'docs/operations.md: kubectl apply -k manifests/monitoring': Reason.CLUSTER,
+    'docs/operations.md: kubectl get crd podmonitors.monitoring.coreos.com pr': _UNMONITORED,
     "docs/operations.md: kubectl get isvc --all-namespaces -o json | jq '[.it": _CONDITIONS,
     'docs/pack.md: $ isvc pack model --model-name largest --export-path': _PACKED,
     'docs/pack.md: isvc pack --model-name mnist --version 1.0 --model-f': _PACK,
