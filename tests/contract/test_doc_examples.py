@@ -61,6 +61,8 @@ _CONDITIONS = _KUBECTL + "test_conditions_are_counted"
 _FINALIZER = _KUBECTL + "test_the_finalizer_of_kserve_is_removed"
 _KSERVES = _KUBECTL + "test_runtimes_of_kserve_are_installed"
 _BESIDE = _KUBECTL + "test_what_is_beside_the_operator_is_found_and_applied"
+_DEPLOYED = "tests/integration/release/test_manifests.py::test_what_make_deploy_installs_is_removed_as_the_page_says"
+_UNMONITORED = _KUBECTL + "test_nothing_is_applied_for_a_prometheus_operator_that_is_not_there"
 _ARCHIVES = _READMES + "test_archives_are_asked_as_torchserves_users_do"
 _TORCHSERVE = _READMES + "test_torchserve_alone_serves_the_sample"
 _TEMPLATE = "tests/integration/kserve_sdk/test_page.py::test_the_page_runs_the_commands_of_a_new_transformers_readme"
@@ -91,6 +93,7 @@ RUN_BY: dict[str, str] = {
     'docs/first-model.md: kubectl describe isvc torchserve': Reason.CLUSTER,
     "docs/first-model.md: curl -X POST -H 'Host: torchserve.default.example.co": _HTTPS,
     "docs/first-model.md: H='Host: torchserve.default.example.com'": _ANSWERED,
+    'docs/first-model.md: .venv/bin/isvc predict torchserve -d @examples/bert/': _CLUSTER_ASKED,
     'docs/first-model.md: kubectl annotate isvc torchserve serving.kserve.io/s': _BLOCK,
     'docs/huggingface.md: MODEL=distilbert/distilbert-base-uncased-finetuned-s': Reason.USERS,
     'docs/huggingface.md: isvc run sentiment': _HUGGING_FACE,
@@ -112,7 +115,7 @@ RUN_BY: dict[str, str] = {
     'docs/migrate-from-kserve.md: $ isvc migrate plan --manifests operator.yaml': Reason.FRAGMENT,
     'docs/operations.md: kubectl --namespace isvc-system get lease isvc-opera': _BESIDE,
     "docs/operations.md: kubectl get isvc --all-namespaces -o json | jq -r '.": _CONDITIONS,
-    'docs/operations.md: kubectl apply -k manifests/monitoring': Reason.CLUSTER,
+    'docs/operations.md: kubectl get crd podmonitors.monitoring.coreos.com pr': _UNMONITORED,
     "docs/operations.md: kubectl get isvc --all-namespaces -o json | jq '[.it": _CONDITIONS,
     'docs/pack.md: $ isvc pack model --model-name largest --export-path': _PACKED,
     'docs/pack.md: isvc pack --model-name mnist --version 1.0 --model-f': _PACK,
@@ -154,6 +157,7 @@ RUN_BY: dict[str, str] = {
     'docs/uninstall.md: kubectl --namespace isvc-system delete deployment is': Reason.CLUSTER,
     'docs/uninstall.md: kubectl delete isvc --all --all-namespaces': _BLOCK,
     'docs/uninstall.md: kubectl delete --ignore-not-found -f install.yaml': Reason.CLUSTER,
+    'docs/uninstall.md: bash tests/cluster/render local | kubectl delete --i': _DEPLOYED,
     'docs/uninstall.md: helm uninstall isvc-operator --namespace isvc-system': Reason.CLUSTER,
     'docs/uninstall.md: kubectl patch isvc NAME --type=json --patch=\'[{"op":': _FINALIZER,
     'docs/validate.md: kubectl get isvc --all-namespaces -o yaml | isvc val': _BLOCK,
@@ -179,6 +183,7 @@ RUN_BY: dict[str, str] = {
     'templates/transformer/README.md.template: python model.py --model_name {{name}} --predictor_ho': _TEMPLATE,
     'templates/transformer/README.md.template: isvc run inferenceservice.yaml --pvc {{name}}=FOLDER': _TEMPLATE,
     'templates/transformer/README.md.template: docker build -t localhost/isvc-operator/{{name}}:0.2': Reason.USERS,
+    'templates/transformer/README.md.template: kubectl apply -f inferenceservice.yaml': Reason.CLUSTER,
 }  # fmt: skip
 
 _PLACED = re.compile(r"(docs|examples/\w+)/[\w-]+\.md$")

@@ -6,6 +6,7 @@ NODE=isvc-node
 POD_CIDR=10.244.0.0/16
 SERVICE_CIDR=10.96.0.0/16
 DNS_SERVICE=10.96.0.10
+CLAIMS=/var/lib/isvc-operator # as the volumes of examples/ and of the tests name it
 CONTAINERD_SOCKET=$STATE/containerd.sock
 CONTOUR_XDS_PORT=18001
 ENVOY_STATS_PORT=18002
@@ -293,6 +294,8 @@ bare_down() {
   stop "${DAEMONS[@]}"
   remove_rules 2> /dev/null
   awk -v state="$STATE/" 'index($2, state) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount
+  # whoever has filled the claims may want the models again
+  if [ -d "$CLAIMS" ]; then say "  what was copied to claims stays in $CLAIMS"; fi
 }
 
 remove_rules() { # ours, and those of kube-proxy that its --cleanup leaves to the kubelet, which never removes any

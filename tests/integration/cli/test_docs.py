@@ -210,5 +210,8 @@ def test_a_service_of_a_cluster_is_asked_and_measured(on_cluster: DocShell) -> N
     )  # with more, the sample's queue is full
     measured = shorter.run("docs/bench.md: isvc bench torchserve")
 
+    first = on_cluster.swapping({".venv/bin/isvc": "isvc"}).run("docs/first-model.md: .venv/bin/isvc predict")
+
     assert asked.printed == asked.shown
+    assert '{"predictions":[4]}' in first
     assert measured.count("POST") == 3

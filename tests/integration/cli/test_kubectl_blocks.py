@@ -79,6 +79,14 @@ def test_what_is_beside_the_operator_is_found_and_applied(shell: DocShell, apise
     assert "deployment.apps/isvc-dashboard serverside-applied" in said
 
 
+def test_nothing_is_applied_for_a_prometheus_operator_that_is_not_there(shell: DocShell, apiserver: ApiServer) -> None:
+    with pytest.raises(AssertionError, match=r'"prometheusrules\.monitoring\.coreos\.com" not found'):
+        shell.run("docs/operations.md: kubectl get crd podmonitors")
+
+    part = "--selector=app.kubernetes.io/part-of=isvc-operator"
+    assert apiserver.get("configmaps", part, "--all-namespaces")["items"] == []
+
+
 @pytest.mark.parametrize(
     ("program", "fields", "said"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from hack.release.build import write_manifests
 from isvc.api_server import connect
 from isvc.source.errors import NotInstalled
 from isvc.source.source import cluster_source
-from tests.support.apiserver import ApiServer, Refused, running
+from tests.support.apiserver import ApiServer, Refused, install_crds, running
+from tests.support.doc_shell import DocShell
 from tests.support.namespace import Namespace
 from tests.support.source_tree import ROOT
 
@@ -71,6 +73,21 @@ async def test_a_cluster_is_told_to_be_empty_until_kubectl_installs_the_crds_and
         f"registry.example.com/isvc/{name}:7" for name in ("operator", "mar", "onnx", "torchserve")
     }
     assert names == {"isvc-mar", "isvc-onnx", "kserve-torchserve", *(path.stem for path in OPTIONAL.glob("*-*.yaml"))}
+
+
+def test_what_make_deploy_installs_is_removed_as_the_page_says(empty: ApiServer) -> None:
+    deployed = subprocess.check_output(["bash", "tests/cluster/render", "local"], cwd=ROOT, text=True)
+    install_crds(empty)
+    empty.kubectl("apply", "--server-side", "--filename=-", stdin=deployed)
+    path = os.pathsep.join([str(empty.assets), os.environ["PATH"]])
+    shell = DocShell(ROOT, {"KUBECONFIG": str(empty.kubeconfig), "PATH": path})
+
+    # Nobody here empties the namespace that is deleted.
+    said = shell.swapping({"kubectl delete": "kubectl delete --wait=false"}).run("docs/uninstall.md: bash")
+
+    empty.kubectl("wait", "--for=delete", "--timeout=60s", f"--filename={ROOT / 'crds'}")
+    assert empty.get("clusterrole", "--selector=app.kubernetes.io/part-of=isvc-operator")["items"] == []
+    assert 'namespace "isvc-system" deleted' in said
 
 
 def test_two_replicas_are_admitted_where_critical_pods_need_a_quota(dist: Path, assets: Path, tmp_path: Path) -> None:
