@@ -82,7 +82,8 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="Unschedulable",
             pod=POD,
             cause="0/3 nodes are available: 3 Insufficient cpu.",
-            fix="lower resources.requests, correct nodeSelector and tolerations, or add a node",
+            fix="lower resources.requests (a model without any has its runtime's: set them), correct nodeSelector and "
+            "tolerations, or add a node",
             heals=True,
         ),
     ),
@@ -95,8 +96,8 @@ FAILING_PODS: dict[str, tuple[dict[str, Any], PodFailure]] = {
             reason="Unschedulable",
             pod=POD,
             cause="0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.",
-            fix="kubectl uncordon a node that is cordoned; or lower resources.requests, correct nodeSelector and "
-            "tolerations, or add a node",
+            fix="kubectl uncordon a node that is cordoned; or lower resources.requests (a model without any has its "
+            "runtime's: set them), correct nodeSelector and tolerations, or add a node",
             heals=True,
         ),
     ),

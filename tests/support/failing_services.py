@@ -33,6 +33,10 @@ from tests.support.related_objects import a_problem_of, a_related, an_event
 GATEWAY = {"namespace": "gateways", "name": "kserve"}
 ROUTE = a_child("HTTPRoute", spec={"parentRefs": [GATEWAY]})
 NONE_AVAILABLE = a_deployment(available=0)
+NO_ACCOUNT = (
+    'pods "torchserve-predictor-1" is forbidden: error looking up service account models/absent: serviceaccount '
+    '"absent" not found'
+)
 QUOTA = 'pods "torchserve-predictor-1" is forbidden: exceeded quota: small'
 CERTIFICATE = ObjectReference("Secret", "certs")
 IN_USE = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
@@ -83,6 +87,13 @@ def scaled_by(kind: str, condition: str, reason: str, message: str) -> Related:
 
 def contested(cause: Cause) -> Related:
     return a_related(contested=[Contested("Deployment", "torchserve-predictor", cause, ("spec.paused",), ("argocd",))])
+
+
+def a_refusal(message: str) -> Related:
+    """A service whose Deployment cannot create a pod."""
+    refused = {"type": "ReplicaFailure", "status": "True", "message": message}
+    deployment = a_deployment(updated=0, total=0, available=0, conditions=[refused])
+    return replace(a_related(a_pod(), deployment=deployment), pods=())
 
 
 FAILING_SERVICES: dict[str, Row] = {
@@ -173,22 +184,8 @@ FAILING_SERVICES: dict[str, Row] = {
         ),
         'MountVolume.SetUp failed: secret "google" not found',
     ),
-    "a quota": (
-        "PodsRefused",
-        replace(
-            a_related(
-                a_pod(),
-                deployment=a_deployment(
-                    updated=0,
-                    total=0,
-                    available=0,
-                    conditions=[{"type": "ReplicaFailure", "status": "True", "message": QUOTA}],
-                ),
-            ),
-            pods=(),
-        ),
-        QUOTA,
-    ),
+    "a quota": ("PodsRefused", a_refusal(QUOTA), QUOTA),
+    "a service account that does not exist": ("ServiceAccountNotFound", a_refusal(NO_ACCOUNT), NO_ACCOUNT),
     "a pod that is replaced after it served": (
         "MinimumReplicasUnavailable",
         a_related(

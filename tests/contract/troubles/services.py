@@ -237,6 +237,8 @@ HERE: tuple[Tried, ...] = (
     Provoked(("`ReconcileFailed`", "the API server's message"), "Deployment torchserve-predictor: exceeded quota",
              reconciled(refused), reconciled(allowed)),
     Observed(("`PodsRefused`", "the message of a quota"), ("a quota",), ON_A_CLUSTER),
+    Observed(("`ServiceAccountNotFound`", '… serviceaccount "x" not found'), ("a service account that does not exist",),
+             f"{FAILING}::test_a_service_is_ready_once_its_service_account_exists"),
     Provoked(("`InvalidPredictorSpec`", "args of container"), "contains {{ .Name | upper }}, which is not supported",
              with_args("{{ .Name | upper }}"), with_args("{{.Name}}", '{{ "{{" }} x }}')),
     Provoked(("`InvalidPredictorSpec`", "… nested deeper"), "nested deeper than 32 levels",

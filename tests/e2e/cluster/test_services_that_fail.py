@@ -178,6 +178,17 @@ def test_a_service_is_ready_once_its_fix_is_followed(namespace: Namespace, cases
     namespace.kubectl("delete", "isvc", name, "--wait=false")
 
 
+def test_a_service_is_ready_once_its_service_account_exists(namespace: Namespace) -> None:
+    namespace.apply(a_breaking_service("account", serviceAccountName="late"))
+    namespace.wait_for_condition("Ready", "False", "ServiceAccountNotFound", "account", WITHIN)
+    assert_diagnosed(namespace, "account", "ServiceAccountNotFound", 'serviceaccount "late" not found')
+
+    namespace.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "late"}})
+
+    namespace.wait_for_condition("Ready", "True", None, "account", WITHIN)
+    namespace.kubectl("delete", "isvc", "account", "--wait=false")
+
+
 def test_a_service_is_ready_once_its_claim_has_a_volume(namespace: Namespace, cases: Volume) -> None:
     volume, claim = claimed(namespace.name, "late", cases.path)
     namespace.apply(claim)

@@ -48,7 +48,7 @@ def test_a_cluster_that_has_everything_is_ok_in_each_line(server: ApiServer, cap
         "ok      runtimes: isvc-mar, isvc-onnx, kserve-torchserve",
         "ok      storage secret: storage-config does not exist in namespace team; only services with `storage.key` "
         "need it",
-        "ok      services: 1 in namespace team; each can be served",
+        "ok      services: 1 in namespace team; the spec of each can be served",
     ]
     verbs = {call.verb for call in server.calls("isvc", since) if call.resource != "selfsubjectaccessreviews"}
     assert verbs == {"get", "list"}
@@ -111,6 +111,23 @@ def test_an_autoscaler_that_does_not_work_is_a_warning(server: ApiServer, capsys
         server.kubectl("delete", "isvc", "other", f"--namespace={TEAM}")
 
     assert (code, found) == (3, {"service other": ("warning", "no metrics")})
+
+
+def test_a_service_whose_status_is_failed_is_a_warning(server: ApiServer, capsys: Captured) -> None:
+    service = story_service()
+    service["metadata"]["name"] = "other"
+    server.apply(TEAM, service)
+    condition = {"type": "Ready", "status": "False", "reason": "PodsRefused", "message": "exceeded quota"}
+    patch = json.dumps({"status": {"conditions": [condition]}})
+    try:
+        arguments = ("--subresource=status", "--type=merge", f"--patch={patch}")
+        server.kubectl("patch", "isvc", "other", f"--namespace={TEAM}", *arguments)
+        code, found = doctor(server, capsys)
+    finally:
+        server.kubectl("delete", "isvc", "other", f"--namespace={TEAM}")
+
+    message = "1 of 2 in namespace team has failed: other; isvc status -n team says why"
+    assert (code, found) == (3, {"services": ("warning", message)})
 
 
 def test_settings_without_effect_are_warnings_and_exit_code_3(server: ApiServer, capsys: Captured) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from isvc.commands.output import Cell, Styled, aligned
 from isvc.commands.seen.lines import age, bar, change, finding_lines, one_service, table, tree
+from isvc.view.diagnosis import diagnose
 from isvc.view.service import view_of
-from isvc.view.values import ComponentView, DownloadProgress, Failure, HealthStatus, Hop, ServiceView
-from isvc_operator.text import quoted
+from isvc.view.source import Related
+from isvc.view.values import ComponentView, ConditionView, DownloadProgress, Failure, HealthStatus, Hop, ServiceView
+from isvc_operator.text import one_line, quoted
 from tests.support.builders import (
     a_container,
     a_crashed_pod,
     a_deployment,
     a_pod,
     a_ready_pod,
+    a_service_body,
     an_initializer,
     ended,
     running,
@@ -135,6 +139,7 @@ def test_pods_that_leave_and_shares_of_requests_are_told() -> None:
         namespace="models",
         name="bert",
         health=HealthStatus.READY,
+        conditions=[ConditionView(type="Ready", status="True")],
         components=[
             ComponentView(kind="predictor", name="one", health=HealthStatus.READY, wanted=1, available=1, traffic=25)
         ],
@@ -178,6 +183,36 @@ def test_pods_that_serve_on_beside_one_that_fails_are_told() -> None:
         "torchserve   Failed   ServerFailed   0/1    1h7m   the pods from before the change serve on: ValueError: no "
         "such layer"
     )
+
+
+def test_a_warning_of_a_service_that_serves_is_told() -> None:
+    service = view_of(a_related(ignored=["spec.predictor.model.storageURl"], paused={"predictor": "spec.canary"}))
+
+    (_, row) = text(aligned(*table([service], NOW, with_namespace=False)))
+    assert row == "torchserve   Ready    CanaryNotSupported   1/1    1h7m   http://torchserve.models.example.com"
+    told = text(tree(service, NOW))
+    assert [line for line in told if line.startswith("warning")] == [
+        f"warning   {item.reason}: {one_line(item.message, 160)}"
+        for item in service.conditions
+        if item.severity == "Warning"
+    ]
+
+
+def test_a_service_that_no_operator_has_processed_says_so() -> None:
+    service = view_of(Related(service=a_service_body()))
+
+    (_, row) = text(aligned(*table([service], NOW, with_namespace=False)))
+    assert row.split(maxsplit=4)[1:] == ["Starting", "NotProcessed", "0/0", "no operator has written a status yet"]
+    assert text(tree(service, NOW))[-1] == "warning   NotProcessed: no operator has written a status yet"
+
+
+def test_pods_of_before_a_change_that_cannot_be_served_are_told() -> None:
+    problem = a_problem_of("NoSupportingRuntime", "nothing serves it")
+    service = view_of(replace(a_related(), service=problem.service))
+
+    (_, row) = text(aligned(*table([service], NOW, with_namespace=False)))
+    assert row.endswith("the pods from before the change serve on: nothing serves it")
+    assert diagnose(service).findings[0].evidence == ["the pods from before the change serve on"]
 
 
 def test_lines_of_a_log_keep_their_indent() -> None:

@@ -150,3 +150,17 @@ def test_the_worst_verdict_counts() -> None:
 
     assert checks.worst(found) is Verdict.WARNING
     assert checks.worst([]) is Verdict.OK
+
+
+def test_a_configuration_that_does_not_exist_is_said() -> None:
+    (check,) = checks.check_settings([], "isvc-system", exists=False)
+
+    assert said(check) == ("ok", "there is no inferenceservice-config in namespace isvc-system; the defaults hold")
+
+
+def test_services_that_have_failed_are_counted_and_named() -> None:
+    assert [said(checks.check_health(failed, 9, "team")) for failed in ([], ["a"], ["a", "b"])] == [
+        ("ok", "9 in namespace team; the spec of each can be served"),
+        ("warning", "1 of 9 in namespace team has failed: a; isvc status -n team says why"),
+        ("warning", "2 of 9 in namespace team have failed: a, b; isvc status -n team says why"),
+    ]

@@ -103,3 +103,26 @@ async def test_without_an_answer_what_is_wrong_with_the_service_is_said() -> Non
 async def test_a_sample_that_is_known_is_not_asked_for() -> None:
     async with caller(Target(f"http://127.0.0.1:{free_port()}", samples={"bert": PAYLOAD}), 10) as service:
         assert await service.sample("bert") == PAYLOAD
+
+
+@pytest.mark.parametrize(
+    ("url", "other"),
+    [
+        ("http://127.0.0.1:80", "127.0.0.1:8080 (the port of make cluster-up)"),
+        ("https://127.0.0.1:443", "127.0.0.1:8443 (the port of make cluster-up)"),
+        ("http://127.0.0.1:9000", "HOST:PORT"),
+        ("http://192.0.2.1:80", "HOST:PORT"),
+    ],
+)
+async def test_an_ingress_of_this_machine_that_does_not_answer_may_have_another_port(
+    monkeypatch: pytest.MonkeyPatch, url: str, other: str
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("aiohttp.TCPConnector.connect", refuse)
+    async with caller(Target(url), 10) as service:
+        with pytest.raises(PredictFailed) as failure:
+            await service.model("bert")
+
+    assert f"--url, --address {other} or --port-forward" in str(failure.value)

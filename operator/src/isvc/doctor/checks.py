@@ -192,7 +192,20 @@ def check_runtimes(runtimes: Sequence[Manifest]) -> Check:
     return Check("runtimes", Verdict.PROBLEM, "no runtime is installed; apply manifests/runtimes (docs/install.md)")
 
 
-def check_settings(ignored: Iterable[str]) -> Iterator[Check]:
+def check_settings(ignored: Iterable[str], home: str, *, exists: bool) -> Iterator[Check]:
     """Check the settings of ``inferenceservice-config``: one line for each that has no effect."""
+    if not exists:
+        message = f"there is no inferenceservice-config in namespace {home}; the defaults hold"
+        yield Check("configuration", Verdict.OK, message)
+        return
     lines = [Check("configuration", Verdict.WARNING, one_line(f"no effect: {it}; remove it")) for it in ignored]
     yield from lines or [Check("configuration", Verdict.OK, "every setting of inferenceservice-config is used")]
+
+
+def check_health(failed: Sequence[str], count: int, namespace: str) -> Check:
+    """Check the services of a namespace whose specs can be served: ``failed`` have a status that says so."""
+    if not failed:
+        return Check("services", Verdict.OK, f"{count} in namespace {namespace}; the spec of each can be served")
+    listed = ", ".join(failed[:NAMED]) + (f" and {len(failed) - NAMED} more" if len(failed) > NAMED else "")
+    have = f"{len(failed)} of {count} in namespace {namespace} {'has' if len(failed) == 1 else 'have'} failed"
+    return Check("services", Verdict.WARNING, f"{have}: {listed}; isvc status -n {namespace} says why")

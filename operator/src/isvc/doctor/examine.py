@@ -15,6 +15,7 @@ from isvc.doctor.checks import (
     Verdict,
     check_crd,
     check_gateway,
+    check_health,
     check_ingress_classes,
     check_operator,
     check_rights,
@@ -39,8 +40,10 @@ from isvc_operator.kube import requests
 from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import decode
-from isvc_operator.manifests import Manifest, ServiceKey, condition_of
+from isvc_operator.manifests import Manifest, ServiceKey, condition_of, name_of
+from isvc_operator.observe.conditions import phase_of
 from isvc_operator.resolve.requested import storage_requests
+from isvc_operator.telemetry.snapshot import Phase
 from isvc_operator.text import one_line
 
 _DEFAULT: Final = "default"  # every namespace gets this service account
@@ -159,7 +162,7 @@ class Examination:
         try:
             found = await read_if_any(self.api, requests.path_of("ConfigMap", home, CONFIG_MAP))
             data = dict((found or {}).get("data") or {})
-            return parse_config(data), list(check_settings(ignored_settings(data)))
+            return parse_config(data), list(check_settings(ignored_settings(data), home, exists=found is not None))
         except ConfigError as error:
             message = one_line(f"{error}; until then the operator uses the previous one")
             return OperatorConfig(), [Check("configuration", Verdict.PROBLEM, message)]
@@ -189,7 +192,7 @@ class Examination:
         return check_runtimes([item for items in lists for item in items])
 
     async def _services(self, config: OperatorConfig) -> AsyncIterator[Check]:
-        """Yield a line for each service of the namespace that cannot be served, or one for all."""
+        """Yield a line for each service of the namespace that cannot be served, and one for all others."""
         try:
             inputs = await read_inputs(self.api, [self.namespace], config, self.reader)
         except KubeError as error:
@@ -199,16 +202,18 @@ class Examination:
             message = f"you may not read {', '.join(inputs.hidden)}; ask who administers the cluster"
             yield Check("services", Verdict.UNKNOWN, message)
             return
-        keys = [
-            ServiceKey(self.namespace, item["metadata"]["name"])
+        bodies = [
+            item
             for item in inputs.cache.of_kind(inference_service.KIND)
             if item["metadata"]["namespace"] == self.namespace
         ]
-        found = [check for key in keys if (check := await _service(inputs, key))]
-        for check in found:
+        found = {name_of(item): await _service(inputs, ServiceKey(self.namespace, name_of(item))) for item in bodies}
+        checks = [check for check in found.values() if check]
+        for check in checks:
             yield check
-        if not found:
-            yield Check("services", Verdict.OK, f"{len(keys)} in namespace {self.namespace}; each can be served")
+        failed = [name_of(item) for item in bodies if phase_of(item) is Phase.FAILED and not found[name_of(item)]]
+        if failed or not checks:
+            yield check_health(failed, len(bodies), self.namespace)
 
 
 async def _service(known: ClusterInputs, key: ServiceKey) -> Check | None:

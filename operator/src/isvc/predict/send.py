@@ -27,6 +27,7 @@ from isvc_operator.text import one_line
 
 _OK: Final = 200
 _FAILED: Final = 500
+_OTHER_PORTS: Final = {80: 8080, 443: 8443}  # of an ingress that may not open those below 1024
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Caller:
             why = one_line(getattr(reason, "strerror", None) or str(reason) or type(reason).__name__)
             raise self._failed(
                 f"no answer from {self.target.url}: {why}; see that it runs there, or name another way to the service: "
-                "--url, --address HOST:PORT or --port-forward"
+                f"--url, --address {_other_address(self.target.url)} or --port-forward"
             ) from error
 
     def _failed(self, why: str) -> PredictFailed:
@@ -136,6 +137,13 @@ async def caller(target: Target, seconds: float, authority: str | None = None) -
         connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
     ) as session:
         yield Caller(session, target, seconds)
+
+
+def _other_address(url: str) -> str:
+    """Return an address to try: an ingress on this machine publishes no port, and seldom has that of its scheme."""
+    parts = urlsplit(url)
+    port = _OTHER_PORTS.get(parts.port or 0) if parts.hostname in ("127.0.0.1", "localhost") else None
+    return f"{parts.hostname}:{port} (the port of make cluster-up)" if port else "HOST:PORT"
 
 
 def _content(payload: PredictPayload) -> bytes | aiohttp.FormData:

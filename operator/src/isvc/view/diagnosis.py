@@ -137,7 +137,8 @@ def _is_among(failure: Failure, others: Sequence[Failure]) -> bool:
 def _completed(finding: Finding, service: ServiceView) -> Finding:
     components = [item for item in service.components if any(_concerns(finding, pod) for pod in item.pods)]
     pods = [pod for item in components for pod in item.pods if _concerns(finding, pod)]
-    older = [OLDER_SERVE] if any(item.fails_beside_older for item in components) else []
+    failed = [item for item in service.components if item.failure and _is_among(item.failure, [finding])]
+    older = [OLDER_SERVE] if any(item.fails_beside_older for item in (*components, *failed)) else []
     restarts = [
         f"container {item.name} was restarted {item.restarts} times"
         for pod in pods

@@ -43,6 +43,7 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "ScaledObjectNotReady": "correct what KEDA names, or see its log",
     "ScalingInactive": "install metrics-server, or see why it has no metrics of the pods",
     "ServerFailed": "correct what the message or the last log lines name",
+    "ServiceAccountNotFound": "create this ServiceAccount in the service's namespace, or correct serviceAccountName",
     "StorageInitializerFailed": "correct storageUri, its credentials, or the files there",
     "StorageWarning": "add the missing archive, or remove it from load_models",
     "Stopped": "remove the annotation serving.kserve.io/stop",

@@ -146,8 +146,8 @@ class ComponentView:
 
     @property
     def fails_beside_older(self) -> bool:
-        """Whether its newest pods have failed while older ones have the requests."""
-        return self.has_older and self.health is HealthStatus.FAILED
+        """Whether its newest pods have failed, or it can have none, while older ones have the requests."""
+        return self.health is HealthStatus.FAILED and (self.has_older or 0 < self.wanted <= self.available)
 
     @property
     def has_older(self) -> bool:

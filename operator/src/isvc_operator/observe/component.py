@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -100,6 +101,7 @@ def _refusal(deployment: Manifest) -> str | None:
     return one_line(str(failure.get("message") or failure.get("reason"))) if failure.get("status") == "True" else None
 
 
+_NO_ACCOUNT: Final = re.compile(r'serviceaccount "[^"]*" not found')
 LAST_LOG_LINES: Final = "\nLast log lines:\n"  # what separates them from the rest of a message
 CONDITIONS: Final = {PREDICTOR: PREDICTOR_READY, TRANSFORMER: TRANSFORMER_READY, EXPLAINER: EXPLAINER_READY}
 
@@ -163,7 +165,8 @@ def component_ready(observed: ComponentObservation, before: Condition | None) ->
         message = explain(observed.failure, observed.log)
         return condition(type_, False, observed.failure.reason, message + _still_serving(rollout))
     if rollout.refusal:
-        return condition(type_, False, "PodsRefused", rollout.refusal)
+        reason = "ServiceAccountNotFound" if _NO_ACCOUNT.search(rollout.refusal) else "PodsRefused"
+        return condition(type_, False, reason, rollout.refusal)
     progress = f": {one_line(observed.progress, PROGRESS_BYTES)}" if observed.progress else ""
     message = f"{observed.stage.message}{progress} ({rollout.message})"
     if rollout.stuck:
@@ -198,4 +201,5 @@ def _with_log(text: str, log: str) -> str:
 
 
 def _still_serving(rollout: Rollout) -> str:
-    return f"\nRequests are still served ({rollout.serving} pods available)." if rollout.serving else ""
+    pods = "1 pod" if rollout.serving == 1 else f"{rollout.serving} pods"
+    return f"\nRequests are still served ({pods} available)." if rollout.serving else ""

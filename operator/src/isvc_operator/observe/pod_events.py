@@ -42,10 +42,12 @@ class _Check:
 
 
 def with_probe(failure: PodFailure, events: Iterable[Event]) -> PodFailure:
-    """Return the failure with the probe that ended its container, or fails, as the cause; as it is if no Event has one.
+    """Return the failure with the probe that ended its container, or fails, as the cause.
 
-    ``events`` are those of the failure's pod.
+    It stays as it is if no Event has one, or no probe has to do with it. ``events`` are those of the failure's pod.
     """
+    if not failure.is_of_probe:
+        return failure
     if failure.lifetime is None:
         return _with_response(failure, events)
     started, ended = (_time(text) for text in failure.lifetime)

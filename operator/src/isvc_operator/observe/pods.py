@@ -311,7 +311,10 @@ def _unschedulable(pod: str, message: str) -> PodFailure:
     for words, reason, heals, fix in _OF_CLAIMS:
         if re.search(words, message):
             return PodFailure(reason, pod, message, fix, heals=heals)
-    fix = "lower resources.requests, correct nodeSelector and tolerations, or add a node"
+    fix = (
+        "lower resources.requests (a model without any has its runtime's: set them), correct nodeSelector and "
+        "tolerations, or add a node"
+    )
     if "were unschedulable" in message:
         fix = f"kubectl uncordon a node that is cordoned; or {fix}"
     return PodFailure("Unschedulable", pod, message, fix, heals=True)

@@ -14,7 +14,7 @@ class Result(StrEnum):
     """How a reconcile ended; all but the first are retried."""
 
     SUCCESS = "success"
-    REFUSED = "refused"  # its users have to correct something: its spec, a Secret, a quota, a policy, another object
+    REFUSED = "refused"  # until its users correct something: a Secret, a quota, a policy, another object
     ERROR = "error"  # of the API server, or a permission that the operator lacks
     UNEXPECTED = "unexpected"  # a bug of the operator
 

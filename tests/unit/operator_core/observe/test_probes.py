@@ -98,3 +98,10 @@ def test_a_server_without_enough_memory_is_not_ended_by_a_probe() -> None:
 
     assert failure
     assert with_probe(failure, [of_the_kubelet("Unhealthy", FAILED)]) == failure
+
+
+def test_a_server_that_has_ended_for_a_cause_of_its_own_is_not_blamed_on_its_probe() -> None:
+    failure = first_failure([a_killed_pod(1, "bert: no licence")])
+
+    assert failure
+    assert with_probe(failure, [of_the_kubelet("Unhealthy", "Readiness probe failed: 503")]) == failure

@@ -158,7 +158,7 @@ def test_a_failed_update_reports_that_older_pods_still_serve() -> None:
     status = status_of(service=a_service(status=served), rollout=rollout, pods=[a_crashed_pod()], failure=CRASH)
 
     assert status["conditions"][1] == condition(
-        "PredictorReady", "False", "ServerFailed", f"{CRASH_WORDS}\nRequests are still served (1 pods available)."
+        "PredictorReady", "False", "ServerFailed", f"{CRASH_WORDS}\nRequests are still served (1 pod available)."
     )
     assert status["modelStatus"]["states"] == {"activeModelState": "Loaded", "targetModelState": "FailedToLoad"}
     assert status["modelStatus"]["transitionStatus"] == "BlockedByFailedLoad"
@@ -271,7 +271,7 @@ def test_a_spec_that_cannot_be_served_stalls_whatever_its_pods_do() -> None:
         (
             replace(STARTING, serving=1, paused="it is paused"),
             [],
-            ("DeploymentPaused", "it is paused\nRequests are still served (1 pods available)."),
+            ("DeploymentPaused", "it is paused\nRequests are still served (1 pod available)."),
         ),
     ],
     ids=["cannot create pods", "has made no progress within its deadline", "is paused"],

@@ -87,7 +87,7 @@ async def test_a_failing_update_keeps_the_model_active(serving: Cluster) -> None
     await serving.reconcile()
 
     assert serving.condition("Ready")["reason"] == "StorageInitializerFailed"
-    assert serving.condition("Ready")["message"].endswith("Requests are still served (1 pods available).")
+    assert serving.condition("Ready")["message"].endswith("Requests are still served (1 pod available).")
     assert serving.service["status"]["modelStatus"]["states"] == {
         "activeModelState": "Loaded",
         "targetModelState": "FailedToLoad",

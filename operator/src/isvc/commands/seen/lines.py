@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from isvc.commands.output import Cell, Style, Styled
-from isvc.view.diagnosis import Finding
+from isvc.view.diagnosis import Finding, diagnose
 from isvc.view.headlines import headline
 from isvc.view.times import parse_time
 from isvc.view.values import (
@@ -110,6 +110,11 @@ def tree(service: ServiceView, now: datetime) -> Iterator[Line]:
     if service.failure:
         yield [""]
         yield from finding_lines(service.failure)
+        return
+    for index, note in enumerate(_notes(service)):
+        if index == 0:
+            yield [""]
+        yield [_label("warning", Style.WARNING), f"{one_line(note.reason)}: {_headline(note.cause)}"]
 
 
 def history_lines(service: ServiceView) -> Iterator[Line]:
@@ -255,7 +260,7 @@ def _summary(service: ServiceView) -> str:
         return service.rollout
     if service.health is HealthStatus.STARTING:
         progress = [bar(pod.progress) for item in service.components for pod in item.pods if pod.progress]
-        return _headline(progress[0] if progress else service.message)
+        return _headline(progress[0] if progress else _first(service).cause)
     return one_line(service.url) if service.health is HealthStatus.READY else ""
 
 
@@ -264,9 +269,18 @@ def _headline(text: str) -> str:
 
 
 def _stage(service: ServiceView) -> str:
-    if service.health is HealthStatus.READY:
-        return ""
-    return service.failure.reason if service.failure else service.stage
+    """Return the stage of a start, the reason of a failure, or that of the first warning of a service that serves."""
+    return (service.failure or _first(service)).reason
+
+
+def _first(service: ServiceView) -> Failure:
+    """Return the first finding; an empty one of a service that has none."""
+    return next(iter(diagnose(service).findings), Failure(reason="", cause=""))
+
+
+def _notes(service: ServiceView) -> list[Finding]:
+    """Return what is worth knowing of a service beside its stage."""
+    return [item for item in diagnose(service).findings if item.reason != service.stage]
 
 
 def _request_path(service: ServiceView) -> str:
