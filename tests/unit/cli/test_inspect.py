@@ -102,7 +102,7 @@ def test_without_the_servers_packages_nothing_is_said_of_settings(monkeypatch: p
 
     assert said() == 4
 
-    monkeypatch.setitem(sys.modules, "torchserve_compat.store.known_settings", None)
+    monkeypatch.setitem(sys.modules, "data_plane", None)
 
     assert said() == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path, PurePath
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,10 @@ def without_effect(
     ``archives`` are the settings of each, by the name that the lines have. Without the servers' packages, there are no
     lines.
     """
-    try:
-        from torchserve_compat.store.known_settings import USUAL
-    except ModuleNotFoundError:
+    if not _are_servers_here():
         return []
+    from torchserve_compat.store.known_settings import USUAL
+
     chosen = {name: value for name, value in properties.items() if name not in USUAL}
     found = []
     for name, settings in {"": chosen, **archives}.items():
@@ -38,11 +39,9 @@ def of_one_runtime(properties: Mapping[str, str], told: Collection[str], *, is_f
 
     Without the servers' packages, there are no lines.
     """
-    try:
-        runtimes = _runtimes(is_folder=is_folder)
-    except ModuleNotFoundError:
+    if not _are_servers_here():
         return []
-    lines = ((runtime.value, line) for runtime in runtimes for line in _said(runtime, properties))
+    lines = ((runtime.value, line) for runtime in _runtimes(is_folder=is_folder) for line in _said(runtime, properties))
     return [f"{runtime}: {line}" for runtime, line in lines if line not in told]
 
 
@@ -51,12 +50,12 @@ def unread(services: Iterable[Rendered], claims: Mapping[str, Path]) -> Iterator
 
     Of the others, its server warns.
     """
-    try:
-        from data_plane.model_server.errors import ConfigurationError
-        from torchserve_compat.store import properties
-        from torchserve_compat.store.known_settings import PROPERTIES, USUAL, Effect, Runtime
-    except ModuleNotFoundError:
+    if not _are_servers_here():
         return
+    from data_plane.model_server.errors import ConfigurationError
+    from torchserve_compat.store import properties
+    from torchserve_compat.store.known_settings import PROPERTIES, USUAL, Effect, Runtime
+
     runtimes = {runtime.value: runtime for runtime in Runtime}
     for service in services:
         runtime = runtimes.get(service.resolved.chosen.runtime.metadata.name) if service.resolved.chosen else None
@@ -72,6 +71,11 @@ def unread(services: Iterable[Rendered], claims: Mapping[str, Path]) -> Iterator
         if names := [name for name in usual if PROPERTIES[name].outcome(runtime, given[name]).effect is Effect.NONE]:
             listed, look = ", ".join(names), f"isvc inspect {quote(str(folder))}"
             yield f"{file}: {listed} ({runtime.value} does not use them; to see why: {look})"
+
+
+def _are_servers_here() -> bool:
+    """Whether the servers' packages are installed."""
+    return find_spec("data_plane") is not None
 
 
 def _folder_of(service: Rendered, claims: Mapping[str, Path]) -> Path | None:
