@@ -98,8 +98,6 @@ def command(
 
     The output of the processes goes to stderr, the response to stdout.
     """
-    from isvc.commands.settings import unread
-    from isvc.run.check import CheckFinding, Severity
     from isvc.run.models import HEAD, check_loadable, is_without_yaml, unused_config, without_yaml_below, yaml_of
     from isvc.run.output import Verbosity, new_output
     from isvc.run.run import serve
@@ -135,7 +133,6 @@ def command(
     text = HEAD + "---\n".join(yaml_of(model).content for model in models) if models else ""
     if save:
         _save(save, text)
-    print_findings(CheckFinding(Severity.NO_EFFECT, line) for line in unread(checked.usable, settings.claims))
     with new_output(verbosity) as output:
         if text:
             output.note(text)
