@@ -97,37 +97,35 @@ def test_what_a_service_refers_to_is_looked_up(
     assert words in message
 
 
-def test_an_autoscaler_that_does_not_work_is_a_warning(server: ApiServer, capsys: Captured) -> None:
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        (
+            {"type": "AutoscalerProblem", "status": "True", "reason": "ScalingInactive", "message": "no metrics"},
+            {"service other": ("warning", "no metrics")},
+        ),
+        (
+            {"type": "Ready", "status": "False", "reason": "PodsRefused", "message": "exceeded quota"},
+            {"services": ("warning", "1 of 2 in namespace team has failed: other; isvc status -n team says why")},
+        ),
+    ],
+    ids=["autoscaler", "failed"],
+)
+def test_a_condition_of_a_service_that_can_be_served_is_a_warning(
+    server: ApiServer, capsys: Captured, condition: dict[str, str], found: dict[str, tuple[str, str]]
+) -> None:
     service = story_service()
     service["metadata"]["name"] = "other"
     server.apply(TEAM, service)
-    condition = {"type": "AutoscalerProblem", "status": "True", "reason": "ScalingInactive", "message": "no metrics"}
     patch = json.dumps({"status": {"conditions": [condition]}})
     try:
         arguments = ("--subresource=status", "--type=merge", f"--patch={patch}")
         server.kubectl("patch", "isvc", "other", f"--namespace={TEAM}", *arguments)
-        code, found = doctor(server, capsys)
+        told = doctor(server, capsys)
     finally:
         server.kubectl("delete", "isvc", "other", f"--namespace={TEAM}")
 
-    assert (code, found) == (3, {"service other": ("warning", "no metrics")})
-
-
-def test_a_service_whose_status_is_failed_is_a_warning(server: ApiServer, capsys: Captured) -> None:
-    service = story_service()
-    service["metadata"]["name"] = "other"
-    server.apply(TEAM, service)
-    condition = {"type": "Ready", "status": "False", "reason": "PodsRefused", "message": "exceeded quota"}
-    patch = json.dumps({"status": {"conditions": [condition]}})
-    try:
-        arguments = ("--subresource=status", "--type=merge", f"--patch={patch}")
-        server.kubectl("patch", "isvc", "other", f"--namespace={TEAM}", *arguments)
-        code, found = doctor(server, capsys)
-    finally:
-        server.kubectl("delete", "isvc", "other", f"--namespace={TEAM}")
-
-    message = "1 of 2 in namespace team has failed: other; isvc status -n team says why"
-    assert (code, found) == (3, {"services": ("warning", message)})
+    assert told == (3, found)
 
 
 def test_settings_without_effect_are_warnings_and_exit_code_3(server: ApiServer, capsys: Captured) -> None:
