@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -74,7 +75,8 @@ def to_install(module: str, folders: Iterable[Path]) -> str:
     """Return how to install a module of a user's program, by the requirements in one of its folders if there are."""
     if known := advice(module):
         return known
-    pip = f"{sys.executable} -m pip install" if find_spec("pip") else f"uv pip install --python {sys.executable}"
+    has_pip = PathFinder.find_spec("pip")  # asked by `find_spec`, setuptools takes its distutils back for this process
+    pip = f"{sys.executable} -m pip install" if has_pip else f"uv pip install --python {sys.executable}"
     what = f"the package with the module {module}"
     for folder in folders:
         if (file := folder / _REQUIREMENTS).is_file():

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.abc import MetaPathFinder
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -73,6 +74,18 @@ def test_the_command_is_that_of_the_installer(
 
 def test_a_module_of_no_extra_is_a_mistake_of_ours() -> None:
     assert [extras.advice(name) for name in (None, "isvc_operator.nothing", "telnetlib")] == [None, None, None]
+
+
+def test_nobody_but_the_path_is_asked_for_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for pip, setuptools' finder takes back its distutils, and setuptools cannot be imported any more."""
+
+    class Setuptools(MetaPathFinder):
+        def find_spec(self, fullname: str, *_: object) -> None:
+            assert fullname != "pip"
+
+    monkeypatch.setattr(sys, "meta_path", [Setuptools(), *sys.meta_path])
+
+    assert extras.to_install("telnetlib", ()).endswith(" telnetlib")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class Uv:
 async def uv_like_pip(folder: Path, environment: Mapping[str, str], cache: Path) -> Uv:
     """Return uv with pip's settings for an installation, from its variables and files; raises Failed."""
     listed = ""
-    if PathFinder.find_spec("pip"):  # of all finders, that of setuptools warns where distutils has been imported
+    if PathFinder.find_spec("pip"):  # asked by `find_spec`, setuptools takes its distutils back for this process
         command = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "config", "list")
         listed = await _run(command, folder, environment)
     settings = settings_of(listed)
