@@ -70,7 +70,7 @@ class FakeEngine:
 
 def serve(engine: FakeEngine) -> TensorModel:
     metrics = BatchMetricsRegistry(CollectorRegistry()).of_model("m")
-    return TensorModel("m", "1", engine, limits=BatchLimits(), metrics=metrics)
+    return TensorModel("m", "1", engine, limits=BatchLimits(), metrics=metrics, on_lost=print)
 
 
 async def predict(engine: FakeEngine, instances: Any, **others: Any) -> Any:

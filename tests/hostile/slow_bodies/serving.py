@@ -125,7 +125,9 @@ class Served:
         handler = HandlerModel(
             "handler", "1", Echo(), limits=BatchLimits(), metrics=metrics.of_model("handler"), workers=1
         )
-        self._bare = TensorModel("bare", "1", EchoEngine(), limits=BatchLimits(), metrics=metrics.of_model("bare"))
+        self._bare = TensorModel(
+            "bare", "1", EchoEngine(), limits=BatchLimits(), metrics=metrics.of_model("bare"), on_lost=print
+        )
         models = serving(handler, self._bare)
         listeners = Listeners(
             listener=None,  # type: ignore[arg-type]

@@ -288,11 +288,14 @@ def test_onnxruntimes_reason_is_told_without_its_sources(tmp_path: Path) -> None
     assert reason_of(path).startswith("Unsupported model IR version: 99, max supported IR version: ")
 
 
-def test_a_device_that_onnxruntime_does_not_have_is_named(tmp_path: Path) -> None:
+def test_without_onnxruntime_for_gpus_the_cpu_computes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = save(tmp_path / "m.onnx", "Neg", [("a", FLOAT, ["batch", 3])], [("b", FLOAT, ["batch", 3])])
 
-    with pytest.raises(CannotLoad, match="this onnxruntime cannot use the device 'cuda:1'; install onnxruntime-gpu"):
-        load_engine(path, "cuda:1", 1)
+    engine = load_engine(path, "cuda:1", 1)
+
+    assert engine.run({"a": np.ones((1, 3), np.float32)})["b"].tolist() == [[-1, -1, -1]]
+    said = "m.onnx runs on the CPU: this onnxruntime cannot use cuda:1; onnxruntime-gpu can"
+    assert [record.getMessage() for record in caplog.records] == [said]
 
 
 def test_declared_inputs_have_no_place_beside_a_model_that_declares_them(tmp_path: Path) -> None:

@@ -16,6 +16,10 @@ log = logging.getLogger(__name__)
 leaked = []
 
 
+def fail_on_gpu():
+    raise RuntimeError("CUDA error: device-side assert triggered\nFor debugging consider …")
+
+
 class Acting:
     def initialize(self, context):
         self.settings = context.model_yaml_config or {}
@@ -100,6 +104,13 @@ class Acting:
 
     def fail(self, **_):
         raise ValueError("cannot read this")
+
+    def lose_gpu(self, **_):
+        """Fail as CUDA does after an assertion on a GPU, from now on; tests/gpu has such an assertion."""
+        import torch
+
+        torch.cuda.is_initialized, torch.cuda.synchronize = (lambda: True), fail_on_gpu
+        fail_on_gpu()
 
     def quote(self, text, **_):
         print(text)

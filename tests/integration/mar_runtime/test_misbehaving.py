@@ -91,6 +91,24 @@ def test_the_batch_that_waits_behind_another_survives_its_worker(runtime: Runtim
         assert behind.result() != worker
 
 
+def test_a_worker_that_cannot_use_its_gpu_any_more_is_replaced(runtime: Runtime, tmp_path: Path) -> None:
+    """No request is sent to it after the one that fails, and what is in its queue goes to the next one."""
+    worker = told(runtime, "m")
+    with ThreadPoolExecutor(2) as clients, Waiting(runtime, "m", tmp_path) as waiting:
+        failed = clients.submit(do, runtime, "m", "lose_gpu")
+        runtime.get("/v1/models/m")  # that one has been sent to the worker now
+        behind = clients.submit(told, runtime, "m")
+        runtime.get("/v1/models/m")
+        waiting.release()
+
+        assert failed.result().document["error"] == (
+            "RuntimeError : CUDA error: device-side assert triggered. A number in the request may be out of the "
+            "model's range, such as a token outside its vocabulary. The process cannot use the GPU any more after such "
+            "an error, and is replaced."
+        )
+        assert (failed.result().status, behind.result() == worker) == (500, False)
+
+
 def test_a_worker_that_dies_while_it_has_nothing_to_do_costs_no_request(runtime: Runtime) -> None:
     """Its end takes a second to be sure of, where a process of the handler keeps the connection."""
     worker = told(runtime, "m")

@@ -15,10 +15,20 @@ class Handler:
         texts = [instance["data"] for instance in instances]
         if "raise" in texts:
             raise ValueError("cannot read this text")
+        if "lose the GPU" in texts:
+            self.lose_gpu()
         for text in texts:
             if text.startswith("wait for "):
                 self.wait_for(Path(text.removeprefix("wait for ")))
         return [len(text) for text in texts]
+
+    def lose_gpu(self):
+        import torch
+
+        if torch.cuda.is_initialized():
+            raise RuntimeError("CUDA error: device-side assert triggered")
+        torch.cuda.is_initialized, torch.cuda.synchronize = (lambda: True), self.lose_gpu
+        self.lose_gpu()
 
     def wait_for(self, path):
         path.with_suffix(".reached").touch()

@@ -112,6 +112,21 @@ def test_requests_wait_for_the_worker_that_comes_in_the_place_of_a_killed_one(ad
     assert adapter.get("/v2/health/ready").document == {"ready": True}
 
 
+def test_a_worker_that_cannot_use_its_gpu_any_more_is_replaced(adapter: Adapter) -> None:
+    """TorchServe's own would fail from now on. It ends with the next request, the first that it can lose."""
+    (worker,) = adapter.workers()
+
+    failed = adapter.predict("bert", {"instances": [{"data": "lose the GPU"}]})
+    lost = adapter.predict("bert", {"instances": [{"data": "one"}]})
+    print(failed, lost)
+    worker.wait()
+    answer = adapter.predict("bert", {"instances": [{"data": "one"}]})
+
+    assert failed.status == 500
+    assert "The process cannot use the GPU any more after such an error, and is replaced." in failed.document["error"]
+    assert (answer.status, answer.document) == (200, {"predictions": [3]})
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a child with its parent")
 def test_a_killed_adapter_leaves_nothing_running(adapter: Adapter) -> None:
     """The last test: it ends the adapter."""

@@ -13,6 +13,13 @@ class Tensor:
     """No value is one."""
 
 
+class cuda:  # noqa: N801 - torch's name
+    @staticmethod
+    def is_initialized() -> bool:
+        """Return False: there is no GPU."""
+        return False
+
+
 def set_num_threads(count: int) -> None:
     """Start none."""
 

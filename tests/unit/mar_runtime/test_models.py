@@ -18,7 +18,7 @@ from data_plane.server.metrics import ServerMetrics
 from mar_runtime import engines
 from mar_runtime.configuration.plan import ArchiveRequest, FileRequest, ModelRequest
 from mar_runtime.configuration.settings import RuntimeSettings, ServingOptions
-from mar_runtime.engines import CannotLoad
+from mar_runtime.engines import CannotLoad, GpuLost
 from mar_runtime.metrics.exposition import HandlerMetrics
 from mar_runtime.metrics.start import StartTimes
 from mar_runtime.models import builder, supervisor
@@ -26,6 +26,8 @@ from mar_runtime.models.preparation import PreparedArchive, prepare
 from mar_runtime.models.supervisor import LoadFailed, ModelSupervisor
 from mar_runtime.pool.worker_pool import PoolPolicy
 from mar_runtime.worker.spec import HandlerSpec
+from tests.support.batching import call
+from tests.support.fake_engine import FakeEngine, Outputs, rows
 from tests.support.model_folder import manifest, write_files, write_mar
 from torchserve_compat.packages.installation import Installer
 from torchserve_compat.store.settings import BatchOptions
@@ -303,6 +305,29 @@ async def test_models_share_the_gpus_unless_their_yaml_names_some(
 
     assert pools.gpus == {"a": (0, 1, 2, 3), "b": (1, 2, 3, 0), "named": (2, 0), "cpu": ()}
     assert devices == ["cuda:3"]
+
+
+async def test_a_gpu_that_a_model_file_has_lost_ends_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All model files share its process."""
+
+    def lose(_: Outputs) -> Outputs:
+        raise GpuLost("the GPU is gone")
+
+    (tmp_path / "bare.pt").touch()
+    monkeypatch.setattr(engines, "load_engine", lambda *_: FakeEngine(lose))
+    served, models = serving(tmp_path)
+    serves = asyncio.ensure_future(
+        served.run([FileRequest("bare", tmp_path / "bare.pt")], StartTimes(CollectorRegistry(), 0))
+    )
+    while not (health := models.health("bare")) or not health.is_ready:  # noqa: ASYNC110 - it loads in a thread
+        await asyncio.sleep(0.001)
+
+    with pytest.raises(GpuLost):
+        await models.get("bare").infer(rows(1), call())
+    with pytest.raises(ModelFailed, match=r"^Model bare: the GPU is gone$"):
+        await serves
 
 
 @pytest.mark.parametrize(("cuda", "touching"), [(True, set()), (False, {"ts.torch_handler.base_handler"})])

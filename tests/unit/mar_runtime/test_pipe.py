@@ -57,6 +57,21 @@ async def test_last_words_are_kept_and_no_answer() -> None:
         assert pipe.exit_message == "SystemExit: ü"
 
 
+async def test_a_process_that_reads_no_more_has_run_none_of_the_frames_without_an_answer() -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(framed(b"loaded")) as (pipe, theirs):
+        await pipe.first
+        first, second = (pipe.send(b"", PATIENT, no_piece) for _ in range(2))
+        await loop.sock_sendall(theirs, framed(b"it is tired", Kind.LAST) + numbered(b"answer", 0))
+        theirs.close()
+        await pipe.lost
+        pipe.fail(WorkerDied("it exited"))
+
+        assert (pipe.why_last, await first) == ("it is tired", b"answer")
+        with pytest.raises(NeverStarted):
+            await second
+
+
 async def test_answers_belong_to_frames_by_their_numbers() -> None:
     loop = asyncio.get_running_loop()
     async with connected(framed(b"loaded")) as (pipe, theirs):

@@ -47,6 +47,7 @@ class Unspeakable(Exception):
         (Unspeakable(), HandlerFailure("Unspeakable : (it cannot be written: its text raises ZeroDivisionError)", 500)),
         (MemoryError(), HandlerFailure("Out of memory", 507)),
         (RuntimeError("CUDA error: out of memory"), HandlerFailure("Out of memory: CUDA error: out of memory", 507)),
+        (RuntimeError("can't allocate memory"), HandlerFailure("Out of memory: can't allocate memory", 507)),
     ],
 )
 def test_what_a_handler_raises_is_told(error: Exception, failure: HandlerFailure) -> None:

@@ -16,6 +16,7 @@ class Kind(enum.IntEnum):
     PIECE = 1  # a part of a response, sent before the result
     EXIT_MESSAGE = 2  # why the process ends
     LEAVE = 3  # the client of a request is gone; without content
+    LAST = 4  # why the worker reads no more frames; results of those that it has read may follow
 
 
 def framed(frame: bytes, kind: Kind = Kind.WHOLE, number: int = 0) -> bytes:

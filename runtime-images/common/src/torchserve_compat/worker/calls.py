@@ -5,10 +5,12 @@ Needs the `torchserve` wheel for its exceptions and for the handler's context.
 
 from __future__ import annotations
 
+import sys
 import time
 from functools import partial
 from typing import Any
 
+from data_plane import gpu
 from torchserve_compat import frames
 from torchserve_compat.worker.carriers import CarriedBatch, CarrierRequests
 from torchserve_compat.worker.continuous import RunningBatch
@@ -32,7 +34,12 @@ class HandlerCalls:
         self._envelope: Envelope = envelope_named(envelope, decodes=decodes)
 
     def handle(self, requests: list[dict[str, Any]], context: Any) -> list[bytes]:
-        """Serve TorchServe's requests, each of which has a frame as its body."""
+        """Serve TorchServe's requests, each of which has a frame as its body.
+
+        Only here can TorchServe's worker end if it cannot use its GPU any more; TorchServe starts another one.
+        """
+        if gpu.is_lost():
+            sys.exit(gpu.ENDED)
         if (context.model_yaml_config or {}).get("continuousBatching") is True:
             self._carried = self._carried or CarriedBatch(self.running_batch())
             return self._carried.step(requests, context)

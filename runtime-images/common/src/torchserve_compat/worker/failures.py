@@ -11,6 +11,7 @@ import traceback
 
 from ts.utils.util import PredictionException
 
+from data_plane import gpu
 from data_plane.messages import encodable, text_of
 from torchserve_compat import frames
 from torchserve_compat.values import HandlerOutputError, status_of
@@ -78,12 +79,11 @@ def _error_message(error: Exception, handle: Handle) -> str:
         return text
     if _is_out_of_memory(error):
         return f"Out of memory: {text}" if text else "Out of memory"
+    if gpu.is_lost():
+        return f"{type(error).__name__} : {gpu.why_lost(error)}"
     advice = _CURE_OF_CLASSES if text == _TOO_FEW_CLASSES else datatype_advice(error, handle) or advice_noted(error)
     return f"{type(error).__name__} : {text}" + (f". {advice}" if advice else "")
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Report whether memory ran out. TorchServe takes every error of CUDA for that, and so do we."""
-    if isinstance(error, NeedsOwnBatch | HandlerOutputError):
-        return False
-    return isinstance(error, MemoryError) or "CUDA" in text_of(error)
+    return not isinstance(error, NeedsOwnBatch | HandlerOutputError) and gpu.is_out_of_memory(error)

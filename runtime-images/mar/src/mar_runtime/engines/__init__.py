@@ -17,7 +17,7 @@ torch and onnxruntime are imported only once a file of theirs is loaded.
 """
 
 from mar_runtime.engines.engine import Engine
-from mar_runtime.engines.errors import CannotLoad
+from mar_runtime.engines.errors import CannotLoad, GpuLost
 from mar_runtime.engines.loading import load_engine
 
-__all__ = ["CannotLoad", "Engine", "load_engine"]
+__all__ = ["CannotLoad", "Engine", "GpuLost", "load_engine"]

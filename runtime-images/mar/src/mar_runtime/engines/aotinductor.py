@@ -23,7 +23,9 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> TorchEng
     except RuntimeError as error:
         raise CannotLoad(path, f"cannot be loaded as an AOTInductor package: {reason(error)}") from error
     compiled_for = package.get_metadata().get("AOTI_DEVICE_KEY", chosen.type)
-    if compiled_for != chosen.type:
+    if compiled_for == "cpu":
+        chosen = torch.device("cpu")
+    elif compiled_for != chosen.type:
         raise CannotLoad(path, f"was compiled for {compiled_for}; this server runs models on {chosen.type}")
     signature = Signature(config.inputs, config.outputs)
     return TorchEngine("pytorch_aotinductor", signature, lambda tensors: package(*tensors), chosen)

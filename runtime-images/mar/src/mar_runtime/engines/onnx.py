@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from data_plane.protocol.v2.tensors import Array
 from mar_runtime.engines.config import NAME, ModelConfig
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, check_outputs
+
+log = logging.getLogger(__name__)
 
 DATATYPES = {f"tensor({each.onnx})": each.name for each in datatypes.DATATYPES.values()}
 
@@ -60,8 +63,9 @@ def _providers(path: Path, device: str) -> list[str | tuple[str, dict[str, str]]
     kind, _, index = device.partition(":")
     if kind == "cpu":
         return ["CPUExecutionProvider"]
-    if kind != "cuda" or "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        raise CannotLoad(path, f"this onnxruntime cannot use the device {device!r}; install onnxruntime-gpu or use cpu")
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        log.warning("%s runs on the CPU: this onnxruntime cannot use %s; onnxruntime-gpu can", path.name, device)
+        return ["CPUExecutionProvider"]
     return [("CUDAExecutionProvider", {"device_id": index or "0"}), "CPUExecutionProvider"]
 
 

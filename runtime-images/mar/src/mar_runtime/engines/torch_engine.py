@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import torch
 
+from data_plane import gpu
 from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput
 from data_plane.protocol.v2 import bfloat16, datatypes
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
-from mar_runtime.engines.errors import CannotLoad
+from mar_runtime.engines.errors import CannotLoad, GpuLost
 from mar_runtime.engines.signature import Signature, check_outputs
 
 DATATYPES = {getattr(torch, each.torch): each.name for each in datatypes.DATATYPES.values() if each.torch}
@@ -27,6 +29,8 @@ Forward = Callable[[Sequence[torch.Tensor | Scalar | None]], object]
 
 # numpy's kinds of arrays that hold such a value.
 _KINDS: Mapping[type[Scalar], str] = {int: "iu", float: "fiu", bool: "b", str: "O"}
+log = logging.getLogger(__name__)
+
 _LAST_ERROR = re.compile(r"^[\w.]*Error: (.+)", re.MULTILINE)
 
 
@@ -59,29 +63,27 @@ class TorchEngine:
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         arrays = self.signature.accept(inputs)
-        with torch.inference_mode():
-            values = [
-                self._value(metadata, arrays[metadata.name]) if metadata.name in arrays else None
-                for metadata in self.inputs
-            ]
-            outputs = self._named(self._forward(values))
-            results = {name: to_array(name, tensor) for name, tensor in outputs.items()}
+        try:
+            results = self._run(arrays)
+        except Exception as error:
+            raise _failure(error) from error
         check_outputs(results)
         return results
+
+    @torch.inference_mode()
+    def _run(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        values = [
+            self._value(metadata, arrays[metadata.name]) if metadata.name in arrays else None
+            for metadata in self.inputs
+        ]
+        outputs = self._named(self.forward(values))
+        return {name: to_array(name, tensor) for name, tensor in outputs.items()}
 
     def _value(self, metadata: TensorMetadata, array: Array) -> torch.Tensor | Scalar:
         if metadata.name in self.scalars:
             return to_scalar(metadata.name, array, self.scalars[metadata.name])
         tensor = to_tensor(metadata.name, array, self.device)
         return tensor.bfloat16() if metadata.datatype == "BF16" else tensor  # numpy represents it as FP32
-
-    def _forward(self, values: Sequence[torch.Tensor | Scalar | None]) -> object:
-        try:
-            return self.forward(values)
-        except ServingError:
-            raise
-        except Exception as error:
-            raise InferenceFailed(f"The model failed: {reason(error)}") from error
 
     def _named(self, result: object) -> dict[str, torch.Tensor]:
         """Return the declared outputs by name, or in order if `forward` returns no dictionary; by default, all."""
@@ -95,6 +97,16 @@ class TorchEngine:
                 f"The model gives {', '.join(tensors)}; model-config.yaml declares more: {', '.join(missing)}."
             )
         return {name: by_name[name] for name in declared}
+
+
+def _failure(error: Exception) -> ServingError:
+    """Return what the client gets: memory that ran out and a lost GPU come before all else."""
+    cause = error.__cause__ or error
+    if gpu.is_out_of_memory(cause):
+        return InferenceFailed(f"Out of memory: {reason(cause)}", 507)
+    if gpu.is_lost():
+        return GpuLost(f"The model failed: {gpu.why_lost(cause)}")
+    return error if isinstance(error, ServingError) else InferenceFailed(f"The model failed: {reason(error)}")
 
 
 def to_tensor(name: str, array: Array, device: torch.device) -> torch.Tensor:
@@ -152,8 +164,14 @@ def named_tensors(result: object, name: str = "output") -> Iterator[tuple[str, t
 
 
 def choose_device(path: Path, device: str, threads: int) -> torch.device:
-    """Return the device, and set the number of torch's threads; raises CannotLoad for a missing device."""
+    """Return the device, and set the number of torch's threads; raises CannotLoad for a missing device.
+
+    It is the CPU where torch was built for that alone: whoever installed it has decided.
+    """
     torch.set_num_threads(threads)
+    if device != "cpu" and torch.version.cuda is None:
+        log.warning("%s runs on the CPU: this torch, %s, cannot use %s", path.name, torch.__version__, device)
+        device = "cpu"
     try:
         chosen = torch.device(device)
         torch.empty(0, device=chosen)
@@ -162,7 +180,7 @@ def choose_device(path: Path, device: str, threads: int) -> torch.device:
     return chosen
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """Return the main line of a message that may contain a traceback of compiled code."""
     text = str(error).strip()
     inner = _LAST_ERROR.findall(text)

@@ -72,12 +72,19 @@ class BuiltModel:
 
 
 class ModelBuilder:
-    """Builds models."""
+    """Builds models. `on_failure` is called when the server's own process cannot use the GPU any more."""
 
-    def __init__(self, settings: RuntimeSettings, metrics: ServerMetrics, handler_metrics: HandlerMetrics) -> None:
+    def __init__(
+        self,
+        settings: RuntimeSettings,
+        metrics: ServerMetrics,
+        handler_metrics: HandlerMetrics,
+        on_failure: OnFailure,
+    ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._handler_metrics = handler_metrics
+        self._on_failure = on_failure
         self._context = workers_context(cuda=settings.cuda)
         self._gpu_turns = GpuTurns(settings.gpus)
         self._threads = 1
@@ -178,7 +185,13 @@ class ModelBuilder:
         own = {"batchSize": batch_size} if batch_size else {}
         limits = batch_limits(self._settings.options.batching, own, self._settings.properties)
         metrics = self._metrics.batches.of_model(request.name)
-        model = TensorModel(request.name, "1", engine, limits=limits, metrics=metrics, ahead=self._ahead)
+        model = TensorModel(
+            request.name, "1", engine,
+            limits=limits,
+            metrics=metrics,
+            on_lost=lambda error: self._on_failure(ModelFailed(f"Model {request.name}: {error.message}")),
+            ahead=self._ahead,
+        )  # fmt: skip
         # Objects that torch's import created are permanent: keep full collections from visiting them while serving.
         gc.collect()
         gc.freeze()

@@ -50,7 +50,7 @@ class ModelSupervisor:
         self._settings = settings
         self._read_directory = read_directory
         self._failed: asyncio.Queue[BaseException] = asyncio.Queue()
-        self._builder = ModelBuilder(settings, metrics, handler_metrics)
+        self._builder = ModelBuilder(settings, metrics, handler_metrics, self._failed.put_nowait)
         self._built: dict[str, list[BuiltModel]] = {}
         self._changing = asyncio.Lock()
         self._change: asyncio.Task[None] | None = None  # the last load or unload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from data_plane.batching import merge
 from data_plane.batching.limits import BatchLimits
@@ -22,7 +22,7 @@ from data_plane.protocol.v2 import rest
 from data_plane.protocol.v2.document import NotV2, body_response, json_length
 from data_plane.protocol.v2.requests import ModelMetadata, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Tensor
-from mar_runtime.engines import Engine
+from mar_runtime.engines import Engine, GpuLost
 from mar_runtime.engines.signature import takes_rows
 from mar_runtime.models import instances
 from mar_runtime.models.instances import Instances
@@ -36,7 +36,10 @@ _MAPS_LEFT_OUT = (
 
 
 class TensorModel:
-    """One version of a model, run by `engine`; `ahead` is passed to BatchQueue."""
+    """One version of a model, run by `engine`; `ahead` is passed to BatchQueue.
+
+    `on_lost` is called when the server's process cannot use the GPU any more.
+    """
 
     def __init__(
         self,
@@ -46,11 +49,13 @@ class TensorModel:
         *,
         limits: BatchLimits,
         metrics: BatchMetrics,
+        on_lost: Callable[[GpuLost], object],
         ahead: bool = False,
     ) -> None:
         self.name = name
         self.version = version
         self._engine = engine
+        self._on_lost = on_lost
         self._thread = WorkThread(f"engine of {name}")  # torch releases the GIL while it computes
         self._instances = Instances(name, engine.inputs, takes_rows(engine.inputs, engine.optional), engine.optional)
         self._scalars = {tensor.name for tensor in engine.inputs if not tensor.shape}
@@ -151,6 +156,9 @@ class TensorModel:
             if len(sizes) == 1:
                 raise
             raise InferenceFailed(error.message) from error  # each request alone may be valid
+        except GpuLost as error:
+            self._on_lost(error)
+            raise
         if self.queue.merging and self._can_merge(inputs):
             self._shown.observe(batch.key, sum(sizes), results)
         if len(sizes) > 1 and not self._shown.are_proven(batch.key):

@@ -47,6 +47,7 @@ class Pipe(asyncio.Protocol):
         self.first: asyncio.Future[bytes] = self._loop.create_future()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self.exit_message = ""
+        self.why_last = ""  # why the process reads no frames any more, if so
         self._at_once = at_once
         self._received = Unframer()
         self._next = 0
@@ -80,10 +81,13 @@ class Pipe(asyncio.Protocol):
         return sent.result
 
     def fail(self, error: WorkerDied) -> None:
-        """Fail all frames: those that the process was running with `error`, all others with NeverStarted."""
+        """Fail all frames: those that the process was running with `error`, all others with NeverStarted.
+
+        A process that reads no more frames has returned the results of all that it ran.
+        """
         self._stop_clock()
         _settle(self.first, error)
-        running = self._running()
+        running = [] if self.why_last else self._running()
         for sent in self._sent.values():
             _settle(sent.result, error if sent in running else NeverStarted())
         self._sent.clear()
@@ -94,6 +98,8 @@ class Pipe(asyncio.Protocol):
                 self._receive_result(number, frame)
             elif kind == Kind.PIECE:
                 self._receive_piece(number, frame)
+            elif kind == Kind.LAST:
+                self.why_last = frame.decode()
             else:
                 self.exit_message = frame.decode("utf-8", "replace")
         if sent := next(iter(self._sent.values()), None):

@@ -107,7 +107,8 @@ class WorkerProcess:
 
         It asks the system, too: the events of its end arrive later than a frame may be sent, which would then be lost.
         """
-        return self._exited.done() or self._pipe.lost.done() or not _is_known(self.pid)
+        is_closed = self._pipe.lost.done() or bool(self._pipe.why_last)
+        return is_closed or self._exited.done() or not _is_known(self.pid)
 
     async def send(self, frame: bytes, timeout_s: float, on_piece: OnPiece) -> bytes:
         """Send a frame and return its result; raises WorkerDied, NeverStarted, and TimeoutError if it runs too long.
@@ -183,6 +184,8 @@ class WorkerProcess:
 
     def _how_it_ended(self) -> str:
         self._process.join(0)
+        if self._pipe.why_last:
+            return self._pipe.why_last
         code = None if self._is_orphan else self._process.exitcode
         if code is None:
             return "it closed its connection"

@@ -11,6 +11,7 @@ import torch
 import ts
 from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
 
+from data_plane import gpu
 from mar_runtime.metrics.collect import collect_samples, take_samples
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
 from torchserve_compat import frames
@@ -40,6 +41,7 @@ class Handler:
         self._spec = spec
         self._context = service.context
         self._calls = loader.calls
+        self.has_lost_gpu = False
 
     def run_frame(self, frame: bytes, send_piece: Callable[[bytes], None]) -> bytes:
         """Return the frame of the result for the frame of a batch, with the metrics that the handler reported.
@@ -48,6 +50,7 @@ class Handler:
         """
         batch = frames.decode_batch(frame)
         result = self._calls.run(batch, self._context, lambda piece: send_piece(frames.encode(piece)))
+        self._look_after_failure(result)
         if samples := take_samples():
             result = frames.HandlerResult(result.responses, result.seconds, result.failure, samples)
         return frames.encode(result)
@@ -59,12 +62,18 @@ class Handler:
     def step(self, batch: RunningBatch[int]) -> list[tuple[int, frames.Piece | frames.HandlerResult]]:
         """Call the handler once; return a piece or result for each request. Reported metrics go with a result."""
         outputs = batch.step(self._context)
+        for _, one in outputs:
+            self._look_after_failure(one)
         samples = take_samples() if any(isinstance(one, frames.HandlerResult) for _, one in outputs) else []
         for place, (number, one) in enumerate(outputs):
             if samples and isinstance(one, frames.HandlerResult):
                 outputs[place] = number, frames.HandlerResult(one.responses, one.seconds, one.failure, samples)
                 break
         return outputs
+
+    def _look_after_failure(self, result: frames.Piece | frames.HandlerResult) -> None:
+        if isinstance(result, frames.HandlerResult) and result.failure and not self.has_lost_gpu:
+            self.has_lost_gpu = gpu.is_lost()
 
     def exit_message(self, error: BaseException) -> str:
         """Return the exception that ended the handler, and its place."""

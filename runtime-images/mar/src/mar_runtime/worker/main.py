@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
 
+from data_plane import gpu
 from data_plane.garbage import no_collections
 from data_plane.log_lines import IndentingFormatter, set_log_level
 from mar_runtime.worker.spec import HandlerNotLoaded, HandlerSpec
@@ -127,21 +128,23 @@ def _serve(spec: HandlerSpec, connection: socket.socket) -> None:
 
 
 def run_batches(handler: Handler, connection: socket.socket) -> None:
-    """Run one batch after the other."""
+    """Run one batch after the other, as long as the handler can use its GPU."""
     incoming = open(connection.fileno(), "rb", closefd=False)  # noqa: SIM115 - the connection closes it
-    while (received := _receive(incoming)) is not None:
+    while not handler.has_lost_gpu and (received := _receive(incoming)) is not None:
         _, number, frame = received
         send_piece = functools.partial(_send, connection, kind=Kind.PIECE, number=number)
-        _send(connection, handler.run_frame(frame, send_piece), number=number)
+        result = handler.run_frame(frame, send_piece)
+        _say_if_last(handler, connection)
+        _send(connection, result, number=number)
 
 
 def run_steps(handler: Handler, connection: socket.socket) -> None:
-    """Run the steps of a running batch; requests join and leave it between steps."""
+    """Run the steps of a running batch, as long as the handler can use its GPU; requests join and leave in between."""
     incoming = open(connection.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115 - the connection closes it
     waiting = select.poll()
     waiting.register(connection, select.POLLIN)
     batch = handler.running_batch()
-    while True:
+    while not handler.has_lost_gpu:
         while not batch or waiting.poll(0):
             if (received := _receive(incoming)) is None:
                 return
@@ -150,7 +153,15 @@ def run_steps(handler: Handler, connection: socket.socket) -> None:
                 batch.leave(number)
             elif refusal := batch.join(number, frames.decode_batch(frame)):
                 _send(connection, frames.encode(refusal), number=number)
-        connection.sendall(b"".join(framed_output(output, number) for number, output in handler.step(batch)))
+        outputs = handler.step(batch)
+        _say_if_last(handler, connection)
+        connection.sendall(b"".join(framed_output(output, number) for number, output in outputs))
+
+
+def _say_if_last(handler: Handler, connection: socket.socket) -> None:
+    """Tell the server, before it gets the results, that no batch will be read after them."""
+    if handler.has_lost_gpu:
+        _send(connection, gpu.ENDED.encode(), Kind.LAST)
 
 
 def _send(connection: socket.socket, frame: bytes, kind: Kind = Kind.WHOLE, number: int = 0) -> None:
