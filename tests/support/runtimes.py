@@ -215,6 +215,7 @@ class Runtime:
             "GRPC_PORT": str(self.grpc_port),
             "OMP_NUM_THREADS": "1",  # sums come in the same order everywhere
             "PIP_NO_INDEX": "1",
+            **({"LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"]} if "LD_LIBRARY_PATH" in os.environ else {}),
             **({} if self.kind == TORCHSERVE else {"PYTHONPATH": self._path}),
             # Its sockets have the same names for every TorchServe of a machine.
             **({"JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={self.folder / 'tmp'}"} if self.kind == TORCHSERVE else {}),

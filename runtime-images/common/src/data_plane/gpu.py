@@ -32,6 +32,8 @@ def is_lost() -> bool:
 
 
 def why_lost(error: BaseException) -> str:
-    """Return CUDA's first line, which names the error, and what it means."""
-    first = text_of(error).strip().partition("\n")[0].rstrip(".")
-    return ". ".join([first, *([_CURE_OF_INDEX] if _ASSERTED in first else []), _LOST]) + "."
+    """Return the line that names CUDA's error, behind that of TorchScript's interpreter if there is one."""
+    lines = text_of(error).strip().splitlines() or [type(error).__name__]
+    named = next((line for line in lines if "CUDA error" in line), lines[0]).rstrip(".")
+    named = named[named.find("CUDA error") :] if "CUDA error" in named else named
+    return ". ".join([named, *([_CURE_OF_INDEX] if _ASSERTED in named else []), _LOST]) + "."
