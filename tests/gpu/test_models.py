@@ -125,7 +125,7 @@ def test_a_model_file_gives_what_it_gives_on_the_cpu(save: Callable[[Path], None
         assert np.abs(found - wanted).max() < 1e-3
 
 
-@pytest.mark.parametrize("save", [traced, exported, exported_on_a_gpu])
+@pytest.mark.parametrize("save", [traced, traced_on_a_gpu, exported])
 def test_a_server_that_sees_no_gpu_uses_the_cpu(save: Callable[[Path], None], tmp_path: Path) -> None:
     save(tmp_path)
     with Runtime("mar", tmp_path, CUDA_VISIBLE_DEVICES="") as runtime:
