@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import random
 import socket
 
+_FIRST, _KERNELS = 20_000, 30_000  # Linux gives away ports from 32768 on
 _held: dict[int, socket.socket] = {}
 
 
@@ -20,13 +23,19 @@ def free_port() -> int:
     return port
 
 
-def release(port: int) -> int:
-    """The port, not bound any more: for a program that looks whether somebody has it."""
-    _held.pop(port).close()
-    return port
+def unbound_port() -> int:
+    """A port that nobody listens on and that is not bound here, for a program that looks whether somebody has it.
+
+    It is below the ones that the kernel gives away, so nobody is given it before the program opens it.
+    """
+    while True:
+        port = random.randrange(_FIRST, _KERNELS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @atexit.register
 def _release_all() -> None:
-    for port in list(_held):
-        release(port)
+    for holder in _held.values():
+        holder.close()

@@ -21,7 +21,7 @@ from yarl import URL
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, running
 from tests.support.limited_users import PODS, SERVICES, a_reader, a_reader_of_all
-from tests.support.ports import free_port, release
+from tests.support.ports import unbound_port
 from tests.support.related_objects import a_related
 from tests.support.source_tree import ROOT
 from tests.support.stored_objects import store
@@ -33,7 +33,7 @@ _REVIEWED = 2  # seconds, in place of half a minute
 @contextmanager
 def served(kubeconfig: Path, *namespaces: str, review: int = _REVIEWED) -> Iterator[URL]:
     """Run the dashboard as its Deployment does, for services of these namespaces; SIGTERM ends it."""
-    port = release(free_port())
+    port = unbound_port()
     origin = f"http://127.0.0.1:{port}"
     patched = f"from isvc import limits; limits.DASHBOARD_REVIEW_SECONDS = {review}; "
     patched += "from isvc.dashboard import stream; stream.HEARTBEAT = 3600"  # when pages are looked at in any case

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.build_cache import ROOT, sample
 from tests.support.doc_shell import DocShell
-from tests.support.ports import free_port, release
+from tests.support.ports import free_port, unbound_port
 from tests.support.runtimes import java_home
 
 pytestmark = pytest.mark.process
@@ -81,7 +81,7 @@ def test_pictures_have_embeddings_and_tags(shell: DocShell) -> None:
 
 
 def test_archives_are_asked_as_torchserves_users_do(shell: DocShell) -> None:
-    made, port, management = shell.folder / "build/torchserve", shell.swaps["8080"], str(release(free_port()))
+    made, port, management = shell.folder / "build/torchserve", shell.swaps["8080"], str(unbound_port())
     shutil.copytree(sample("torchserve"), made, ignore=shutil.ignore_patterns("image_classifier"))
     config = made / "archives/config/config.properties"
     config.write_text(config.read_text().replace("8081", management))

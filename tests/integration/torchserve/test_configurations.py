@@ -13,7 +13,7 @@ from tests.integration.torchserve import handlers
 from tests.integration.torchserve.running import Adapter, Answer, model_dir
 from tests.support.archives import build_archive
 from tests.support.model_folder import manifest, write_mar
-from tests.support.ports import free_port, release
+from tests.support.ports import unbound_port
 from tests.support.wheels import make_wheel
 
 # Over several lines, as a Java properties file allows; with TorchServe's own batching.
@@ -53,7 +53,7 @@ class Several:
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Several]:
-    port = release(free_port())
+    port = unbound_port()
     config = f"{SEVERAL}management_address=http://0.0.0.0:{port}\n"
     folder = model_dir(tmp_path_factory.mktemp("several") / "models", config, store="mar-store")
     store = folder / "mar-store"

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.torchserve.handlers import FAILING, LENGTHS
 from tests.integration.torchserve.running import Adapter, Answer, model_dir
 from tests.support.archives import build_archive
-from tests.support.ports import free_port, release
+from tests.support.ports import unbound_port
 
 ONE = {"instances": [{"data": "one"}]}
 
@@ -27,7 +27,7 @@ def configured(folder: Path, config: str) -> Path:
 @pytest.fixture(scope="module")
 def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     """As users of TorchServe's management API write it, on a port of their own choice."""
-    port = release(free_port())
+    port = unbound_port()
     config = f"enable_model_api=true\nmanagement_address=http://0.0.0.0:{port}\n"
     with Adapter(configured(tmp_path_factory.mktemp("managed"), config)) as running:
         running.wait_ready()
