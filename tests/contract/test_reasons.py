@@ -123,10 +123,10 @@ def fields(body: list[ast.stmt]) -> list[str]:
 
 
 def test_reasons_of_every_form_are_found() -> None:
-    """An argument, a keyword, a default, an attribute, a constant, and one of two."""
+    """An argument, a keyword, a default, an attribute, a constant, one of two, and a row of a table."""
     assert reasons() >= {
         "ClaimNotFound", "RuntimeDisabled", "ServerFailed", "InvalidPredictorSpec", "ReconcileFailed", "HostTaken",
-        "InferenceServiceNotReady",
+        "InferenceServiceNotReady", "ClaimNotBound",
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -44,7 +45,10 @@ def test_every_image_of_a_release_is_one_that_make_images_builds() -> None:
     assert set(IMAGES) - set(re.findall(r"^build_image ([a-z-]+)", script, re.MULTILINE)) == set()
 
 
-def test_every_image_that_manifests_name_is_in_the_release() -> None:
+def test_every_image_that_manifests_name_is_in_the_release_and_may_have_a_tag_in_the_chart() -> None:
     manifests = "".join(path.read_text() for path in (ROOT / "manifests").rglob("*.yaml"))
+    schema = json.loads((ROOT / "manifests/charts/isvc-operator/values.schema.json").read_text())
 
-    assert set(re.findall(r"localhost/isvc-operator/([a-z-]+):", manifests)) - set(IMAGES) == set()
+    named = set(re.findall(r"localhost/isvc-operator/([a-z-]+):", manifests))
+    assert named - set(IMAGES) == set()
+    assert named == set(schema["properties"]["image"]["properties"]["tags"]["propertyNames"]["enum"])

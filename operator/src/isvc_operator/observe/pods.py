@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from isvc_operator.api.names import (
     ANNOTATION_STORAGE_RESOURCES,
@@ -38,14 +38,30 @@ _TEMPLATE_HASH = "pod-template-hash"
 _PULL_FAILURES = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _OUT_OF_MEMORY = "OOMKilled"
 _SIGNALS = {137: "SIGKILL", 143: "SIGTERM"}  # by the exit code of a container that they end
-# What schedulers say of a pod's claims, by their version in other words; the reason, whether it heals, and what to do.
+
+
+class _OfClaim(NamedTuple):
+    """A failure of a pod's claims, and whether it heals; schedulers tell it by their version in other ``words``."""
+
+    words: str
+    reason: str
+    heals: bool
+    fix: str
+
+
 _OF_CLAIMS = (
-    (r"unbound.*VolumeClaim|available persistent volumes to bind|bound to non-existent", "ClaimNotBound", True,
-     "see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one"),
-    ("ReadWriteOncePod", "ClaimInUse", True,
-     "stop the other pod, or use a claim whose access mode lets several pods read it"),
-    (r"olume('s)? node affinity|no available volume zone", "ClaimElsewhere", False,
-     "run the pod where the claim's volume is (nodeSelector, affinity), or use a volume without node affinity"),
+    _OfClaim(
+        r"unbound.*VolumeClaim|available persistent volumes to bind|bound to non-existent", "ClaimNotBound", True,
+        "see kubectl describe pvc; the claim needs a PersistentVolume or a StorageClass that provisions one",
+    ),
+    _OfClaim(
+        "ReadWriteOncePod", "ClaimInUse", True,
+        "stop the other pod, or use a claim whose access mode lets several pods read it",
+    ),
+    _OfClaim(
+        r"olume('s)? node affinity|no available volume zone", "ClaimElsewhere", False,
+        "run the pod where the claim's volume is (nodeSelector, affinity), or use a volume without node affinity",
+    ),
 )  # fmt: skip
 _CONFIG_FAILURES = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
@@ -308,9 +324,9 @@ def _unschedulable(pod: str, message: str) -> PodFailure:
         name = claim[1]
         fix = f"create the PersistentVolumeClaim {name} in the service's namespace, or correct storageUri"
         return PodFailure("ClaimNotFound", pod, f"PersistentVolumeClaim {name} does not exist", fix)
-    for words, reason, heals, fix in _OF_CLAIMS:
-        if re.search(words, message):
-            return PodFailure(reason, pod, message, fix, heals=heals)
+    for one in _OF_CLAIMS:
+        if re.search(one.words, message):
+            return PodFailure(one.reason, pod, message, one.fix, heals=one.heals)
     fix = (
         "lower resources.requests (a model without any has its runtime's: set them), correct nodeSelector and "
         "tolerations, or add a node"
