@@ -47,6 +47,8 @@ ANNOTATION_TLS_SECRET: Final = "isvc-operator.io/tls-secret"  # noqa: S105 - the
 ANNOTATION_RUNTIME: Final = "isvc-operator.io/runtime"
 # On a service, in place of the operator's ``upgradePolicy``.
 ANNOTATION_UPGRADE_POLICY: Final = "isvc-operator.io/upgrade-policy"
+# Those of a service that change nothing in its pods: they are not copied to them, and a change does not replace them.
+NOT_OF_PODS: Final = (ANNOTATION_NETWORK_POLICY, ANNOTATION_UPGRADE_POLICY)
 ANNOTATION_STOP: Final = "serving.kserve.io/stop"
 ANNOTATION_AUTOSCALER: Final = "serving.kserve.io/autoscalerClass"
 ANNOTATION_READONLY: Final = "storage.kserve.io/readonly"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY, ANNOTATION_UPGRADE_POLICY
+from isvc_operator.api.names import NOT_OF_PODS
 from isvc_operator.config import IngressConfig
 from isvc_operator.manifests import LAST_APPLIED
 from isvc_operator.resolve.component import Component, Context
@@ -29,8 +29,7 @@ _NEVER_COPIED: Final = (
     "internal.serving.kserve.io/storage-initializer-sourceuri",
     LAST_APPLIED,
     "modelFormat",
-    ANNOTATION_NETWORK_POLICY,
-    ANNOTATION_UPGRADE_POLICY,
+    *NOT_OF_PODS,
 )
 # What Argo CD, Flux, Helm, kapp, Fleet, Config Sync and kubectl write on the objects that they apply.
 _BOOKKEEPING: Final = re.compile(

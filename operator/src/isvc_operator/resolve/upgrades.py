@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from isvc_operator.api import storage_container
 from isvc_operator.api.base import ObjectMeta
 from isvc_operator.api.inference_service import InferenceService
-from isvc_operator.api.names import ANNOTATION_NETWORK_POLICY, ANNOTATION_UPGRADE_POLICY, CONFIG_MAP, GROUP, PREDICTOR
+from isvc_operator.api.names import ANNOTATION_UPGRADE_POLICY, CONFIG_MAP, GROUP, NOT_OF_PODS, PREDICTOR
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.config import OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec
@@ -34,11 +34,6 @@ _SETTINGS: Mapping[str, set[str] | None] = {
     "inference_service": {"resource", "service_annotation_disallowed_list", "service_label_disallowed_list"},
 }
 _OF_MODELS = {"storage_initializer", "credentials"}
-_NOT_OF_PODS = (
-    ANNOTATION_NETWORK_POLICY,
-    ANNOTATION_UPGRADE_POLICY,
-    LAST_APPLIED,
-)
 _READ_OF_RUNTIMES = ("isvc-operator.io/", f"{GROUP}/")  # the domains of annotations
 
 
@@ -98,7 +93,9 @@ def inputs_of(
     predictor = {
         "labels": service.metadata.labels,
         "annotations": {
-            name: value for name, value in service.metadata.annotations.items() if name not in _NOT_OF_PODS
+            name: value
+            for name, value in service.metadata.annotations.items()
+            if name != LAST_APPLIED and name not in NOT_OF_PODS
         },
         PREDICTOR: _given(service.spec.predictor),
     }
