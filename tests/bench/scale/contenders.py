@@ -21,7 +21,7 @@ from tests.bench.scale.cluster import Cluster, printed, started
 from tests.bench.scale.services import RUNTIMES, runtime, service, services_path
 from tests.support.apiserver import ApiServer, install_crds, wait_until_served
 from tests.support.operator_process import OPERATOR, WATCHES, in_pod
-from tests.support.ports import free_port, release
+from tests.support.ports import free_port, unbound_port
 from tests.support.waiting import eventually
 
 INGRESS_CLASS = "nobody"  # serves it
@@ -107,7 +107,7 @@ class KServe:
     @contextlib.contextmanager
     def running(self, cluster: Cluster) -> Iterator[Running]:
         """The manager, once it is ready and its webhooks are called."""
-        metrics, probes, webhooks = (release(free_port()) for _ in range(3))
+        metrics, probes, webhooks = (unbound_port() for _ in range(3))
         with tempfile.TemporaryDirectory() as folder:
             certificates = Path(folder) / "k8s-webhook-server" / "serving-certs"  # where it looks
             certificates.mkdir(parents=True)

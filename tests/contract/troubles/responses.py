@@ -223,6 +223,8 @@ HERE: tuple[Tried, ...] = (
     Provoked(("429 with Retry-After", "… requests wait for model x"), "1 requests wait for model m already",
              refused(lambda: queued(1)), refused(lambda: queued(2))),
     Provoked(("507", "Out of memory"), "Out of memory", handled(large, 1, 1), handled(large, 1)),
+    Elsewhere(("500", "… CUDA error: … The process cannot use the GPU"),
+              f"{MISBEHAVING}::test_a_worker_that_cannot_use_its_gpu_any_more_is_replaced"),
     Provoked(("500", "ValueError : …"), "ValueError : 1 is odd", handled(halves, 2), handled(halves, 1)),
     Provoked(("500", "The handler must return one prediction"), "2 expected, got 1", handled(total, 2),
              handled(lambda data, _: [one + 1 for one in data], 2)),

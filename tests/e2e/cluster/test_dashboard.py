@@ -26,7 +26,7 @@ from tests.support.limited_users import PODS, SERVICES
 from tests.support.namespace import Namespace, small_service
 from tests.support.object_stores import nginx, tls
 from tests.support.object_stores.proxy import Request, Slow, is_object, proxy
-from tests.support.ports import free_port, release
+from tests.support.ports import unbound_port
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
@@ -54,7 +54,7 @@ class Board:
 @pytest.fixture(scope="module")
 def board(cluster: RealCluster, namespace: Namespace) -> Iterator[Board]:
     """The dashboard as `kubectl apply -k manifests/dashboard` installs it, reached by `kubectl port-forward`."""
-    port = release(free_port())
+    port = unbound_port()
     origin = f"http://localhost:{port}"
     objects = subprocess.check_output(["bash", "tests/cluster/render", "dashboard"], cwd=ROOT, text=True)
     objects = objects.replace("http://localhost:8088", origin)

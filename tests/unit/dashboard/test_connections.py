@@ -15,7 +15,7 @@ from isvc import limits
 from isvc.dashboard.server import shared_dashboard
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource, Line
-from tests.support.ports import free_port, release
+from tests.support.ports import unbound_port
 from tests.unit.dashboard.test_sign_in import ANN, FakePeople, FakePerson
 
 SERVICE = FakeServices()
@@ -44,7 +44,7 @@ def source() -> EndlessLog:
 @pytest.fixture
 async def url(source: EndlessLog) -> AsyncIterator[URL]:
     """A dashboard in a cluster, where anybody may connect."""
-    port = release(free_port())
+    port = unbound_port()
     origins = [f"http://127.0.0.1:{port}"]
     people = FakePeople({ANN: FakePerson("ann", source, {"models"})})
     async with shared_dashboard(source, people, port=port, origins=origins, where="a cluster"):

@@ -19,7 +19,7 @@ from isvc.view.source import LOG, Reachable, Shown
 from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
-from tests.support.ports import free_port, release
+from tests.support.ports import unbound_port
 
 ANN, BOB = "ann.token-1", "bob.token_2"
 POD = FakeServices().pod_name
@@ -72,7 +72,7 @@ def people(source: FakeSource) -> FakePeople:
 @pytest.fixture
 async def url(source: FakeSource, people: FakePeople) -> AsyncIterator[URL]:
     """Where the dashboard is; it is also opened by HTTPS at another name, through a proxy."""
-    port = release(free_port())
+    port = unbound_port()
     origins = [f"http://127.0.0.1:{port}"]
     async with shared_dashboard(source, people, port=port, origins=origins, where="a cluster"):
         yield URL(origins[0])
@@ -160,7 +160,7 @@ async def test_the_cookie_is_for_this_page_and_its_requests_only(browser: aiohtt
 
 
 async def test_by_https_no_other_host_can_set_the_cookie(source: FakeSource, people: FakePeople) -> None:
-    port, origin = release(free_port()), "https://dashboard.example.com"
+    port, origin = unbound_port(), "https://dashboard.example.com"
     async with (
         shared_dashboard(source, people, port=port, origins=[origin], where="a cluster"),
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as proxy,
