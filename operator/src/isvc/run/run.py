@@ -107,7 +107,8 @@ async def _announce(cluster: LocalCluster, samples: Mapping[ServiceKey, Path], o
             if service.is_ready and announced.get(key) is not service:
                 announced[key] = service
                 await _show(cluster, key, samples.get(key), output)
-        if not prompted and all(service.is_settled for service in cluster.services.values()):
+        is_shown = all(announced.get(key) is one for key, one in cluster.services.items() if one.is_ready)
+        if not prompted and is_shown and all(service.is_settled for service in cluster.services.values()):
             prompted = True
             lines = filter(None, (cluster.refused.summary, f"The dashboard is at {address}", "Ctrl-C stops it."))
             output.show("\n".join(("", *lines, "")))
