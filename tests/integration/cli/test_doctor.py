@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from isvc.commands import main
+from isvc.migrate.names import MIGRATION
 from isvc_operator import __version__
 from tests.integration.cli.conftest import HOME, TEAM
 from tests.support.apiserver import ApiServer
@@ -158,6 +159,26 @@ def test_a_gateway_that_is_configured_and_not_installed_is_named(server: ApiServ
     assert found == {"ingress": ("problem", "the Gateway API is not installed; install it, v1.1 or newer")}
 
 
+@pytest.mark.parametrize(
+    ("namespace", "holder"), [("kserve", "manager"), ("elsewhere", "manager"), ("changing-over", MIGRATION)]
+)
+def test_a_manager_of_kserve_that_runs_beside_the_operator_is_found_in_any_namespace(
+    namespace: str, holder: str, server: ApiServer, capsys: Captured
+) -> None:
+    manager, manages = "kserve-controller-manager", "changes the same services as isvc-operator"
+    lease = {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": f"{manager}-leader-lock"}}
+    server.create_namespace(namespace)
+    try:
+        server.kubectl("create", "deployment", manager, "--image=a", f"--namespace={namespace}")
+        server.apply(namespace, lease | {"spec": {"holderIdentity": holder}})
+        code, found = doctor(server, capsys)
+    finally:
+        server.kubectl("delete", f"deployment/{manager}", f"lease/{manager}-leader-lock", f"--namespace={namespace}")
+
+    assert (code, set(found)) == ((0, set()) if holder == MIGRATION else (1, {"kserve"}))
+    assert all(f"{namespace}/{manager} runs, and {manages}" in message for _, message in found.values())
+
+
 def test_who_may_read_little_is_told_what_could_not_be_read(
     server: ApiServer, capsys: Captured, tmp_path: Path
 ) -> None:
@@ -172,6 +193,7 @@ def test_who_may_read_little_is_told_what_could_not_be_read(
     assert {subject: verdict for subject, (verdict, _) in found.items()} == {
         **{f"crd {name}.serving.kserve.io": "unknown" for name in CRDS},
         "operator": "unknown",
+        "kserve": "unknown",
         "rights": "warning",
         "configuration": "unknown",
         "ingress": "unknown",

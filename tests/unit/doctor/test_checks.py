@@ -61,9 +61,11 @@ def test_a_crd_is_that_of_this_version_or_another() -> None:
     ]
 
 
-def deployment(replicas: int = 1, namespace: str = "isvc-system", **status: Any) -> dict[str, Any]:
+def deployment(
+    replicas: int = 1, namespace: str = "isvc-system", name: str = "isvc-operator", **status: Any
+) -> dict[str, Any]:
     template = {"spec": {"containers": [{"image": "r/operator:0.2.0"}]}}
-    metadata = {"name": "isvc-operator", "namespace": namespace}
+    metadata = {"name": name, "namespace": namespace}
     return {"metadata": metadata, "spec": {"replicas": replicas, "template": template}, "status": status}
 
 
@@ -90,6 +92,31 @@ def test_the_operator_is_ready_or_not() -> None:
             "isvc-system/isvc-operator is not ready: no pod; see kubectl -n isvc-system logs deployment/isvc-operator",
         ),
         ("warning", "it runs in 2 namespaces (isvc-system, other); make sure that they watch different ones"),
+    ]
+
+
+def test_kserves_manager_runs_beside_the_operator_or_is_paused_or_stopped() -> None:
+    running, elsewhere, stopped = (
+        deployment(replicas, namespace, "kserve-controller-manager")
+        for replicas, namespace in ((1, "kserve"), (1, "opendatahub"), (0, "kserve"))
+    )
+
+    assert [
+        said(checks.check_kserve(manager, paused=paused))
+        for manager, paused in ((running, False), (elsewhere, False), (running, True), (stopped, False))
+    ] == [
+        (
+            "problem",
+            "kserve/kserve-controller-manager runs, and changes the same services as isvc-operator; change over with "
+            "isvc migrate (docs/migrate-from-kserve.md)",
+        ),
+        (
+            "problem",
+            "opendatahub/kserve-controller-manager runs, and changes the same services as isvc-operator; remove one of "
+            "the two, and keep the CRDs (docs/migrate-from-kserve.md)",
+        ),
+        ("ok", "isvc migrate has paused the controllers of kserve/kserve-controller-manager"),
+        ("ok", "kserve/kserve-controller-manager has 0 replicas"),
     ]
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from isvc.crds import CustomResource, build_crd
+from isvc.migrate.names import KSERVE_NAMESPACE
 from isvc_operator.config import IngressConfig
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest, annotations_of, condition_of
@@ -132,6 +133,23 @@ def check_operator(found: Sequence[Manifest], version: str) -> Check:
             "operator", Verdict.OK, f"{name} is ready ({ready} of {wanted}): {images[0]}; this isvc is {version}"
         )
     return Check("operator", Verdict.OK, f"{name} is ready ({ready} of {wanted}): {images[0]}")
+
+
+def check_kserve(manager: Manifest, *, paused: bool) -> Check:
+    """Check KServe's manager, which reconciles the services that this operator does.
+
+    ``paused``: ``isvc migrate`` holds the lease that its controllers wait for.
+    """
+    namespace = manager["metadata"]["namespace"]
+    name = f"{namespace}/{manager['metadata']['name']}"
+    if not manager.get("spec", {}).get("replicas", 1):
+        return Check("kserve", Verdict.OK, f"{name} has 0 replicas")
+    if paused:
+        return Check("kserve", Verdict.OK, f"isvc migrate has paused the controllers of {name}")
+    in_place = namespace == KSERVE_NAMESPACE
+    fix = "change over with isvc migrate" if in_place else "remove one of the two, and keep the CRDs"
+    message = f"{name} runs, and changes the same services as isvc-operator; {fix} (docs/migrate-from-kserve.md)"
+    return Check("kserve", Verdict.PROBLEM, message)
 
 
 def check_rights(missing: Sequence[Right], namespace: str) -> Check:

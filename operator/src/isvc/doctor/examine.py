@@ -17,6 +17,7 @@ from isvc.doctor.checks import (
     check_gateway,
     check_health,
     check_ingress_classes,
+    check_kserve,
     check_operator,
     check_rights,
     check_runtimes,
@@ -25,6 +26,7 @@ from isvc.doctor.checks import (
     check_version,
     minor_version,
 )
+from isvc.migrate.names import KSERVE_LEASE, KSERVE_MANAGER, KSERVE_NAMESPACE, MIGRATION
 from isvc.source.inputs import ClusterInputs, list_all, list_path, read_if_any, read_inputs
 from isvc.source.server import server_version
 from isvc.view.json_shape import as_json
@@ -90,6 +92,8 @@ class Examination:
             yield check
         operator = await self._operator()
         yield operator[0]
+        for check in await self._kserve():
+            yield check
         is_there = await self._namespace()
         yield is_there or await self._rights(version)
         config, checks = await self._configuration(operator[1])
@@ -123,6 +127,23 @@ class Examination:
 
     async def _operators(self, namespace: str) -> list[Manifest]:
         return await list_path(self.api, requests.path_of("Deployment", namespace), "apps/v1", labels=_OPERATOR)
+
+    async def _kserve(self) -> list[Check]:
+        """Return a check for each manager of KServe; its charts and manifests have one name in any namespace."""
+        fields = f"metadata.name={KSERVE_MANAGER}"
+        try:
+            try:
+                found = await list_path(self.api, requests.path_of("Deployment", ""), "apps/v1", fields=fields)
+            except RequestRefused:
+                manager = await read_if_any(self.api, requests.path_of("Deployment", KSERVE_NAMESPACE, KSERVE_MANAGER))
+                found = [manager] if manager else []
+            return [check_kserve(item, paused=await self._is_paused(item["metadata"]["namespace"])) for item in found]
+        except KubeError as error:
+            return [_unknown("kserve", error)]
+
+    async def _is_paused(self, namespace: str) -> bool:
+        lease = await read_if_any(self.api, requests.read_lease(namespace, KSERVE_LEASE).path)
+        return lease is not None and lease["spec"].get("holderIdentity") == MIGRATION
 
     async def _namespace(self) -> Check | None:
         """Return that the namespace does not exist; who may not read it can still have rights in it."""

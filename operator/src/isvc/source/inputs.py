@@ -40,9 +40,10 @@ async def list_all(api: KubeApi, kind: ResourceKind, namespace: str = "") -> lis
     return await list_path(api, collection_path(kind, namespace), kind.api_version, labels=labels)
 
 
-async def list_path(api: KubeApi, path: str, api_version: str, *, labels: str) -> list[Manifest]:
-    """Return all objects at a path, of any kind, as ``list_all`` does; ``labels`` is a selector, or empty."""
-    query = (("limit", _PAGE), *((("labelSelector", labels),) if labels else ()))
+async def list_path(api: KubeApi, path: str, api_version: str, *, labels: str = "", fields: str = "") -> list[Manifest]:
+    """Return all objects at a path, of any kind, as ``list_all`` does; ``labels`` and ``fields`` are selectors."""
+    selectors = {"labelSelector": labels, "fieldSelector": fields}
+    query = (("limit", _PAGE), *((name, text) for name, text in selectors.items() if text))
     found: list[Manifest] = []
     page = ""
     while True:
