@@ -68,7 +68,11 @@ def test_the_hosts_of_repositories_run_what_contributors_run() -> None:
         yaml.safe_load((ROOT / name).read_text()) for name in (".github/workflows/ci.yml", ".gitlab-ci.yml")
     )
 
-    runs = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in github["jobs"].items()}
+    steps = {
+        name: [step for step in job["steps"] if "run" in step and step.get("name") != "Make room"]
+        for name, job in github["jobs"].items()
+    }
+    runs = {name: [step["run"] for step in found] for name, found in steps.items()}
     assert runs == {"run": [".ci/run"], "macos": [".ci/macos"]}
     assert all(os.access(ROOT / script, os.X_OK) for scripts in runs.values() for script in scripts)
     assert gitlab["ci"]["script"] == [".ci/run"]

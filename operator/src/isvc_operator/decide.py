@@ -21,6 +21,7 @@ from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.storage_container import ClusterStorageContainer
 from isvc_operator.config import OperatorConfig, UpgradePolicy
 from isvc_operator.errors import InvalidSpec, Problem
+from isvc_operator.limits import LOG_BYTES
 from isvc_operator.manifests import Manifest, controller_of
 from isvc_operator.observe.status import WaitingTemplate
 from isvc_operator.plan.changes import ChildChange, managed_by_kserve, plan_changes
@@ -28,11 +29,13 @@ from isvc_operator.plan.kept_pods import RenderOrigin, canary_requests, pause_ro
 from isvc_operator.render.children import render
 from isvc_operator.render.pod_security import check_pod_security
 from isvc_operator.resolve.component import StorageContext
+from isvc_operator.resolve.defaults import refused_parts
 from isvc_operator.resolve.requested import is_stopped, storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import Resolved, resolve
 from isvc_operator.resolve.storage.plan import Objects
 from isvc_operator.resolve.upgrades import InputDigests
+from isvc_operator.text import one_line
 
 T = TypeVar("T")
 
@@ -132,9 +135,9 @@ def made_anew(_step: str, _inputs: tuple[Any, ...], make: Callable[[], T]) -> T:
 
 
 def decide(inputs: Inputs, memo: Memo = made_anew) -> Decision:
-    decision = Decision(problem=inputs.problem)
+    decision = Decision()
     if inputs.problem:
-        return decision
+        return replace(decision, problem=_with_others(inputs.problem, inputs.service))
     config = inputs.own_config
     try:
         if not is_stopped(inputs.service):
@@ -145,7 +148,13 @@ def decide(inputs: Inputs, memo: Memo = made_anew) -> Decision:
                 check_pod_security(decision.rendered, config, inputs.body["metadata"].get("namespace") or "")
         return _compared(inputs, decision)
     except InvalidSpec as error:
-        return replace(decision, problem=Problem.of(error))
+        return replace(decision, problem=_with_others(Problem.of(error), inputs.service))
+
+
+def _with_others(problem: Problem, service: InferenceService) -> Problem:
+    """Return a problem with the others of the service that it hides: the first one ends the steps."""
+    others = (text for text in refused_parts(service) if text not in problem.message)
+    return replace(problem, message=one_line(". Also: ".join((problem.message, *others)), LOG_BYTES))
 
 
 def _resolved(inputs: Inputs, config: OperatorConfig) -> Resolved:

@@ -105,12 +105,19 @@ def test_an_unknown_field_inside_of_a_containers_field_is_reported_with_its_path
     running_operator: None, namespace: Namespace
 ) -> None:
     model = {"modelFormat": {"name": "pytorch"}, "storageUri": "pvc://leeway"}
+    in_service = " (in the InferenceService: spec.predictor.model.resources.limit)"
     namespace.apply_story(model={**model, "resources": {"limit": {"cpu": "1"}}})
     condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
-    assert 'unknown field "spec.template.spec.containers[0].resources.limit"' in condition["message"]
+    assert condition["message"].endswith(
+        f'unknown field "spec.template.spec.containers[0].resources.limit"{in_service}'
+    )
 
     namespace.apply_story(model={**model, "resources": {"limits": {"cpu": "1"}}})
     namespace.wait_for_condition("Ready", "Unknown")
+
+    namespace.apply_story(model={**model, "resources": {"limit": {"cpu": "1"}}})
+    condition = namespace.wait_for_condition("Ready", "False", "ReconcileFailed")
+    assert condition["message"].endswith(f"resources.limit: field not declared in schema{in_service}")
 
 
 def warnings(namespace: Namespace) -> list[dict[str, Any]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from isvc.commands import main
 from tests.integration.operator_core.conftest import new_namespace
 from tests.support.apiserver import ApiServer, install_crds, install_runtime, running
 from tests.support.builders import SHIPPED_RUNTIME
@@ -43,12 +45,16 @@ def log(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def served(server: ApiServer, log: Path) -> Namespace:
     """A service whose Deployment is rolled out, as its first revision."""
     namespace = new_namespace(server)
+    roll_out(namespace)
+    return namespace
+
+
+def roll_out(namespace: Namespace) -> None:
     namespace.apply_story(minReplicas=1)
     namespace.wait_for("deployment", PREDICTOR)
     namespace.kubectl("annotate", "deployment", PREDICTOR, f"{REVISION}=1")
     namespace.play_finished_rollout()
     namespace.wait_for_condition("Ready", "True")
-    return namespace
 
 
 def told(namespace: Namespace, reason: str) -> str:
@@ -70,6 +76,32 @@ def test_a_change_of_the_runtime(server: ApiServer, log: Path, served: Namespace
     assert message == f"{NEW_PODS} after a change of ClusterServingRuntime/kserve-torchserve: {IMAGE}"
     assert f"{served.name}/torchserve: {message}" in log.read_text()
     assert message in served.kubectl("describe", "inferenceservice", "torchserve")
+
+
+def test_a_runtime_that_is_deleted_while_another_one_fits(
+    server: ApiServer, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`isvc diagnose` says why the pods were replaced, though nothing is wrong with the service."""
+    namespace = new_namespace(server)
+    mine = document(SHIPPED_RUNTIME) | {"kind": "ServingRuntime"}
+    mine["metadata"]["name"] = "mine"
+    mine["spec"]["containers"][0]["image"] = "registry.example/mine:1"
+    namespace.apply(mine)
+    roll_out(namespace)
+    namespace.kubectl("delete", "servingruntime", "mine")
+    message = told(namespace, "RolloutUpdated")
+    namespace.play_finished_rollout()
+    namespace.wait_for_condition("Ready", "True")
+
+    assert main(["diagnose", "torchserve", f"--kubeconfig={server.kubeconfig}", f"--namespace={namespace.name}"]) == 0
+
+    assert (
+        message
+        == f"{NEW_PODS} after a change of ClusterServingRuntime/kserve-torchserve and ServingRuntime/mine: {IMAGE}"
+    )
+    out = capsys.readouterr().out
+    assert out.splitlines()[1:3] == ["Nothing is wrong.", ""]
+    assert re.fullmatch(f"rollout   [0-9TZ:-]+: {re.escape(message)}", out.splitlines()[3])
 
 
 def test_an_image_that_is_set(served: Namespace) -> None:

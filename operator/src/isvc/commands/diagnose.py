@@ -48,7 +48,7 @@ async def _seen(cluster: ClusterFlags, name: str) -> ServiceView:
 
 
 def _write(service: ServiceView, diagnosis: Diagnosis) -> None:
-    from isvc.commands.seen.lines import finding_lines, head
+    from isvc.commands.seen.lines import finding_lines, head, rollout_line
     from isvc.commands.seen.reading import now
 
     write_line(*head(service, f"in namespace {service.namespace}:", now()))
@@ -58,3 +58,6 @@ def _write(service: ServiceView, diagnosis: Diagnosis) -> None:
         write_line("")
         for line in finding_lines(finding):
             write_line(*line)
+    if diagnosis.rollout:
+        write_line("")
+        write_line(*rollout_line(diagnosis.rollout))

@@ -21,6 +21,7 @@ from isvc.run.place import Place
 from isvc_operator.api.core_shapes import QUANTITY_SCHEMA
 from isvc_operator.api.parsing import excess
 from isvc_operator.ignored.walker import meant, suggestion
+from isvc_operator.ignored.written import fields_in_service, names_in
 from isvc_operator.text import one_line
 
 _SKIPPED: Final = "some validation rules were not checked"
@@ -36,7 +37,6 @@ _TYPE: Final = re.compile(r'Invalid value: "(\w+)": \S+ in body must be of type 
 _SHAPE: Final = re.compile(r"Input should be (?:a valid|an) (\w+)")
 _TYPES: Final = {"list": "array", "dictionary": "object"}
 _REQUIRED: Final = ("Required value", "Field required")
-_IN_POD: Final = re.compile(r"spec\.template\.spec\.((?:c|initC)ontainers\[\d+\]\.)?(.+)")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _QUANTITY: Final = str(QUANTITY_SCHEMA["pattern"])
 _WITH_CONTAINERS: Final = ("ServingRuntime", "ClusterServingRuntime", "ClusterStorageContainer")
@@ -234,36 +234,16 @@ def _in_service(mistake: _Mistake, body: Mapping[str, Any]) -> list[str]:
 
     What is unknown is wrong wherever it is written.
     """
-    in_pod = _IN_POD.fullmatch(mistake.path)
-    if in_pod is None:
-        return []
-    depth = 3 if in_pod[1] else 2  # spec.predictor.model, spec.predictor
-    parent, _, name = in_pod[2].rpartition(".")
-    # What is missing is written nowhere, but the object that lacks it.
-    wanted, end = (parent, f".{name}") if mistake.what in _REQUIRED else (in_pod[2], "")
+    path, end = mistake.path, ""
+    if mistake.what in _REQUIRED:  # it is written nowhere, but the object that lacks it is
+        path, _, name = path.rpartition(".")
+        end = f".{name}"
     found = [
-        f"{path}{end}"
-        for path, value in _written(body.get("spec"), "spec")
-        if _names(path)[depth:] == _names(wanted) != []
-        and (isinstance(value, Mapping) if end else path[-1] == wanted[-1])
+        f"{place}{end}"
+        for place, value in fields_in_service(path, body)
+        if (isinstance(value, Mapping) if end else place[-1] == path[-1])
     ]
     return found if len(found) == 1 or mistake.what.startswith("unknown field") else []
-
-
-def _names(path: str) -> list[str]:
-    return [name for name, _ in _STEP.findall(path) if name]
-
-
-def _written(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield each field and item in a value with its path."""
-    steps: dict[str, Any] = {}
-    if isinstance(value, Mapping):
-        steps = {f"{path}.{name}": item for name, item in value.items()}
-    elif isinstance(value, list):
-        steps = {f"{path}[{index}]": item for index, item in enumerate(value)}
-    for step, item in steps.items():
-        yield step, item
-        yield from _written(item, step)
 
 
 # --- Kubernetes' own types ------------------------------------------------------------------------------
@@ -275,7 +255,7 @@ def _known_fields(kind: str, path: str) -> Collection[str]:
         kind, path = "Pod", path.replace("spec.container.", "spec.containers.")
     schema = _schema(kind)
     definitions = schema.get("$defs", {})
-    for name in _names(path):
+    for name in names_in(path):
         schema = _object_in(schema.get("properties", {}).get(name, {}), definitions)
     return tuple(schema.get("properties", ()))
 

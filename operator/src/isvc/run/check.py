@@ -317,7 +317,7 @@ def _with_others(error: Unserved, given: Documents, installed: Sequence[ServingR
     yield error
     runtimes = runtimes_for(error.service.metadata.namespace, given, installed)
     for other in _of_runtime_and_storage(error.service, runtimes, given)[1]:
-        if str(other) != error.why:
+        if str(other) not in error.why:
             yield Unserved(error.service, Problem.of(other))
 
 

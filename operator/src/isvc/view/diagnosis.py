@@ -18,7 +18,9 @@ from isvc.view.values import (
     PodView,
     ServiceView,
 )
+from isvc_operator.api.names import DRIFT_CORRECTED, ROLLOUT_UPDATED
 from isvc_operator.observe.pods import LOADING, STARTING
+from isvc_operator.plan.replaced_pods import NEW_PODS
 
 NOT_PROCESSED: Final = "NotProcessed"
 SCALED_TO_ZERO: Final = "ScaledToZero"
@@ -39,13 +41,17 @@ class Finding(Failure):
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """What is found of a service: the cause of its failure first. ``healthy``: it serves, and nothing has failed."""
+    """What is found of a service: the cause of its failure first. ``healthy``: it serves, and nothing has failed.
+
+    ``rollout``: the last Event that says why its pods were replaced.
+    """
 
     namespace: str
     name: str
     health: HealthStatus
     healthy: bool
     findings: Sequence[Finding] = ()
+    rollout: Moment | None = None
 
 
 def diagnose(service: ServiceView) -> Diagnosis:
@@ -59,7 +65,13 @@ def diagnose(service: ServiceView) -> Diagnosis:
         health=service.health,
         healthy=service.health is HealthStatus.READY and not causes and not others,
         findings=[_completed(finding, service) for finding in findings],
+        rollout=next(filter(_replaced_pods, reversed(service.history)), None),
     )
+
+
+def _replaced_pods(moment: Moment) -> bool:
+    """Whether it is an Event of the operator about new pods."""
+    return moment.reason in (ROLLOUT_UPDATED, DRIFT_CORRECTED) and NEW_PODS in moment.message
 
 
 def _causes(service: ServiceView) -> Iterator[Finding]:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
+from typing import Final
 
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.controller.adoption import adopt_fields, label_children
 from isvc_operator.controller.memory import ServiceMemory
 from isvc_operator.controller.restores import Restores
 from isvc_operator.decide import Decision, Inputs
+from isvc_operator.ignored.written import fields_in_service
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotOurs, ObjectNotFound, RequestRefused
 from isvc_operator.kube.informer.cache import Cache, ObjectKey, key_of
 from isvc_operator.kube.requests import decode
+from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest, controller_of, name_of
 from isvc_operator.observe.conditions import Contested
 from isvc_operator.plan.changes import ChildAction, ChildChange, managed_by_kserve
@@ -160,7 +165,7 @@ async def _apply(api: KubeApi, cache: Cache, change: ChildChange, sent: SentChan
             return key_of(change.manifest).kind
         # The object to delete does not exist any more, or another one has its name: there is nothing to do.
         if not (change.deletes and isinstance(error, ObjectNotFound | Conflict)):
-            raise error.reworded(_message(change, error)) from error
+            raise error.reworded(_message(change, error, cache)) from error
     child = None if change.deletes else decode(response)
     if child is None:
         cache.remove(change.manifest)
@@ -264,11 +269,24 @@ def _check_ownership(change: ChildChange, cache: Cache) -> None:
         )
 
 
-def _message(change: ChildChange, error: KubeError) -> str:
+# In the words of a POST, and of a server-side apply.
+_UNKNOWN: Final = re.compile(r'unknown field "([^"]+)"|\.(spec\.\S+): field not declared in schema')
+
+
+def _message(change: ChildChange, error: KubeError, cache: Cache) -> str:
     key = key_of(change.manifest)
     if not isinstance(error, NotOurs):
-        return f"{key.kind} {key.name}: {error}"
+        return f"{key.kind} {key.name}: {error}{_in_service(change, error, cache)}"
     return (
         f"{key.kind} {key.name} exists in namespace {key.namespace} and was not made by this operator ({error}); "
         f"delete or rename it, or rename the InferenceService"
     )
+
+
+def _in_service(change: ChildChange, error: KubeError, cache: Cache) -> str:
+    """Return where the service has the unknown fields that an error is about; empty if it has none of them."""
+    owner = controller_of(change.manifest)
+    service = cache.get(ObjectKey(owner["kind"], key_of(change.manifest).namespace, owner["name"])) or {}
+    paths = [created or applied for created, applied in _UNKNOWN.findall(str(error))]
+    fields = dict.fromkeys(field for path in paths for field, _ in fields_in_service(path, service))
+    return f" (in the {owner['kind']}: {', '.join(islice(fields, NAMED))})" if fields else ""

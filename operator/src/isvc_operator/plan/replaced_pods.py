@@ -20,6 +20,7 @@ from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest, annotations_of, name_of
 from isvc_operator.plan.diff import differences
 
+NEW_PODS = "gets new pods"  # in the message of each Event about them
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
@@ -29,7 +30,7 @@ def new_pods(before: Manifest, after: Manifest) -> str:
         return ""
     counted = _NUMBER.fullmatch(annotations_of(before).get("deployment.kubernetes.io/revision", ""))
     revision = f" (revision {int(counted[0]) + 1})" if counted else ""
-    return f"Deployment {name_of(after)} gets new pods{revision}"
+    return f"Deployment {name_of(after)} {NEW_PODS}{revision}"
 
 
 def what_changed(before: Manifest, after: Manifest) -> str:

@@ -11,12 +11,13 @@ container can run as root.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from isvc_operator.api.base import ApiModel
 from isvc_operator.api.components import FRAMEWORKS
+from isvc_operator.api.inference_service import InferenceService
 from isvc_operator.api.names import CONTAINER_SERVER, CONTAINER_TRANSFORMER, PREDICTOR
 from isvc_operator.config import ResourceConfig
 from isvc_operator.errors import InvalidSpec
@@ -24,6 +25,7 @@ from isvc_operator.limits import GRACE_SECONDS
 from isvc_operator.manifests import Container
 from isvc_operator.resolve.component import Component, Context
 from isvc_operator.resolve.containers import check_amounts, contradictions, identity, merge_items
+from isvc_operator.resolve.requested import components_of
 from isvc_operator.text import one_line
 
 # The seconds that both runtimes, and servers on our SDK, give requests under way after SIGTERM.
@@ -166,18 +168,23 @@ _KEYS = {
     "volumeMounts": "mountPath",
 }
 _CONTAINER_LISTS = ("containers", "initContainers")
+Part = tuple[str, Mapping[str, Any]]
 
 
 def check_repeated_items(component: Component, context: Context) -> Component:
     """Return the component as it is; raises InvalidSpec if one of its lists, or of its runtime's, has an item twice."""
-    for path, part in _parts(context):
+    _check_lists(_parts(context))
+    return component
+
+
+def _check_lists(parts: Iterable[Part]) -> None:
+    for path, part in parts:
         for name, key in _KEYS.items():
             items = [item for item in part.get(name) or () if item.get(key) is not None]
             counts = Counter(identity(item, key) for item in items)
             if repeated := next((item for item in items if counts[identity(item, key)] > 1), None):
                 value, count = one_line(str(repeated[key])), counts[identity(repeated, key)]
                 raise InvalidSpec(f"{path}.{name} has {count} items with {key} {value}; keep one of them")
-    return component
 
 
 def check_resources(component: Component, context: Context) -> Component:
@@ -188,9 +195,23 @@ def check_resources(component: Component, context: Context) -> Component:
     pod = component.pod
     merged = (pod, component.server, *pod["containers"], *pod.get("initContainers", ()))
     if any(contradictions(part.get("resources") or {}) for part in merged):
-        for path, part in _parts(context):
-            check_amounts(part.get("resources") or {}, f"{path}.resources")
+        _check_amounts(_parts(context))
     return component
+
+
+def _check_amounts(parts: Iterable[Part]) -> None:
+    for path, part in parts:
+        check_amounts(part.get("resources") or {}, f"{path}.resources")
+
+
+def refused_parts(service: InferenceService) -> Iterator[str]:
+    """Yield why lists and amounts of a service itself are refused, whatever else is wrong with it."""
+    for requested in components_of(service):
+        for check in (_check_lists, _check_amounts):
+            try:
+                check(_parts_of(requested.field, requested.spec))
+            except InvalidSpec as error:
+                yield str(error)
 
 
 def check_containers(component: Component, context: Context) -> Component:
@@ -220,18 +241,21 @@ def check_containers(component: Component, context: Context) -> Component:
     return component
 
 
-def _parts(context: Context) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the component as it is requested, its runtime, and each container of these, a model too, by their paths."""
-    specs: dict[str, ApiModel] = {context.requested.field: context.requested.spec}
+def _parts(context: Context) -> Iterator[Part]:
+    """Yield the parts of the component as it is requested, and of its runtime."""
+    yield from _parts_of(context.requested.field, context.requested.spec)
     if context.served:
         runtime = context.served.chosen.runtime
-        specs[f"{runtime.kind} {runtime.metadata.name}: spec"] = runtime.spec
-    for field, model in specs.items():
-        spec = model.model_dump(exclude_none=True)
-        yield field, spec
-        for name in _CONTAINER_LISTS:
-            for index, container in enumerate(spec.get(name) or ()):
-                yield f"{field}.{name}[{index}]", container
-        for name in ("model", *FRAMEWORKS):
-            if server := spec.get(name):
-                yield f"{field}.{name}", server
+        yield from _parts_of(f"{runtime.kind} {runtime.metadata.name}: spec", runtime.spec)
+
+
+def _parts_of(field: str, model: ApiModel) -> Iterator[Part]:
+    """Yield a spec and each of its containers, a model too, by their paths."""
+    spec = model.model_dump(exclude_none=True)
+    yield field, spec
+    for name in _CONTAINER_LISTS:
+        for index, container in enumerate(spec.get(name) or ()):
+            yield f"{field}.{name}[{index}]", container
+    for name in ("model", *FRAMEWORKS):
+        if server := spec.get(name):
+            yield f"{field}.{name}", server

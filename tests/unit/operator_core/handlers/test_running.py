@@ -1,13 +1,19 @@
-"""What the variables of the operator say, for a start by `kopf run`."""
+"""What the variables of the operator say, for a start by `kopf run`, and how long its end takes."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from isvc_operator.errors import ConfigError
-from isvc_operator.handlers.running import OperatorOptions, options_in
+from isvc_operator.handlers.running import OperatorOptions, RunningOperator, options_in
+from isvc_operator.telemetry.tracing import NoTracer
+
+PAGE = Path(__file__).parents[4] / "docs/operations.md"
 
 
 def test_each_variable_is_an_option() -> None:
@@ -43,3 +49,23 @@ def test_without_variables_the_whole_cluster_is_watched_with_the_pods_account(em
 def test_a_number_that_is_none_is_refused(name: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name} is '{text}'; set it to a number$"):
         options_in({name: text})
+
+
+async def test_reconciles_that_do_not_end_are_cut_off_after_the_time_that_the_page_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited: list[float] = []
+
+    async def wait(tasks: Any, *, timeout: float) -> tuple[set[Any], set[Any]]:
+        waited.append(timeout)
+        return set(), set(tasks)
+
+    monkeypatch.setattr(asyncio, "wait", wait)
+    running = RunningOperator(OperatorOptions(None), lambda: None, NoTracer())
+    running.replica = SimpleNamespace(stop=lambda: None, leads=True)  # type: ignore[assignment]
+    running._reconciling = asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
+
+    await running.end()
+
+    assert running._reconciling.cancelled()
+    assert f"for at most {waited.pop():.0f} seconds. Then it ends without a release" in PAGE.read_text()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.builders import NOW, a_crashed_pod, a_runtime_body, a_service_body
 from tests.support.reconcile_fixture import LOG, STATUS, Cluster, cluster_with
 
@@ -41,6 +43,23 @@ async def test_a_spec_that_cannot_be_served_leaves_what_runs_alone(serving: Clus
     assert serving.service["status"]["modelStatus"]["transitionStatus"] == "InvalidSpec"
     assert serving.api.events[-1]["type"] == "Warning"
     assert "no runtime serves model format 'pytorsh'" in serving.api.events[-1]["message"]
+
+
+@pytest.mark.parametrize("uri", ["pvc:/leeway", "s4://leeway"], ids=["before the steps", "in a step"])
+async def test_two_faults_that_do_not_depend_on_each_other_are_said_at_once(serving: Cluster, uri: str) -> None:
+    fault = {"modelFormat": {"name": "pytorch"}, "storageUri": uri}
+    serving.edit_service(model=fault)
+    await serving.reconcile()
+    alone = serving.condition("Ready")["message"]
+    serving.edit_service(model=fault | {"resources": {"requests": {"memory": "4Gi"}, "limits": {"memory": "2Gi"}}})
+
+    await serving.reconcile()
+
+    assert uri in alone
+    assert serving.condition("Ready")["message"] == (
+        f"{alone}. Also: spec.predictor.model.resources: requests.memory 4Gi is more than limits.memory 2Gi; "
+        "correct one of them"
+    )
 
 
 async def test_a_service_that_is_older_than_a_rule_it_breaks_leaves_what_runs_alone(serving: Cluster) -> None:

@@ -20,6 +20,7 @@ from isvc.view.values import (
     DownloadProgress,
     Failure,
     HealthStatus,
+    Moment,
     PodView,
     ServiceView,
 )
@@ -145,6 +146,11 @@ def finding_lines(finding: Failure) -> Iterator[Line]:
         yield [_label("" if index else "log", Style.STRONG), f"| {text}"]
     if finding.fix:
         yield [_label("fix", Style.OK), finding.fix]
+
+
+def rollout_line(moment: Moment) -> Line:
+    """Return when and why the pods were last replaced."""
+    return [_label("rollout", Style.STRONG), one_line(f"{moment.at}: {moment.message}")]
 
 
 def _label(text: str, style: Style) -> Styled:
