@@ -94,7 +94,7 @@ def test_a_server_without_a_reason_is_explained_by_what_it_printed_last(sandbox:
     done = sandbox.run(*arguments(sandbox, service(), silent), *request(sandbox))
 
     assert done.returncode == 1
-    expected = "isvc: first/kserve-container failed (exit code 7); its last output:\n  no such model\n"
+    expected = "first/kserve-container | no such model\nisvc: first/kserve-container failed (exit code 7)\n"
     assert done.stderr.endswith(expected)
 
 
@@ -425,7 +425,8 @@ def test_a_working_folder_that_is_missing_and_a_server_that_ends_well_are_named_
     assert (
         "first/kserve-container cannot be started: its workingDir /no/such is no folder of this machine" in done.stderr
     )
-    assert "isvc: first/kserve-container has ended (exit code 0); its last output:\n  bye\n" in ended.stderr
+    expected = "first/kserve-container | bye\nisvc: first/kserve-container has ended (exit code 0)\n"
+    assert ended.stderr.endswith(expected)
 
 
 def test_a_port_in_use_ends_the_run_before_anything_is_started(sandbox: Sandbox) -> None:

@@ -86,7 +86,7 @@ def test_a_package_that_a_transformer_lacks_is_named_with_how_to_install_it(sand
     beside = sandbox.run(*arguments(sandbox, body), *request(sandbox))
 
     def advice(stderr: str) -> str:
-        return stderr.rpartition("failed (exit code 1): ")[2].partition("; its last output:")[0]
+        return stderr.rpartition("failed (exit code 1): ")[2].removesuffix("\n")
 
     package, pip = "the package with the module not_installed", f"{sys.executable} -m pip install"
     file = sandbox.folder / "requirements.txt"

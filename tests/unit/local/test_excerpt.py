@@ -170,6 +170,25 @@ def test_a_failure_is_told_once_and_then_that_it_came_again() -> None:
     assert printed.lines() == ["attempt 1", "attempt 3", "attempt 4"]
 
 
+def test_a_cause_is_told_with_the_failure_only_where_it_is_not_printed_as_a_line() -> None:
+    told = {
+        (verbosity, is_initializer): Printed(verbosity, is_initializer=is_initializer)
+        .excerpt.failed(RunFailed("c failed: no weights", "c failed"), 0)
+        .brief
+        for verbosity in Verbosity
+        for is_initializer in (False, True)
+    }
+
+    assert told == {
+        (Verbosity.QUIET, False): "c failed: no weights",
+        (Verbosity.QUIET, True): "c failed: no weights",
+        (Verbosity.NORMAL, False): "c failed",
+        (Verbosity.NORMAL, True): "c failed: no weights",
+        (Verbosity.VERBOSE, False): "c failed",
+        (Verbosity.VERBOSE, True): "c failed",
+    }
+
+
 def test_only_the_last_lines_are_held_back() -> None:
     printed = Printed()
     printed.excerpt.failed(RunFailed("c failed"), 0)

@@ -85,7 +85,8 @@ class Excerpt:
         else:
             self.ready()
             self._cause, self._failures = cause, 1
-            brief = str(failure) if self._is_initializer else failure.brief
+            is_printed = self._output.is_verbose or not (self._is_initializer or self._output.is_quiet)
+            brief = failure.brief if is_printed else str(failure)
         self._held = None if self._output.is_verbose else deque(maxlen=HELD_LINES)
         self._repeats.clear()
         return RunFailed(str(failure), f"{brief}{again}")

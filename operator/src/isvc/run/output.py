@@ -298,9 +298,14 @@ class Output:
         """Whether all is printed."""
         return self._verbosity is Verbosity.VERBOSE
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no line of a container is printed."""
+        return self._verbosity is Verbosity.QUIET
+
     def log(self, name: str, line: str) -> None:
         """Print a line of a container, unless only failures are."""
-        if self._verbosity is not Verbosity.QUIET:
+        if not self.is_quiet:
             self._lines.add(len(line), partial(self._printed.log, name, line), UNREAD_OUTPUT_BYTES)
 
     def detail(self, text: str) -> None:
@@ -310,7 +315,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """Print what the run itself reports, unless only failures are."""
-        if self._verbosity is not Verbosity.QUIET:
+        if not self.is_quiet:
             self.say(text)
 
     def say(self, text: str) -> None:

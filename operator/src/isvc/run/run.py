@@ -152,7 +152,7 @@ async def request_once(checked: Checked, settings: Settings, *, payload: Predict
         ((key, service),) = cluster.services.items()
         await cluster.until(lambda: service.is_settled or cluster.failure is not None)
         if cluster.failure:
-            raise cluster.failure
+            raise RunFailed(cluster.failure.brief)
         if not service.is_ready:
             raise RunFailed(f"{key.name} is not ready: {service.ready.get('message') or 'it has no status'}")
         return await predict(cluster.endpoint(key), payload)
