@@ -184,7 +184,7 @@ async def running(operator: Operator, **scope: Any) -> AsyncIterator[asyncio.Tas
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not holds():  # noqa: ASYNC110 - of kopf's tasks, which tell nobody
             await asyncio.sleep(0.005)
 
@@ -237,7 +237,7 @@ async def test_kopf_ends_as_by_a_signal_when_its_task_that_waits_for_one_does() 
     await until(lambda: ALL_PODS in cluster.watched)
 
     stop_kopf()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         await task
 
 

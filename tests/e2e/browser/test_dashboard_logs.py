@@ -74,7 +74,7 @@ async def test_a_log_that_nobody_sees_is_not_read(open_page: Open, source: FakeS
             f"Object.defineProperty(document, 'hidden', {{value: {hidden}, configurable: true}});"
             "document.dispatchEvent(new Event('visibilitychange'))"
         )
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             while source.log_readers != (hidden == "false"):  # noqa: ASYNC110 - the server's next turns
                 await asyncio.sleep(0.01)
     await expect(page.locator("#lines div")).to_have_count(1)

@@ -248,7 +248,7 @@ async def test_a_log_that_is_closed_is_not_read_any_more(
         assert source.log_readers == 1
         response.close()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while source.log_readers:  # noqa: ASYNC110 - the server's next turns
             await asyncio.sleep(0.01)
 
@@ -388,7 +388,7 @@ async def reader(source: FakeSource, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 async def seen_points(reader: Scraping, key: ServiceKey, count: int) -> Sequence[Point]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while len(reader.points(key)) < count:  # noqa: ASYNC110 - the reader's next turns
             await asyncio.sleep(0.01)
     return reader.points(key)
@@ -412,7 +412,7 @@ async def test_points_stay_when_nobody_looks_and_are_forgotten_with_the_service(
     assert after[: len(before)] == before
 
     source.remove(KEY)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while reader.points(KEY):  # noqa: ASYNC110 - the reader's next turns
             await asyncio.sleep(0.01)
 

@@ -35,7 +35,7 @@ async def run(
     endless = [asyncio.Event().wait(), *must_not_end]
     listeners = replace(listening_on(listener, certified), grpc_port=grpc_port)
     serving_ = serve(listeners, serving(FakeModel()), ServerMetrics(), must_not_end=endless)
-    await asyncio.wait_for(serving_, 20)
+    await asyncio.wait_for(serving_, 120)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ class Asking:
         return call
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not is_so():
                 await self.live()
 
@@ -112,7 +112,7 @@ async def test_a_request_is_in_flight_until_it_is_answered_and_an_idle_stream_is
         await call.write(REQUEST)
         if method == INFER:
             await call.done_writing()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await call.read()
             while metrics.in_flight.requests:  # noqa: ASYNC110 - the server's next turns
                 await asyncio.sleep(0)

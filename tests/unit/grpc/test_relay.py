@@ -59,7 +59,7 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Run:
     """Runs a test in one of the loops of servers, for some seconds at most."""
-    return lambda test: request.param(asyncio.wait_for(test, 20))
+    return lambda test: request.param(asyncio.wait_for(test, 120))
 
 
 @contextlib.asynccontextmanager

@@ -23,9 +23,9 @@ from isvc_operator.config import ResourceConfig
 from isvc_operator.errors import InvalidSpec
 from isvc_operator.limits import GRACE_SECONDS
 from isvc_operator.manifests import Container
-from isvc_operator.resolve.component import Component, Context
+from isvc_operator.resolve.component import Component, Context, ModelOnRuntime
 from isvc_operator.resolve.containers import check_amounts, contradictions, identity, merge_items
-from isvc_operator.resolve.requested import components_of
+from isvc_operator.resolve.requested import RequestedComponent, components_of
 from isvc_operator.text import one_line
 
 # The seconds that both runtimes, and servers on our SDK, give requests under way after SIGTERM.
@@ -173,7 +173,7 @@ Part = tuple[str, Mapping[str, Any]]
 
 def check_repeated_items(component: Component, context: Context) -> Component:
     """Return the component as it is; raises InvalidSpec if one of its lists, or of its runtime's, has an item twice."""
-    _check_lists(_parts(context))
+    _check_lists(_parts(context.requested, context.served))
     return component
 
 
@@ -195,7 +195,7 @@ def check_resources(component: Component, context: Context) -> Component:
     pod = component.pod
     merged = (pod, component.server, *pod["containers"], *pod.get("initContainers", ()))
     if any(contradictions(part.get("resources") or {}) for part in merged):
-        _check_amounts(_parts(context))
+        _check_amounts(_parts(context.requested, context.served))
     return component
 
 
@@ -209,7 +209,7 @@ def refused_parts(service: InferenceService) -> Iterator[str]:
     for requested in components_of(service):
         for check in (_check_lists, _check_amounts):
             try:
-                check(_parts_of(requested.field, requested.spec))
+                check(_parts(requested))
             except InvalidSpec as error:
                 yield str(error)
 
@@ -241,21 +241,18 @@ def check_containers(component: Component, context: Context) -> Component:
     return component
 
 
-def _parts(context: Context) -> Iterator[Part]:
-    """Yield the parts of the component as it is requested, and of its runtime."""
-    yield from _parts_of(context.requested.field, context.requested.spec)
-    if context.served:
-        runtime = context.served.chosen.runtime
-        yield from _parts_of(f"{runtime.kind} {runtime.metadata.name}: spec", runtime.spec)
-
-
-def _parts_of(field: str, model: ApiModel) -> Iterator[Part]:
-    """Yield a spec and each of its containers, a model too, by their paths."""
-    spec = model.model_dump(exclude_none=True)
-    yield field, spec
-    for name in _CONTAINER_LISTS:
-        for index, container in enumerate(spec.get(name) or ()):
-            yield f"{field}.{name}[{index}]", container
-    for name in ("model", *FRAMEWORKS):
-        if server := spec.get(name):
-            yield f"{field}.{name}", server
+def _parts(requested: RequestedComponent, served: ModelOnRuntime | None = None) -> Iterator[Part]:
+    """Yield a component as it is requested, its runtime, and each container of these, a model too, by their paths."""
+    specs: dict[str, ApiModel] = {requested.field: requested.spec}
+    if served:
+        runtime = served.chosen.runtime
+        specs[f"{runtime.kind} {runtime.metadata.name}: spec"] = runtime.spec
+    for field, model in specs.items():
+        spec = model.model_dump(exclude_none=True)
+        yield field, spec
+        for name in _CONTAINER_LISTS:
+            for index, container in enumerate(spec.get(name) or ()):
+                yield f"{field}.{name}[{index}]", container
+        for name in ("model", *FRAMEWORKS):
+            if server := spec.get(name):
+                yield f"{field}.{name}", server
