@@ -14,7 +14,7 @@ from isvc.run.documents import Documents, YamlText, parse_documents
 class Silent:
     """An output of a run that prints nothing."""
 
-    is_verbose = False
+    is_verbose, is_quiet = False, True
 
     def log(self, name: str, line: str) -> None: ...
 
