@@ -35,7 +35,7 @@ setup: .venv/.ready ## Create .venv with everything pinned in constraints.txt
 	@bash tests/support/setup-venv "$(PYTHON)"
 	@touch $@
 
-run: setup ## Serve the sample model from its InferenceService YAML; print its URL and a curl line; Ctrl-C stops it
+run: setup ## Serve the sample model from its InferenceService YAML; print its URL and a curl line; Ctrl-C stops it (HTTP_PORT=8090: on that port)
 	@$(BIN)/python examples/bert/build.py build/bert
 	@$(BIN)/isvc run examples/bert/inferenceservice.yaml --pvc leeway=build/bert --http-port $(HTTP_PORT) || [ $$? -eq 130 ]
 

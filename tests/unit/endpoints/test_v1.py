@@ -80,7 +80,7 @@ PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
 BOUNDARY = b"--0f8fad5b"
 FORM = BOUNDARY + b'\r\nContent-Disposition: form-data; name="data"; filename="a.png"\r\n\r\n' + PICTURE
 AS_A_FILE = (
-    'A handler gets a file as it is from /predictions/<model>, or as {"instances": [{"b64": "<base64>"}]}; a model '
+    'A handler gets a file as it is from /predictions/<model>, or as {"instances": [{"data": "<base64>"}]}; a model '
     "without a handler takes numbers."
 )
 

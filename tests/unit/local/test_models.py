@@ -108,6 +108,15 @@ def test_the_path_of_a_folder_is_whole_and_what_lies_hidden_in_it_is_left_out(
     assert yaml.safe_load(made.content) == service("mine", tmp_path / "mine", annotations=ignored)
 
 
+def test_weights_that_torch_has_written_beside_an_onnx_file_come_along(tmp_path: Path) -> None:
+    folder(tmp_path, "m.onnx", "m.onnx.data", "other.onnx")
+
+    made = yaml.safe_load(yaml_of(tmp_path / "m.onnx").content)
+
+    annotations = {"storage.isvc-operator.io/allow-patterns": "m.onnx,m.onnx.data"}
+    assert made == service("m", tmp_path, "onnx", annotations=annotations)
+
+
 def test_onnx_files_alone_need_no_torch(tmp_path: Path) -> None:
     formats = [
         yaml.safe_load(yaml_of(folder(tmp_path / str(index), *files)).content)["spec"]["predictor"]["model"]

@@ -16,7 +16,7 @@ from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
 from isvc.run.files import unreadable
 from isvc_operator.api import inference_service
-from isvc_operator.api.names import ANNOTATION_IGNORE_PATTERNS
+from isvc_operator.api.names import ANNOTATION_ALLOW_PATTERNS, ANNOTATION_IGNORE_PATTERNS
 from model_archive.archive import ENDINGS, HANDLER, is_model, is_source, read_manifest
 from model_archive.configuration import CONFIG, STORES
 from model_archive.errors import DamagedArchive, InvalidArchive, NoModel
@@ -28,6 +28,7 @@ _SETTINGS: Final = "model-config.yaml"
 _NAME_LENGTH: Final = 53  # with which names of children still fit
 # Such as .git and .venv: what isvc pack leaves out as well.
 _HIDDEN: Final = ".*,*/.*,__pycache__/,*/__pycache__/"
+_WEIGHTS: Final = ".data"  # behind the name of the ONNX file, by torch.onnx.export
 HEAD: Final = """\
 # storageUri is a path of this machine. For a cluster, copy the model to a claim or a bucket, and name that.
 """
@@ -71,13 +72,17 @@ def _is_object(file: Path) -> bool:
 def yaml_of(path: Path) -> YamlText:
     """Return a service of a model, which has the name of its file or folder; raises UnusableInput if that is missing.
 
-    The format is ONNX if all bare models are ONNX files.
+    The format is ONNX if all bare models are ONNX files. The weights that torch writes beside one come along.
     """
     if not path.exists():
         raise unreadable(path, FileNotFoundError(ENOENT, os.strerror(ENOENT)))
     place = Path(os.path.abspath(path))  # noqa: PTH100 - a link keeps its name
     is_onnx = {model.suffix for model in _bare_models(path)} == {".onnx"}
     annotations = {"annotations": {ANNOTATION_IGNORE_PATTERNS: _HIDDEN}} if path.is_dir() else {}
+    source, weights = place, place.with_name(f"{place.name}{_WEIGHTS}")
+    if is_onnx and not path.is_dir() and weights.is_file():
+        source = place.parent
+        annotations = {"annotations": {ANNOTATION_ALLOW_PATTERNS: f"{place.name},{weights.name}"}}
     service = {
         "apiVersion": inference_service.API_VERSION,
         "kind": inference_service.KIND,
@@ -86,7 +91,7 @@ def yaml_of(path: Path) -> YamlText:
             "predictor": {
                 "model": {
                     "modelFormat": {"name": "onnx" if is_onnx else "pytorch"},
-                    "storageUri": f"file://{place}",
+                    "storageUri": f"file://{source}",
                 }
             }
         },

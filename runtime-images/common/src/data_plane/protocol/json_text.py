@@ -56,7 +56,7 @@ def advice_on(text: bytes, *, takes_files: bool = True) -> str:
         return ""
     return (
         " A handler gets a file as it is from /predictions/<model>, or as "
-        '{"instances": [{"b64": "<base64>"}]}; a model without a handler takes numbers.'
+        '{"instances": [{"data": "<base64>"}]}; a model without a handler takes numbers.'
     )
 
 
