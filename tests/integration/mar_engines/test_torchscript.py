@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch import nn
 
 from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput
 from data_plane.protocol.v2.requests import TensorMetadata
-from mar_runtime.engines import CannotLoad, Engine, GpuLost, load_engine, torch_engine
+from mar_runtime.engines import CannotLoad, Engine, load_engine
 from mar_runtime.engines.signature import Signature
 from mar_runtime.engines.torch_engine import TorchEngine
 from mar_runtime.engines.torchscript import Forward
@@ -446,72 +446,6 @@ def test_a_forward_that_needs_what_no_tensor_holds_is_refused_at_load(tmp_path: 
         CannotLoad, match=r"forward takes what no tensor holds \(states: List\[Tensor\]\); package it with"
     ):
         scripted(tmp_path, torch_models.Listed())
-
-
-def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:
-    path = torch_models.save_scripted(tmp_path / "model.pt", torch_models.Affine())
-
-    with pytest.raises(CannotLoad, match="cannot be put on the device 'gpu':"):
-        load_engine(path, "gpu", 1)
-
-
-def test_without_torch_for_gpus_the_cpu_computes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = torch_models.save_scripted(tmp_path / "model.pt", torch_models.Affine())
-    monkeypatch.setattr(torch.version, "cuda", None)
-
-    engine = load_engine(path, "cuda:1", 1)
-
-    assert engine.run({"rows": np.ones((1, 3), np.float32)})["output-0"].tolist() == [[3, 3, 3]]
-    assert f"model.pt runs on the CPU: this torch, {torch.__version__}, cannot use cuda:1" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("said", "is_lost", "kind", "status", "message"),
-    [
-        (
-            "CUDA out of memory. Tried",
-            False,
-            InferenceFailed,
-            507,
-            "Out of memory: CUDA out of memory. Tried",
-        ),
-        (
-            "CUDA error: device-side assert triggered\nFor debugging …",
-            True,
-            GpuLost,
-            500,
-            "The model failed: CUDA error: device-side assert triggered. A number in the request may be out of the "
-            "model's range, such as a token outside its vocabulary. The process cannot use the GPU any more after such "
-            "an error, and is replaced.",
-        ),
-    ],
-    ids=["memory", "assertion"],
-)
-def test_memory_that_ran_out_is_told_from_a_gpu_that_is_lost(
-    said: str,
-    is_lost: bool,
-    kind: type[InferenceFailed],
-    status: int,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The exceptions are CUDA's, as tests/gpu gets them."""
-
-    def fail(*_: object) -> NoReturn:
-        raise RuntimeError(said)
-
-    engine = load_engine(torch_models.save_scripted(tmp_path / "model.pt", torch_models.Affine()), "cpu", 1)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "synchronize", fail if is_lost else lambda: None)
-    monkeypatch.setattr(torch_engine, "to_tensor", fail)
-
-    with pytest.raises(InferenceFailed) as caught:
-        engine.run({"rows": np.ones((1, 3), np.float32)})
-
-    assert (type(caught.value), caught.value.status, caught.value.message) == (kind, status, message)
 
 
 def test_a_file_whose_code_is_damaged_is_refused(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 from data_plane.messages import text_of
 
 ENDED = "it could not use the GPU any more, after an error of CUDA"
 _LOST = "The process cannot use the GPU any more after such an error, and is replaced"
+_OF_CUDA = re.compile(r"CUDA error.*")
 _ASSERTED = "device-side assert"  # of CUDA's kernels, for an index that is out of range
 _CURE_OF_INDEX = "A number in the request may be out of the model's range, such as a token outside its vocabulary"
 _OF_CPU = "can't allocate memory"  # torch's words, whose exception is no MemoryError
@@ -33,7 +35,7 @@ def is_lost() -> bool:
 
 def why_lost(error: BaseException) -> str:
     """Return the line that names CUDA's error, behind that of TorchScript's interpreter if there is one."""
-    lines = text_of(error).strip().splitlines() or [type(error).__name__]
-    named = next((line for line in lines if "CUDA error" in line), lines[0]).rstrip(".")
-    named = named[named.find("CUDA error") :] if "CUDA error" in named else named
+    text = text_of(error).strip()
+    found = _OF_CUDA.search(text)
+    named = (found[0] if found else text.partition("\n")[0]).rstrip(".")
     return ". ".join([named, *([_CURE_OF_INDEX] if _ASSERTED in named else []), _LOST]) + "."
