@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import tarfile
@@ -17,7 +18,7 @@ from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
 from isvc.run.models import check_loadable, handlers_in, is_without_yaml, unused_config, without_yaml_below, yaml_of
 from model_archive.configuration import CONFIG
-from tests.support.model_folder import manifest, write_mar, write_tar
+from tests.support.model_folder import manifest, write_files, write_mar, write_tar
 
 HANDLER = "handler.py"
 OBJECT = "apiVersion: v1\nkind: ConfigMap\n"
@@ -229,13 +230,21 @@ def test_a_model_below_a_folder_of_yaml_is_named(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_handlers_of_archives_are_found_where_servers_find_them(tmp_path: Path) -> None:
+def test_what_reads_the_requests_of_models_with_handlers_is_found_where_servers_find_them(tmp_path: Path) -> None:
+    text = b"from ts.torch_handler.image_classifier import ImageClassifier\nclass Mine(ImageClassifier): ...\n"
     write_mar(tmp_path / "a.mar", manifest(modelName="a", handler="image_classifier"))
     write_mar(tmp_path / "model-store/b.mar", manifest(modelName="b", handler="mine.py"))
+    write_mar(tmp_path / "model-store/c.mar", manifest(modelName="c"), {HANDLER: text})
+    write_files(tmp_path / "lone", {HANDLER: text})
+    write_files(tmp_path / "unpacked", {HANDLER: text, "MAR-INF/MANIFEST.json": json.dumps(manifest()).encode()})
     (tmp_path / "broken.mar").touch()
     os.mkfifo(tmp_path / "pipe")
 
-    assert dict(handlers_in(tmp_path)) == {"a": "image_classifier", "b": "mine.py"}
+    assert [dict(handlers_in(tmp_path / place, "first")) for place in ("", "lone", "unpacked")] == [
+        {"a": "image_classifier", "b": "mine.py", "c": "image_classifier", "bert-model": "image_classifier"},
+        {"first": "image_classifier"},
+        {"first": "image_classifier"},
+    ]
 
 
 def test_the_command_that_packs_a_state_dict_can_be_copied_from_where_the_user_stands(tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from model_archive.handlers import content_problem, entry_problem, leaves_weights, model_file_problem, weights_problem
+from model_archive.handlers import (
+    content_problem,
+    entry_problem,
+    leaves_weights,
+    model_file_problem,
+    stock_handler_of,
+    weights_problem,
+)
 from model_archive.manifest import Manifest
 from tests.support.model_folder import packed_zip
 
@@ -95,6 +102,26 @@ def test_only_a_class_without_a_way_of_its_own_leaves_its_weights_to_base_handle
 
     assert leaves_weights(Manifest("m", "1.0", "h.py"), ast.parse(f"{theirs}\n{text}")) is leaves
     assert not leaves_weights(Manifest("m", "1.0", "h.py"), ast.parse(f"{ours}\n{text}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reader"),
+    [
+        ("class A(ImageClassifier):\n    def postprocess(self, data): ...", "image_classifier"),
+        ("class A(Mixin, VisionHandler):\n    def initialize(self, context): ...", "image_classifier"),
+        ("class A(TextClassifier): ...", "text_classifier"),
+        ("class A(ImageClassifier):\n    def preprocess(self, data): ...", ""),
+        ("class A(ImageClassifier):\n    def handle(self, data, context): ...", ""),
+        ("class A(ImageClassifier): ...\nclass B(A): ...", ""),
+        ("class A(BaseHandler): ...", ""),
+    ],
+)
+def test_a_class_leaves_its_requests_to_a_handler_of_torchserve_that_reads_them(text: str, reader: str) -> None:
+    names = "BaseHandler, ImageClassifier, TextClassifier, VisionHandler"
+    theirs, ours = f"from ts.torch_handler.base_handler import {names}", f"from mine import {names}"
+
+    assert stock_handler_of("h.py", ast.parse(f"{theirs}\n{text}")) == reader
+    assert stock_handler_of("h.py", ast.parse(f"{ours}\n{text}")) == ""
 
 
 @pytest.mark.parametrize(

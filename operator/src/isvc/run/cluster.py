@@ -156,9 +156,9 @@ class LocalCluster(ServiceSource):
         )
 
     def handlers(self, key: ServiceKey) -> dict[str, str]:
-        """Return the handler of each model of a service that is an archive, as its pods have it."""
+        """Return the handler that reads the requests of each model of a service that has one, as its pods have it."""
         folders = [plan.folder / VOLUME_MODELS for plan in self.services[key].plans().values()]
-        return dict(found for folder in folders for found in handlers_in(folder))
+        return dict(found for folder in folders for found in handlers_in(folder, key.name))
 
     def keep(self, content: bytes) -> Path:
         """Write a file that is there as long as the run is; return its path."""

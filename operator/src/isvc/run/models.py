@@ -17,10 +17,13 @@ from isvc.run.errors import UnusableInput
 from isvc.run.files import unreadable
 from isvc_operator.api import inference_service
 from isvc_operator.api.names import ANNOTATION_ALLOW_PATTERNS, ANNOTATION_IGNORE_PATTERNS
-from model_archive.archive import ENDINGS, HANDLER, is_model, is_source, read_manifest
+from model_archive.archive import ENDINGS, HANDLER, is_model, is_source, is_unpacked, read_file, read_manifest
 from model_archive.configuration import CONFIG, STORES
 from model_archive.errors import DamagedArchive, InvalidArchive, NoModel
 from model_archive.formats import SUFFIXES, format_of
+from model_archive.inspection import reader_of
+from model_archive.limits import MAX_CHECKED
+from model_archive.manifest import Manifest
 
 _YAML: Final = (".yaml", ".yml", ".json")
 _OBJECT: Final = re.compile(rb"\bapiVersion[\"']?\s*:\s*[\"']?(?:[a-z][\w.-]*/)?v\d")
@@ -161,13 +164,25 @@ def _name_of(path: Path) -> str:
     return name[:_NAME_LENGTH].rstrip("-")
 
 
-def handlers_in(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the model's name and the handler that each archive in a folder of models declares."""
+def handlers_in(folder: Path, service_name: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each model with a handler in a folder of models, and the handler that reads its requests.
+
+    A folder that is one model has the service's name.
+    """
+    if is_source(folder) and (handler := _handler_of(folder)):
+        yield service_name, handler[1]
     for store in (folder, *(folder / name for name in STORES)):
         for path in store.iterdir() if store.is_dir() else ():
-            if is_model(path):
-                try:
-                    manifest = read_manifest(path, path.name)
-                except (InvalidArchive, OSError):
-                    continue  # its server says why
-                yield manifest.model_name, manifest.handler
+            if is_model(path) and (handler := _handler_of(path)):
+                yield handler
+
+
+def _handler_of(model: Path) -> tuple[str, str] | None:
+    """Return a model's name and what reads its requests; None if its server says what is wrong with it."""
+    try:
+        is_bare = model.is_dir() and not is_unpacked(model)
+        manifest = Manifest("", "", HANDLER) if is_bare else read_manifest(model, model.name)
+        reader = reader_of(manifest, lambda file: read_file(model, file, model.name, limit=MAX_CHECKED))
+    except (InvalidArchive, OSError):
+        return None
+    return manifest.model_name, reader

@@ -28,6 +28,13 @@ _BINDING = {"exec", "globals", "locals", "setattr", "vars"}
 # Classes of `ts.torch_handler` whose `initialize` is that of BaseHandler, or calls it.
 _BASES = {"BaseHandler", "VisionHandler", "ImageClassifier", "ObjectDetector", "ImageSegmenter", "TextHandler",
           "TextClassifier"}  # fmt: skip
+# Those that read requests, and the handler that reads them so.
+_READERS = {
+    **dict.fromkeys(("VisionHandler", "ImageClassifier"), "image_classifier"),
+    "ObjectDetector": "object_detector",
+    "ImageSegmenter": "image_segmenter",
+    "TextClassifier": "text_classifier",
+}
 _CURE = (
     "save TorchScript as .pt, name the network's file as the model file, or write a handler that loads it; a .pt2 or "
     ".onnx is also served without an archive"
@@ -70,14 +77,16 @@ def leaves_weights(manifest: Manifest, tree: ast.Module | None) -> bool:
     """Return whether the handler leaves it to TorchServe's BaseHandler to load the weights and to run them."""
     if handler_file(manifest.handler) is None:
         return STOCK_HANDLERS[manifest.handler]
-    names, classes = _bound(tree.body if tree else ())
-    if tree is None or ":" in manifest.handler or len(classes) != 1 or _FUNCTION in names:
-        return False
-    (found,) = classes.values()
-    methods, _ = _bound(found.body)
+    methods, bases = _only_class(manifest.handler, tree) if tree else (set(), set())
     own = methods & {"initialize", "inference", "handle"} or any(name.startswith("_load") for name in methods)
-    bases = {base.id for base in found.bases if isinstance(base, ast.Name)}
-    return not own and bool(bases & _BASES & _of_torchserve(tree))
+    return not own and bool(bases & _BASES)
+
+
+def stock_handler_of(handler: str, tree: ast.Module) -> str:
+    """Return which of TorchServe's own handlers reads the requests of this one, its subclass; empty if none does."""
+    methods, bases = _only_class(handler, tree)
+    found = bases & _READERS.keys()
+    return _READERS[min(found)] if found and not methods & {"preprocess", "handle"} else ""
 
 
 def model_file_problem(file: str, tree: ast.Module) -> str | None:
@@ -192,6 +201,16 @@ def _method_problem(handler: str, found: ast.ClassDef) -> str | None:
     if not lacking or found.bases or found.keywords or found.decorator_list:
         return None
     return f"the class {found.name} of its handler {quoted(handler)} has no method {' and no '.join(lacking)}; write it"
+
+
+def _only_class(handler: str, tree: ast.Module) -> tuple[set[str], set[str]]:
+    """Return the methods of the class that TorchServe calls, and those of its bases that are TorchServe's."""
+    names, classes = _bound(tree.body)
+    if ":" in handler or len(classes) != 1 or _FUNCTION in names:
+        return set(), set()
+    (found,) = classes.values()
+    methods, _ = _bound(found.body)
+    return methods, {base.id for base in found.bases if isinstance(base, ast.Name)} & _of_torchserve(tree)
 
 
 def _bound(body: Sequence[ast.AST]) -> tuple[set[str], dict[str, ast.ClassDef]]:

@@ -17,6 +17,7 @@ from model_archive.handlers import (
     entry_problem,
     leaves_weights,
     model_file_problem,
+    stock_handler_of,
     weights_problem,
 )
 from model_archive.limits import MAX_CHECKED, MAX_MANIFEST, MAX_REQUIREMENTS
@@ -164,6 +165,15 @@ def handler_problem(
         return weights_problem(manifest, there) or (content_problem(manifest, weights) if weights else None)
     except _NoPython as error:
         return str(error)
+
+
+def reader_of(manifest: Manifest, content_of: Callable[[str], bytes | None]) -> str:
+    """Return the handler that reads a model's requests: its own, or that of TorchServe to which its class leaves it."""
+    try:
+        tree = _tree("handler", handler_file(manifest.handler), content_of)
+    except _NoPython:
+        return manifest.handler
+    return (stock_handler_of(manifest.handler, tree) if tree else "") or manifest.handler
 
 
 class _NoPython(Exception):
