@@ -139,6 +139,23 @@ def test_an_error_of_a_form_without_the_handlers_field_says_what_to_send(
     assert failure == HandlerFailure(f"{OF_NONE}. The request has {has} {NEITHER}: {send}.", 500)
 
 
+@pytest.mark.parametrize("envelope", ["kserve", "none"])
+@pytest.mark.parametrize(
+    ("request_", "advice"),
+    [
+        (form(URLENCODED, "good great"), f'The request has "good great" {NEITHER}: {SEND_AS_IT_IS}.'),
+        (whole(b""), "The body of the request was empty."),
+    ],
+)
+def test_a_handler_that_returns_nothing_of_a_form_or_of_an_empty_body_is_told_what_to_send(
+    envelope: str, request_: HandlerRequest, advice: str
+) -> None:
+    failure = run(envelope, lambda *_: None, "raw", [request_]).failure
+
+    got = "The handler must return one prediction per instance in a list: 1 expected, got NoneType"
+    assert failure == HandlerFailure(f"{got}. {advice}", 500)
+
+
 @pytest.mark.parametrize(
     ("form_", "request_", "has", "send"),
     [

@@ -71,8 +71,7 @@ class PlainEnvelope:
     def _call(self, batch: HandlerBatch, rows: list[dict[str, Any]], handle: Handle, context: Any) -> list[Any]:
         describe_requests(batch, context, merged=False)
         with advising(batch, rows):
-            returned = handle(self.unwrap(rows), context)
-        return values.results_of(returned, len(rows))
+            return values.results_of(handle(self.unwrap(rows), context), len(rows))
 
     def unwrap(self, rows: list[dict[str, Any]]) -> list[Any]:
         return list(rows)

@@ -75,8 +75,11 @@ def _error_message(error: Exception, handle: Handle) -> str:
     if isinstance(error, PredictionException):
         return encodable(str(error.message))
     text = text_of(error)
-    if isinstance(error, NeedsOwnBatch | HandlerOutputError):
+    if isinstance(error, NeedsOwnBatch):
         return text
+    if isinstance(error, HandlerOutputError):
+        advice = advice_noted(error)
+        return f"{text.removesuffix('.')}. {advice}" if advice else text
     if _is_out_of_memory(error):
         return f"Out of memory: {text}" if text else "Out of memory"
     if gpu.is_lost():

@@ -51,6 +51,5 @@ def call_merged(
     describe_requests(batch, context, merged=True)
     merged = [one for of_request in inputs for one in of_request]
     with advising(batch, merged):
-        returned = handle(merged, context)
-    results: Iterator[Any] = iter(values.results_of(returned, len(merged), or_fewer=or_fewer))
+        results: Iterator[Any] = iter(values.results_of(handle(merged, context), len(merged), or_fewer=or_fewer))
     return [list(islice(results, len(of_request))) for of_request in inputs]

@@ -34,7 +34,9 @@ class RowAdvice(str):
 
 @contextmanager
 def advising(batch: HandlerBatch, rows: Sequence[Any]) -> Iterator[None]:
-    """Note on an exception of the handler that gets these rows of the batch what to send, if that is the cause."""
+    """Note on an exception of the handler that gets these rows of the batch, or of what it returns, what to send if
+    that is the cause.
+    """
     try:
         yield
     except Exception as error:
