@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from isvc.commands import main
 from tests.support.local_services import runtime, service, write_yaml
+from tests.support.ports import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -161,6 +164,23 @@ def test_nothing_is_saved_where_something_else_is_refused(
     assert not (tmp_path / "saved.yaml").exists()
 
 
+@pytest.mark.parametrize("flag", ["--http-port", "--dashboard-port"])
+def test_a_port_in_use_is_said_alone_and_nothing_is_saved(
+    flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "handler.py").write_text("def handle(data, context): ...")
+    ports = {"--http-port": free_port(), "--dashboard-port": free_port()}
+    with socket.create_server(("127.0.0.1", ports[flag])):
+        given = [str(word) for pair in ports.items() for word in pair]
+
+        assert main(["run", ".", "--pvc", "unused=.", "--save", "saved.yaml", *given]) == 1
+
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"isvc: port {ports[flag]} is in use; choose another one")
+    assert not (tmp_path / "saved.yaml").exists()
+
+
 @pytest.mark.parametrize(("flags", "is_printed"), [([], True), (["-q"], False)])
 def test_the_yaml_of_a_model_is_printed_unless_only_failures_are(
     flags: list[str],
@@ -169,8 +189,8 @@ def test_the_yaml_of_a_model_is_printed_unless_only_failures_are(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    async def ended(*_: object, **__: object) -> None:
-        """It has served."""
+    async def ended(*_: object, begin: Callable[[], None], **__: object) -> None:
+        begin()
 
     monkeypatch.setattr("isvc.run.run.serve", ended)
     (tmp_path / "handler.py").write_text("def handle(data, context): ...")

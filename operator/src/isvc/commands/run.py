@@ -132,20 +132,26 @@ def command(
     verbosity = Verbosity.QUIET if quiet else Verbosity.VERBOSE if verbose else Verbosity.NORMAL
     text = HEAD + "---\n".join(yaml_of(model).content for model in models) if models else ""
     if save:
-        _save(save, text)
+        _refuse_save(save, text)
     with new_output(verbosity) as output:
-        if text:
-            output.note(text)
-        for line in filter(None, (*map(unused_config, models), *map(without_yaml_below, () if pvc else written))):
-            output.say(line)
+
+        def begin() -> None:
+            if save:
+                _save(save, text)
+            if text:
+                output.note(text)
+            for line in filter(None, (*map(unused_config, models), *map(without_yaml_below, () if pvc else written))):
+                output.say(line)
+
         if payload is not None:
-            response = _one_request(payload, checked, settings, output)
+            response = _one_request(payload, checked, settings, output=output, begin=begin)
             if expect and not _equals(response, expected):
                 raise RunFailed(f"the response is {response}, not {expect}")
         else:
             work = serve(
                 checked,
                 settings,
+                begin=begin,
                 samples=samples,
                 output=output,
                 inputs=inputs,
@@ -198,10 +204,12 @@ def _payload(request: Path, checked: Checked) -> PredictPayload:
         return PredictPayload(InferenceProtocol.V1, content)
 
 
-def _one_request(payload: PredictPayload, checked: Checked, settings: Settings, output: Output) -> str:
+def _one_request(
+    payload: PredictPayload, checked: Checked, settings: Settings, *, output: Output, begin: Callable[[], None]
+) -> str:
     from isvc.run.run import request_once
 
-    response = _run(request_once(checked, settings, payload=payload, output=output), output)
+    response = _run(request_once(checked, settings, begin=begin, payload=payload, output=output), output)
     if response is None:
         raise click.Abort
     output.show(response)
@@ -240,14 +248,17 @@ def _images(flags: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return images
 
 
-def _save(file: Path, text: str) -> None:
+def _refuse_save(file: Path, text: str) -> None:
     if not text:
         raise UnusableInput(f"--save {file}: each FILE has its YAML already; leave --save out")
+    if os.path.lexists(file):
+        raise UnusableInput(f"--save {file}: the file exists already; name another one")
+
+
+def _save(file: Path, text: str) -> None:
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
-    except FileExistsError as error:
-        raise UnusableInput(f"--save {file}: the file exists already; name another one") from error
     except OSError as error:
         raise UnusableInput(f"--save {file}: {error.strerror}") from error
 
