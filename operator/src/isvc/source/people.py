@@ -19,7 +19,7 @@ from isvc.api_server import ProxyApi
 from isvc.dashboard.errors import NotSignedIn
 from isvc.limits import DASHBOARD_PEOPLE, DASHBOARD_REVIEW_SECONDS
 from isvc.source.reach import Reach
-from isvc.source.rights import NOTES, SHOWN, may_list
+from isvc.source.rights import SHOWN, may_list, notes_of
 from isvc.source.source import ClusterSource
 from isvc.view.source import Shown
 from isvc_operator.api import inference_service
@@ -79,11 +79,7 @@ class Person:
         seen = {place: shown for place, shown in self.places.items() if inference_service.KIND in shown}
         if not seen:
             return [f"{self.name} may not list InferenceServices in any namespace that has some"]
-        missing: dict[Shown, list[str]] = {}
-        for place, shown in sorted(seen.items()):
-            for name in sorted(NOTES.keys() - shown):
-                missing.setdefault(name, []).append(place)
-        return [f"{NOTES[name]} (namespace {', '.join(places)})" for name, places in missing.items()]
+        return notes_of(seen)
 
 
 class ClusterPeople:

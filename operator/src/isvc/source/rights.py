@@ -65,6 +65,7 @@ NOTES: Final[Mapping[Shown, str]] = {
     **{kind.name: f"you may not list {kind.plural}" for kind in (_SERVICES, *_OTHERS) if not kind.optional},
     **{name: use.note() for name, use in _USES.items()},
 }
+_CLUSTER_KINDS: Final = {kind.name for kind in _OTHERS if not kind.namespaced}
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,18 @@ async def may_list(api: KubeApi, namespaces: Sequence[str]) -> dict[str, frozens
             return await of(namespace)
 
     return dict(zip(namespaces, await asyncio.gather(*map(in_turn, namespaces)), strict=True))
+
+
+def notes_of(places: Mapping[str, frozenset[Shown]]) -> list[str]:
+    """Return what people do not see, each in a sentence, from what they may list in each namespace."""
+    missing: dict[Shown, list[str]] = {}
+    for place, shown in sorted(places.items()):
+        for name in sorted(NOTES.keys() - shown):
+            missing.setdefault(name, []).append(place)
+    return [
+        NOTES[name] if name in _CLUSTER_KINDS else f"{NOTES[name]} (namespace {', '.join(found)})"
+        for name, found in missing.items()
+    ]
 
 
 async def _listed(

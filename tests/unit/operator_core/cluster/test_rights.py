@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isvc.source.rights import NOTES, SHOWN, may_list, rights_of
+from isvc.source.rights import NOTES, SHOWN, may_list, notes_of, rights_of
 from isvc_operator.kube.requests import ApiRequest
 
 Right = tuple[str, str]  # a verb, and a resource
@@ -76,7 +76,12 @@ async def test_without_services_nothing_else_is_asked_for() -> None:
     assert [asked for asked in api.asked if asked[2]] == [("list", "inferenceservices", "models")]
 
 
-def test_a_person_is_told_of_what_is_missing_and_not_of_optional_kinds() -> None:
-    assert NOTES["Pod"] == "you may not list pods"
-    assert NOTES["Log"] == "you may not get pods/log, so logs are not shown"
-    assert {"HTTPRoute", "NetworkPolicy", "ScaledObject"} & NOTES.keys() == set()
+def test_a_person_is_told_what_is_missing_and_where_but_not_of_optional_kinds() -> None:
+    everything = SHOWN | NOTES.keys()
+    missing = frozenset(("ClusterServingRuntime", "Log", "HTTPRoute", "NetworkPolicy", "ScaledObject"))
+
+    assert notes_of({"b": everything - missing, "a": everything - missing - {"Pod"}, "c": everything}) == [
+        "you may not list clusterservingruntimes",
+        "you may not get pods/log, so logs are not shown (namespace a, b)",
+        "you may not list pods (namespace a)",
+    ]
