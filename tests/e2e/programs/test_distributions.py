@@ -281,7 +281,7 @@ def test_a_light_installation_does_everything_but_serve(
     commands = [
         "new model largest",
         "validate largest/inferenceservice.yaml",
-        "pack largest/model --model-name largest --export-path volume/model-store",
+        "pack largest/largest --export-path volume/model-store",
         "inspect volume",
         "bench --help",
     ]

@@ -17,7 +17,7 @@ FILES = {
         "test_model.py",
     },
     "model": {
-        "README.md", "inferenceservice.yaml", "model/handler.py", "model/model.py", "pytest.ini", "sample.json",
+        "README.md", "inferenceservice.yaml", "my-digits/handler.py", "my-digits/model.py", "pytest.ini", "sample.json",
         "test_handler.py", "train.py",
     },
 }  # fmt: skip

@@ -54,7 +54,7 @@ class _Flags:
     "--connections",
     type=WholeNumber(1, BENCH_CONNECTIONS),
     metavar="N",
-    help="connections, each with one request at a time (default: 16; with --rate: as many as it takes, up to 256)",
+    help="connections, each with one request at a time (default: 8; with --rate: as many as it takes, up to 256)",
 )
 @click.option(
     "-t",
@@ -130,7 +130,7 @@ def command(
     _check(target, given)
     request = _of_url(target, given) if _is_url(target) else asyncio.run(_of_service(target, given))
     plan = LoadPlan(
-        connections=connections or (256 if rate else 16),
+        connections=connections or (256 if rate else 8),
         seconds=seconds,
         requests=requests,
         rate=rate or 0,

@@ -45,7 +45,7 @@ _into = click.option(
 def model(*, name: str, into: Path, output: OutputFormat) -> None:
     """Write a model with its handler, tests and a service into the folder NAME.
 
-    NAME is the name of the folder, the model and the service.
+    NAME is the name of the folder, of the one in it that is served, of the model and of the service.
     """
     _create("model", name, into, output)
 
@@ -88,7 +88,7 @@ def _fill(folder: Path, templates: Traversable, name: str) -> None:
     folder.mkdir(parents=True)
     for template in templates.iterdir():
         if template.is_dir():
-            _fill(folder / template.name, template, name)
+            _fill(folder / name, template, name)  # what is served, by which isvc run and isvc pack name it
             continue
         text = template.read_text(encoding="utf-8").replace(_PLACEHOLDER, name)
         (folder / template.name.removesuffix(_SUFFIX)).write_text(text, encoding="utf-8")

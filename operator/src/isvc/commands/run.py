@@ -93,7 +93,7 @@ def command(
 
     \b
     isvc run resnet.onnx
-    isvc run largest/model --watch
+    isvc run largest/largest --watch
     isvc run services/ transformer.yaml --pvc models=volume
 
     The output of the processes goes to stderr, the response to stdout.
