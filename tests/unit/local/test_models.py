@@ -255,12 +255,21 @@ def test_the_command_that_packs_a_state_dict_can_be_copied_from_where_the_user_s
         file.writestr("w/version", b"")
 
     alone = loading(folder / "w.pt")
-    (folder / "model.py").touch()
+    (folder / "notes.py").write_text("print(1)")
+    (folder / "net.py").write_text("from torch import nn\n\nclass Net(nn.Module): ...")
     beside = loading(folder / "w.pt")
+    (folder / "net.py").rename(folder / "model.py")
+    as_named = loading(folder / "w.pt")
 
-    options = f"--model-name NAME --model-file model.py --serialized-file '{folder}/w.pt'"
-    begin = f"{folder}/w.pt: holds weights only (a state dict), and needs its class: package it with its class as a"
-    assert (alone, beside) == (f"{begin} .mar (isvc pack {options})", f"{begin} .mar (isvc pack '{folder}')")
+    begin = (
+        f"{folder}/w.pt: holds weights only (a state dict), and needs its class: package it with its class as a .mar"
+    )
+    options = f"--serialized-file '{folder}/w.pt'; then isvc run NAME.mar)"
+    assert (alone, beside, as_named) == (
+        f"{begin} (isvc pack --model-name NAME --model-file model.py {options}",
+        f"{begin} (isvc pack --model-name NAME --model-file '{folder}/net.py' {options}",
+        f"{begin} (isvc pack '{folder}'; then isvc run 'my models.mar')",
+    )
 
 
 def loading(path: Path) -> str:

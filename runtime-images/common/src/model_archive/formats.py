@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import re
 import shlex
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -38,7 +40,9 @@ _DAMAGED = "is damaged; copy or save it again"
 _STATE_DICT_MODULES = ("torch", "torch._utils", "torch._tensor", "collections")
 _NETWORK = "model.py"
 _WEIGHTS = "weights.pt"
+_CLASS = re.compile(rb"^class \w+\([^)]*\bModule\b", re.MULTILINE)
 _SHOWN = 5
+_LOOKED_INTO = 20  # files beside it
 _CONVERT = "convert it where its class is known: torch.jit.script(model).save('model.pt')"
 
 
@@ -117,7 +121,7 @@ def _what_was_pickled(pickled: bytes, name: str, path: Path | None) -> str:
         classes = [each for each in classes_in(pickled) if each.rpartition(".")[0] not in _STATE_DICT_MODULES]
     except ValueError as error:
         raise BadZipFile("data.pkl is no pickle") from error
-    pack_weights = _package(str(path.parent / _WEIGHTS) if path else _WEIGHTS)
+    pack_weights = _package(_WEIGHTS, path)
     if classes:
         return (
             f"holds pickled objects ({', '.join(sorted(classes)[:3])}), and to load them would run code from the file; "
@@ -126,9 +130,7 @@ def _what_was_pickled(pickled: bytes, name: str, path: Path | None) -> str:
     found = unpickled(pickled[:MAX_CHECKED])
     # Module.state_dict() returns an OrderedDict.
     if found is None or isinstance(found, OrderedDict) or _holds_only_tensors(found):
-        is_beside = path and (path.parent / _NETWORK).is_file()
-        pack = _package(folder=str(path.parent)) if path and is_beside else _package(str(path or name))
-        return f"holds weights only (a state dict), and needs its class: {pack}"
+        return f"holds weights only (a state dict), and needs its class: {_package(name, path)}"
     if isinstance(found, dict) and (names := [quoted(name) for name in found if isinstance(name, str)]):
         shown = ", ".join(names if len(names) <= _SHOWN else (*names[:_SHOWN], "…"))
         one = f"if one of them is the state dict, save it alone as {_WEIGHTS}"
@@ -137,9 +139,30 @@ def _what_was_pickled(pickled: bytes, name: str, path: Path | None) -> str:
     return f"holds a {what} and no network; save model.state_dict() as {_WEIGHTS}, and {pack_weights}"
 
 
-def _package(weights: str = "", *, folder: str = "") -> str:
-    options = f"--model-name NAME --model-file {_NETWORK} --serialized-file {shlex.quote(weights)}"
-    return f"package it with its class as a .mar (isvc pack {shlex.quote(folder) if folder else options})"
+def _package(weights: str, path: Path | None) -> str:
+    """Return the command that packs weights beside a path; without options if they are found by their names."""
+    folder = path.parent if path else Path()
+    network = _file_with_class(folder) if path else Path(_NETWORK)
+    if path and path.name == weights and network == folder / _NETWORK:
+        name, given = Path(os.path.abspath(folder)).name, shlex.quote(str(folder))  # noqa: PTH100 - a link keeps its name
+    else:
+        files = (shlex.quote(str(file)) for file in (network, folder / weights))
+        name, given = "NAME", "--model-name NAME --model-file {} --serialized-file {}".format(*files)
+    run = f"; then isvc run {shlex.quote(f'{name}.mar')}" if path else ""
+    return f"package it with its class as a .mar (isvc pack {given}{run})"
+
+
+def _file_with_class(folder: Path) -> Path:
+    """Return the only file of a folder that seems to have the class of a network; else the name that one may have."""
+    found = [file for file in sorted(folder.glob("*.py"))[:_LOOKED_INTO] if _CLASS.search(_beginning(file))]
+    return found[0] if len(found) == 1 else Path(_NETWORK)
+
+
+def _beginning(file: Path) -> bytes:
+    if not file.is_file():
+        return b""
+    with file.open("rb") as content:
+        return content.read(MAX_CHECKED)
 
 
 def _holds_only_tensors(found: object) -> bool:
