@@ -18,12 +18,14 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 MODEL = "fake"
 has: list[str] = []  # the texts of the model's files
+answered = Counter[int]()  # predictions by status
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -33,7 +35,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v2/health/live" and Path(os.environ.get("SICK", "")).is_file():
             self.answer({"error": "out of memory"}, status=500)
         elif self.path == "/metrics":
-            self.answer({"requests": 1})
+            counted = (f'http_requests_total{{status="{status}"}} {number}\n' for status, number in answered.items())
+            self.reply("".join(("# TYPE http_requests_total counter\n", *counted)))
         else:
             self.answer({"models": [MODEL]} if self.path == "/v1/models" else {"ready": True})
 
@@ -44,10 +47,16 @@ class Handler(BaseHTTPRequestHandler):
             sys.stdout.flush()
             Path(gate).read_bytes()
         time.sleep(float(os.environ.get("SLOW", "0")))
-        self.answer({"predictions": request["instances"], "pid": os.getpid(), "service": service(), "has": has})
+        body = {"predictions": request["instances"], "pid": os.getpid(), "service": service(), "has": has}
+        status = 500 if request["instances"] == ["a bug"] else 200
+        answered[status] += 1
+        self.answer(body, status=status)
 
     def answer(self, body: Any, status: int = 200) -> None:
-        content = json.dumps(body).encode()
+        self.reply(json.dumps(body), status)
+
+    def reply(self, text: str, status: int = 200) -> None:
+        content = text.encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

@@ -26,7 +26,7 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 from tests.support.isvc_process import is_running
-from tests.support.local_services import Silent, parsed, runtime, service
+from tests.support.local_services import Silent, measured, parsed, runtime, service
 from tests.support.ports import free_port
 
 LIVE = {
@@ -70,13 +70,6 @@ def conditions(cluster: LocalCluster, name: str) -> dict[str, tuple[str, str]]:
     related = cluster.related(key(name))
     assert related
     return {item["type"]: (item["status"], item.get("reason", "")) for item in related.service["status"]["conditions"]}
-
-
-def measured(**container: Any) -> dict[str, Any]:
-    """The runtime ``fake``, whose metrics are announced."""
-    body = runtime(**container)
-    body["spec"]["annotations"] = {"prometheus.io/port": "8080", "prometheus.io/path": "/metrics"}
-    return body
 
 
 def other(name: str, *command: str) -> dict[str, Any]:
@@ -183,7 +176,7 @@ async def test_services_and_their_objects_are_those_of_a_cluster(cluster: LocalC
     lines = [line async for _, line in cluster.log(place, LogOptions(lines=10, follow=False))]
     assert lines == ["serving ['weights']"]
     assert [line async for line in cluster.log(place, LogOptions(lines=10, follow=False, since_seconds=-60))] == []
-    assert await cluster.metrics(key("serves"), place.pod) == '{"requests": 1}'
+    assert await cluster.metrics(key("serves"), place.pod) == "# TYPE http_requests_total counter\n"
     response = await cluster.send(
         key("serves"), ServiceRequest(method="POST", path="/v1/models/fake:predict", body=PREDICT)
     )

@@ -12,7 +12,7 @@ from click.shell_completion import ShellComplete
 from isvc.commands import isvc, main
 from isvc.source import runs
 from tests.support.isvc_process import Sandbox, read_until, stop
-from tests.support.local_services import runtime, service, write_yaml
+from tests.support.local_services import measured, service, write_yaml
 from tests.support.ports import free_port
 
 READY = "Ctrl-C stops it."
@@ -48,7 +48,7 @@ def completions(*words: str) -> list[str]:
 
 
 def yaml_of(sandbox: Sandbox, *names: str) -> tuple[Path, str, str]:
-    file = write_yaml(sandbox.folder / f"{'-'.join(names)}.yaml", *map(service, names), runtime())
+    file = write_yaml(sandbox.folder / f"{'-'.join(names)}.yaml", *map(service, names), measured())
     return file, "--pvc", f"models={sandbox.folder / 'models'}"
 
 
@@ -61,6 +61,8 @@ def test_commands_find_a_run_where_there_is_no_cluster(sandbox: Sandbox, capsys:
         one = said(capsys, "status", "first")
         logs = said(capsys, "logs", "first", "-c", "storage-initializer", "-o", "json")
         diagnosed = said(capsys, "diagnose", "second")
+        failed = said(capsys, "predict", "second", "-d", '{"instances": ["a bug"]}')
+        diagnosed_then = said(capsys, "diagnose", "second", "-o", "json")
         predicted = said(capsys, "predict", "first", "-d", data)
         sampled = said(capsys, "predict", "first")
         measured_sample = said(capsys, "bench", "first", "--requests", "2", "-o", "json")
@@ -80,6 +82,10 @@ def test_commands_find_a_run_where_there_is_no_cluster(sandbox: Sandbox, capsys:
     assert one[1].startswith(f"first in namespace default Ready\n   url      {address}/first\n")
     assert any(json.loads(line)["text"] == "copied weights (5 B)" for line in logs[1].splitlines())
     assert diagnosed == (0, "second in namespace default: Ready\nNothing is wrong.\n")
+    findings = [item["cause"] for item in json.loads(diagnosed_then[1])["findings"]]
+    assert (failed[0], diagnosed_then[0], findings) == (
+        1, 0, ["1 of 1 requests have failed since its pods started: 1 with HTTP 500"],
+    )  # fmt: skip
     assert (predicted[0], '"service": "first"' in predicted[1]) == (0, True)
     assert (sampled[0], 'isvc: note: without --data, a sample is sent: {"instances": [7]}\n' in sampled[1]) == (0, True)
     assert json.loads(measured_sample[1])["responses"] == 2

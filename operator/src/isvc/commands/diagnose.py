@@ -12,6 +12,8 @@ from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, output_flag, write_data, write_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from isvc.view.diagnosis import Diagnosis
     from isvc.view.values import ServiceView
 
@@ -30,8 +32,8 @@ def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
     from isvc.view.diagnosis import diagnose
     from isvc.view.json_shape import as_json
 
-    service = asyncio.run(_seen(cluster, name))
-    diagnosis = diagnose(service)
+    service, answered = asyncio.run(_seen(cluster, name))
+    diagnosis = diagnose(service, answered)
     if output is OutputFormat.TEXT:
         _write(service, diagnosis)
     else:
@@ -39,12 +41,14 @@ def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
     return 0 if diagnosis.healthy else EXIT_FAILED
 
 
-async def _seen(cluster: ClusterFlags, name: str) -> ServiceView:
+async def _seen(cluster: ClusterFlags, name: str) -> tuple[ServiceView, Mapping[int, float]]:
     from isvc.commands.seen.reading import seen, services_of
+    from isvc.dashboard.scraping import answered_requests
     from isvc_operator.manifests import ServiceKey
 
     async with services_of(cluster) as (source, namespace):
-        return seen(source, ServiceKey(namespace, name))
+        service = seen(source, ServiceKey(namespace, name))
+        return service, await answered_requests(source, service)
 
 
 def _write(service: ServiceView, diagnosis: Diagnosis) -> None:

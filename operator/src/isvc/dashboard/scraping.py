@@ -6,14 +6,14 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from isvc import limits
 from isvc.dashboard.feed import Feed
 from isvc.dashboard.traffic import Point, Reading, point, reading_of
 from isvc.view.source import ServiceSource
-from isvc.view.values import HealthStatus
+from isvc.view.values import HealthStatus, ServiceView
 from isvc_operator.api.names import PREDICTOR, TRANSFORMER
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
@@ -25,6 +25,22 @@ SELDOM = 30.0  # seconds, for a service that nobody looks at
 _AGAIN = 30.0  # seconds, for a pod that has no metrics, or does not respond: it would keep others waiting
 
 _Readings = dict[str, Reading]  # by the pod
+
+
+async def answered_requests(source: ServiceSource, service: ServiceView) -> Mapping[int, float]:
+    """Return how many requests of clients the ready pods of a service have counted since they started, by status."""
+    kinds, room = _servers(service), asyncio.Semaphore(limits.DASHBOARD_SCRAPES)
+
+    async def requests(pod: str) -> Mapping[int, float]:
+        async with room:
+            found = await _reading(source, ServiceKey(service.namespace, service.name), pod)
+        return found.requests if found else {}
+
+    counted = Counter[int]()
+    first = _first(kinds.values())
+    for found in await asyncio.gather(*(requests(pod) for pod, kind in kinds.items() if kind == first)):
+        counted.update(found)
+    return counted
 
 
 class Scraping:
@@ -88,20 +104,13 @@ class Scraping:
 
     async def _take(self, key: ServiceKey) -> None:
         service = self._feed.service(key)
-        kinds = {
-            pod.name: component.kind
-            for component in (service.components if service else ())
-            if component.kind in (PREDICTOR, TRANSFORMER)
-            for pod in component.pods
-            if pod.health is HealthStatus.READY
-        }
+        kinds = _servers(service) if service else {}
         texts = await asyncio.gather(*(self._scrape(key, pod) for pod in kinds))
         now, readings = time.monotonic(), {pod: found for pod, found in zip(kinds, texts, strict=True) if found}
         before, last = self._readings.get(key, (None, {}))
         self._readings[key] = now, readings
         if before is not None and readings:
-            # Clients wait for the transformer, which waits for the predictor.
-            first = TRANSFORMER if any(kinds[pod] == TRANSFORMER for pod in readings) else PREDICTOR
+            first = _first(kinds[pod] for pod in readings)
             pairs = [(kinds[pod] == first, last.get(pod), found) for pod, found in readings.items()]
             points = self._points.setdefault(key, deque(maxlen=limits.DASHBOARD_POINTS))
             points.append(point(time.time(), now - before, pairs))
@@ -113,11 +122,34 @@ class Scraping:
         if self._silent.get((key, pod), 0.0) > time.monotonic():
             return None
         async with self._room:
-            try:
-                text = await self._source.metrics(key, pod)
-                if 0 < len(text) <= limits.DASHBOARD_METRICS_BYTES:
-                    return await asyncio.to_thread(reading_of, text)
-            except (OperatorError, ValueError):
-                pass  # the pod ends, or has no metrics of ours: it has no traffic to show
+            if found := await _reading(self._source, key, pod):
+                return found
         self._silent[key, pod] = time.monotonic() + _AGAIN
         return None
+
+
+def _servers(service: ServiceView) -> dict[str, str]:
+    """Return the kind of the component of each ready pod that serves requests."""
+    return {
+        pod.name: component.kind
+        for component in service.components
+        if component.kind in (PREDICTOR, TRANSFORMER)
+        for pod in component.pods
+        if pod.health is HealthStatus.READY
+    }
+
+
+def _first(kinds: Iterable[str]) -> str:
+    """Return the component that clients wait for: a transformer waits for its predictor."""
+    return TRANSFORMER if TRANSFORMER in kinds else PREDICTOR
+
+
+async def _reading(source: ServiceSource, key: ServiceKey, pod: str) -> Reading | None:
+    """Return what a pod has counted; None if it ends, or has no metrics of ours."""
+    try:
+        text = await source.metrics(key, pod)
+        if 0 < len(text) <= limits.DASHBOARD_METRICS_BYTES:
+            return await asyncio.to_thread(reading_of, text)
+    except (OperatorError, ValueError):
+        pass
+    return None

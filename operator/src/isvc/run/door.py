@@ -17,6 +17,7 @@ from isvc.run.errors import UnusableInput
 from isvc.run.files import read_bytes
 from isvc.source.runs import SOCKET, document_of
 from isvc.view.source import ContainerKey, LogOptions
+from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 
 _log = logging.getLogger(__name__)
@@ -86,8 +87,15 @@ async def door(
         await response.prepare(request)
         return response
 
+    async def metrics(request: web.Request) -> web.Response:
+        asked = request.query
+        try:
+            return web.Response(text=await cluster.metrics(ServiceKey(asked["namespace"], asked["name"]), asked["pod"]))
+        except OperatorError as error:
+            return web.Response(status=404, text=str(error))
+
     application = web.Application()
-    answers = {"/run": run, "/services": services, "/samples": samples_of, "/log": log}
+    answers = {"/run": run, "/services": services, "/samples": samples_of, "/log": log, "/metrics": metrics}
     application.add_routes([web.get(path, answer) for path, answer in answers.items()])
     runner = web.AppRunner(application, access_log=None, logger=_log, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()

@@ -165,9 +165,17 @@ class RunSource(ServiceSource):
                 time, text = json.loads(line)
                 yield time, text
 
-    async def metrics(self, key: ServiceKey, pod: str) -> str:  # noqa: ARG002 - the dashboard of the run has them
-        """Return nothing: the run's own dashboard reads metrics."""
-        return ""
+    async def metrics(self, key: ServiceKey, pod: str) -> str:
+        """Return the metrics of a pod's server; empty if it has none, or its run has ended."""
+        run = self.run_of(key)
+        if run is None:
+            return ""
+        try:
+            asked = {"namespace": key.namespace, "name": key.name, "pod": pod}
+            async with _got(run.socket, "/metrics", asked) as response:
+                return await response.text() if response.ok else ""
+        except aiohttp.ClientError:  # it has ended
+            return ""
 
     async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:  # noqa: ARG002
         """Raise NotReachable: requests are sent to the run's ingress."""

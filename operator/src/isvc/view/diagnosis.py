@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,6 +24,7 @@ from isvc_operator.plan.replaced_pods import NEW_PODS
 
 NOT_PROCESSED: Final = "NotProcessed"
 SCALED_TO_ZERO: Final = "ScaledToZero"
+REQUESTS_FAIL: Final = "RequestsFail"
 _EVENTS: Final = 3  # of the pod that has failed
 _WARNING: Final = "Warning"
 _STARTING_FIXES: Final = {
@@ -54,11 +55,16 @@ class Diagnosis:
     rollout: Moment | None = None
 
 
-def diagnose(service: ServiceView) -> Diagnosis:
-    """Return the findings on a service."""
+def diagnose(service: ServiceView, answered: Mapping[int, float] | None = None) -> Diagnosis:
+    """Return the findings on a service; ``answered`` are the requests that its ready pods have counted, by status."""
     causes = [*_causes(service)]
     others = [Finding(**vars(failure)) for failure in _failures(service) if not _is_among(failure, causes)]
-    findings = [*causes, *_distinct(others), *_warnings(service, (*causes, *others))]
+    findings = [
+        *causes,
+        *_distinct(others),
+        *_warnings(service, (*causes, *others)),
+        *_failed_requests(service, answered or {}),
+    ]
     return Diagnosis(
         namespace=service.namespace,
         name=service.name,
@@ -127,6 +133,16 @@ def _warnings(service: ServiceView, found: Sequence[Failure]) -> Iterator[Findin
 def _without_pods(component: ComponentView) -> Finding:
     cause = f"the {component.kind} {component.name} is scaled to zero: it has no pod that serves requests"
     return Finding(reason=SCALED_TO_ZERO, cause=cause, fix=f"{fix_for(SCALED_TO_ZERO)} {component.name} --replicas=1")
+
+
+def _failed_requests(service: ServiceView, answered: Mapping[int, float]) -> Iterator[Finding]:
+    failed = {status: round(count) for status, count in sorted(answered.items()) if status >= 500 and count}
+    if failed:
+        statuses = ", ".join(f"{count} with HTTP {status}" for status, count in failed.items())
+        total = round(sum(answered.values()))
+        cause = f"{sum(failed.values())} of {total} requests have failed since its pods started: {statuses}"
+        fix = f"see what the responses say, and the errors in the log: isvc logs {service.name}"
+        yield Finding(reason=REQUESTS_FAIL, cause=cause, fix=fix)
 
 
 def _is_false(item: ConditionView) -> bool:

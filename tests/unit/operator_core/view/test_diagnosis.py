@@ -22,6 +22,17 @@ def found(related: Related) -> Sequence[Finding]:
     return diagnose(view_of(related)).findings
 
 
+def test_requests_that_fail_are_told_of_a_service_that_serves() -> None:
+    service = view_of(a_related())
+
+    diagnosis = diagnose(service, {200: 3.0, 503: 1.0, 422: 2.0, 500: 4.0})
+
+    assert (diagnosis.healthy, [item.cause for item in diagnosis.findings]) == (
+        True, ["5 of 10 requests have failed since its pods started: 4 with HTTP 500, 1 with HTTP 503"],
+    )  # fmt: skip
+    assert diagnose(service, {200: 3.0, 404: 1.0}) == diagnose(service)
+
+
 @pytest.mark.parametrize(("pod", "failure"), FAILING_PODS.values(), ids=FAILING_PODS.keys())
 def test_the_first_cause_is_that_of_the_pod(pod: dict[str, Any], failure: PodFailure) -> None:
     diagnosis = diagnose(view_of(a_related(pod)))
