@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 
 from model_archive.archive import has_manifest, is_model, is_source, is_unpacked
 from model_archive.configuration import CONFIG, STORES
+from model_archive.errors import DamagedArchive
 from model_archive.handlers import is_script
 from model_archive.manifest import MANIFEST
 from storage_initializer.errors import LayoutError
@@ -93,7 +94,11 @@ def _is_archive(entry: os.DirEntry[str]) -> bool:
     if entry.is_dir():
         return entry.name not in STORES and is_unpacked(Path(entry))
     if entry.name.endswith(".tar.gz") and entry.is_file():
-        return has_manifest(Path(entry), entry.name)
+        try:
+            return has_manifest(Path(entry), entry.name)
+        except DamagedArchive as error:  # it may be a file of the model beside it
+            log.warning("not served: %s", error)
+            return False
     return entry.name.endswith(".mar")
 
 

@@ -22,7 +22,7 @@ from typing import IO, Any, Literal, cast
 
 from model_archive.archive import ENDINGS, HANDLER, has_manifest, open_archive
 from model_archive.configuration import CONFIG, OF_STORES, STORES, select
-from model_archive.errors import InvalidArchive, NoModel
+from model_archive.errors import DamagedArchive, InvalidArchive, NoModel
 from model_archive.formats import SUFFIXES, Format, format_of
 from model_archive.inspection import (
     Inspected,
@@ -99,9 +99,7 @@ class Inspection:
         settings, problems = self._configuration(files)
         stores = _stores(settings)
         unpacked = self._unpacked(files)
-        archives = _archives(
-            {} if unpacked else files, stores, lambda file: has_manifest(self._packed(file), str(file.path))
-        )
+        archives = _archives({} if unpacked else files, stores, self._may_be_archive)
         has_handler = PurePosixPath(HANDLER) in files  # which the files beside it are for
         is_alone = _is_alone(files)
         if has_handler and not archives and (settings is None or is_alone):
@@ -150,6 +148,13 @@ class Inspection:
         except InvalidArchive:  # which is said of it as of a model
             return None
         return None if is_model else path
+
+    def _may_be_archive(self, file: SourceFile) -> bool:
+        """Whether a ``.tar.gz`` is a model archive, or is damaged, which is said of it then."""
+        try:
+            return has_manifest(self._packed(file), str(file.path))
+        except DamagedArchive:
+            return True
 
     def _model(self, file: SourceFile, declared: Document, problems: list[str]) -> Document:
         """Return what a model file is, with tensors that are declared beside it if it does not describe them itself.

@@ -118,6 +118,8 @@ def test_of_several_tars_at_the_top_those_with_a_manifest_are_archives(
 
     assert (outcome.exit_code, outcome.reason) == (0, "")
     assert sorted(read_tree(models)) == [CONFIG, "data.tar.gz", "model-store/bert.tar.gz", "text.tar.gz"]
+    (left_out,) = [line for line in outcome.log if line.startswith("not served: ")]
+    assert left_out.startswith("not served: text.tar.gz is truncated or not a tar.gz (")
 
 
 def test_what_unpacks_to_an_archive_is_one(initialize: Initialize, source: Path, models: Path) -> None:

@@ -102,7 +102,7 @@ def test_of_several_tars_at_the_top_those_with_a_manifest_are_archives(tmp_path:
         packed.addfile(tarfile.TarInfo("data/rows.csv"))
     data = (tmp_path / "data.tar.gz").read_bytes()
 
-    found = inspected({"bert.tar.gz": bert, "data.tar.gz": data, "text.tar.gz": b"hello", "deep/bert.tar.gz": bert})
+    found = inspected({"bert.tar.gz": bert, "data.tar.gz": data, "deep/bert.tar.gz": bert})
 
     assert [archive["path"] for archive in found["archives"]] == ["bert.tar.gz"]
     assert found["problems"] == []
@@ -320,10 +320,12 @@ def test_the_only_file_that_a_download_unpacks_is_said_not_to_be_looked_into(tmp
     )  # fmt: skip
 
 
-def test_a_truncated_tar_is_said_to_be_so_though_its_manifest_is_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [64, -8], ids=["before its manifest", "behind it"])
+@pytest.mark.parametrize("others", [{}, {"notes.txt": b""}], ids=["alone", "beside a file"])
+def test_a_truncated_tar_is_said_to_be_so(tmp_path: Path, size: int, others: dict[str, bytes]) -> None:
     content = write_tar(tmp_path / "a.tar.gz", tarfile.TarInfo("a/handler.py")).read_bytes()
 
-    found = inspected({"a.tar.gz": content[:-8]})
+    found = inspected({"a.tar.gz": content[:size], **others})
 
     (archive,) = found["archives"]
     assert found["problems"] == archive["problems"]

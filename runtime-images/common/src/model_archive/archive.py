@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from model_archive.contents import ArchiveFile, Contents, Member
-from model_archive.errors import InvalidArchive
+from model_archive.errors import DamagedArchive, InvalidArchive
 from model_archive.limits import MAX_MANIFEST
 from model_archive.manifest import FOLDER, MANIFEST, REPACK, Manifest, missing_manifest, parse_manifest
 from model_archive.tars import open_tar
@@ -64,10 +64,15 @@ def check_archive(path: Path, name: str) -> Manifest:
 
 
 def has_manifest(file: ArchiveFile, name: str) -> bool:
-    """Return whether a ``.tar.gz``, which may hold anything, is a model archive; it is read up to the manifest."""
+    """Return whether a ``.tar.gz``, which may hold anything, is a model archive; it is read up to the manifest.
+
+    Raise DamagedArchive if it cannot be told.
+    """
     try:
         with open_archive(file, name) as members:
             return any(member.path == PurePosixPath(MANIFEST) for member in members)
+    except DamagedArchive:
+        raise
     except InvalidArchive:
         return False
 
