@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +176,7 @@ def test_a_port_in_use_is_said_alone_and_nothing_is_saved(
         assert main(["run", ".", "--pvc", "unused=.", "--save", "saved.yaml", *given]) == 1
 
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith(f"isvc: port {ports[flag]} is in use; choose another one")
+    assert line.startswith(f"isvc: port {ports[flag]} is in use; choose another one: {flag} ")
     assert not (tmp_path / "saved.yaml").exists()
 
 
@@ -189,8 +188,8 @@ def test_the_yaml_of_a_model_is_printed_unless_only_failures_are(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    async def ended(*_: object, begin: Callable[[], None], **__: object) -> None:
-        begin()
+    async def ended(*_: object, **__: object) -> None:
+        """It has served."""
 
     monkeypatch.setattr("isvc.run.run.serve", ended)
     (tmp_path / "handler.py").write_text("def handle(data, context): ...")

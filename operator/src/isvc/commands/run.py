@@ -100,6 +100,7 @@ def command(
     """
     from isvc.run.models import HEAD, check_loadable, is_without_yaml, unused_config, without_yaml_below, yaml_of
     from isvc.run.output import Verbosity, new_output
+    from isvc.run.ports import require_free
     from isvc.run.run import serve
     from isvc.run.service import Settings
 
@@ -131,27 +132,24 @@ def command(
     payload, expected = _payload(request, checked) if request else None, _expected(expect)
     verbosity = Verbosity.QUIET if quiet else Verbosity.VERBOSE if verbose else Verbosity.NORMAL
     text = HEAD + "---\n".join(yaml_of(model).content for model in models) if models else ""
+    for port, flag in ((http_port, "--http-port"), (dashboard_port, "--dashboard-port")):
+        if port:
+            require_free(port, flag)
     if save:
-        _refuse_save(save, text)
+        _save(save, text)
     with new_output(verbosity) as output:
-
-        def begin() -> None:
-            if save:
-                _save(save, text)
-            if text:
-                output.note(text)
-            for line in filter(None, (*map(unused_config, models), *map(without_yaml_below, () if pvc else written))):
-                output.say(line)
-
+        if text:
+            output.note(text)
+        for line in filter(None, (*map(unused_config, models), *map(without_yaml_below, () if pvc else written))):
+            output.say(line)
         if payload is not None:
-            response = _one_request(payload, checked, settings, output=output, begin=begin)
+            response = _one_request(payload, checked, settings, output)
             if expect and not _equals(response, expected):
                 raise RunFailed(f"the response is {response}, not {expect}")
         else:
             work = serve(
                 checked,
                 settings,
-                begin=begin,
                 samples=samples,
                 output=output,
                 inputs=inputs,
@@ -204,12 +202,10 @@ def _payload(request: Path, checked: Checked) -> PredictPayload:
         return PredictPayload(InferenceProtocol.V1, content)
 
 
-def _one_request(
-    payload: PredictPayload, checked: Checked, settings: Settings, *, output: Output, begin: Callable[[], None]
-) -> str:
+def _one_request(payload: PredictPayload, checked: Checked, settings: Settings, output: Output) -> str:
     from isvc.run.run import request_once
 
-    response = _run(request_once(checked, settings, begin=begin, payload=payload, output=output), output)
+    response = _run(request_once(checked, settings, payload=payload, output=output), output)
     if response is None:
         raise click.Abort
     output.show(response)
@@ -248,17 +244,14 @@ def _images(flags: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return images
 
 
-def _refuse_save(file: Path, text: str) -> None:
+def _save(file: Path, text: str) -> None:
     if not text:
         raise UnusableInput(f"--save {file}: each FILE has its YAML already; leave --save out")
-    if os.path.lexists(file):
-        raise UnusableInput(f"--save {file}: the file exists already; name another one")
-
-
-def _save(file: Path, text: str) -> None:
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
+    except FileExistsError as error:
+        raise UnusableInput(f"--save {file}: the file exists already; name another one") from error
     except OSError as error:
         raise UnusableInput(f"--save {file}: {error.strerror}") from error
 

@@ -6,12 +6,10 @@ Bodies are streamed, and passed on unchanged, compressed or not, together with t
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import re
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -23,7 +21,7 @@ from yarl import URL
 from isvc.client_errors import WithoutClientErrors
 from isvc.run.container import LOOPBACK
 from isvc.run.endpoints import Endpoints
-from isvc.run.errors import RunFailed
+from isvc.run.ports import unusable
 from isvc.run.routes import OWN_NAMES, IngressRoute, find_host, find_route, is_of_server, is_prediction
 from isvc_operator.text import one_line, shortened
 
@@ -44,7 +42,6 @@ _WITHOUT_MODEL = ("OPTIONS", "HEAD")  # methods that are answered without asking
 _DASHBOARD = "X-Isvc-Dashboard"  # for the pages of our servers
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 DRAIN: Final = 30.0  # seconds in which requests in progress are finished
-_LAST_PORT = 65535
 
 _Handler = Callable[[web.BaseRequest, aiohttp.ClientSession], Awaitable[web.StreamResponse]]
 
@@ -134,19 +131,7 @@ async def _listen(runner: web.ServerRunner, port: int) -> None:
     try:
         await web.TCPSite(runner, LOOPBACK, port).start()
     except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
-        raise RunFailed(f"port {port} {why}; choose another one: --http-port {_free_port(port)}") from error
-
-
-def _free_port(port: int) -> int:
-    """Return the next port that nobody has."""
-    other: int
-    for other in (*range(port + 1, _LAST_PORT + 1), *range(port - 1, 0, -1)):
-        with socket.socket() as listener, suppress(OSError):
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((LOOPBACK, other))
-            return other
-    return port
+        raise unusable(port, "--http-port", error) from error
 
 
 def _path_of(request: web.BaseRequest) -> str:

@@ -1,7 +1,7 @@
 """``isvc run``: runs the rendered children of services on this machine.
 
 1. check     which of them can run here                            pure, except for the ports of Services
-2. listen    the ingress, which returns 503 until a pod is ready, and the dashboard
+2. listen    the ingress; it returns 503 until a pod is ready
 3. apply     the services: their pods start, and are restarted where they fail
 4. use       one request, or print the URLs and wait for a signal
 5. stop      the ingress first (requests in progress are finished), then the pods, then the folders
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -56,7 +56,6 @@ async def serve(
     checked: Checked,
     settings: Settings,
     *,
-    begin: Callable[[], None],
     samples: Mapping[ServiceKey, Path],
     output: Output,
     inputs: WatchedFiles | None = None,
@@ -64,14 +63,13 @@ async def serve(
 ) -> None:
     """Serve until cancelled; raises RunFailed then if a service is not ready or was refused.
 
-    ``begin`` is called when nothing is left to refuse, before a server starts. The printed commands send ``samples``
-    to models that they fit.
+    The printed commands send ``samples`` to models that they fit.
 
     With ``inputs``, pods are replaced when these files have changed; ``inputs.read`` then updates ``samples``. The
     dashboard has a free port if its port is 0.
     """
     async with (
-        _running(checked, settings, output, begin=begin) as (cluster, start),
+        _running(checked, settings, output) as cluster,
         dashboard(cluster, port=dashboard_port, token=secrets.token_urlsafe(24), where="this machine") as address,
         door(
             cluster,
@@ -80,7 +78,6 @@ async def serve(
             samples=lambda key: _samples(cluster, key, samples.get(key)),
         ),
     ):
-        start()
         cluster.dashboard = address.partition("?")[0]  # other users of this machine can read the page that links to it
         output.show(f"The dashboard is at {address}")
         try:
@@ -148,15 +145,9 @@ async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) 
     }
 
 
-async def request_once(
-    checked: Checked, settings: Settings, *, begin: Callable[[], None], payload: PredictPayload, output: Output
-) -> str:
-    """Serve one service for one request, and return the response; raises RunFailed if it or a container fails.
-
-    ``begin`` is called as by ``serve``.
-    """
-    async with _running(checked, settings, output, begin=begin) as (cluster, start):
-        start()
+async def request_once(checked: Checked, settings: Settings, *, payload: PredictPayload, output: Output) -> str:
+    """Serve one service for one request, and return the response; raises RunFailed if it or a container fails."""
+    async with _running(checked, settings, output) as cluster:
         cluster.says_failures = False  # the first one ends the run, which says it
         ((key, service),) = cluster.services.items()
         await cluster.until(lambda: service.is_settled or cluster.failure is not None)
@@ -198,25 +189,16 @@ async def until_signal(work: Coroutine[Any, Any, T], output: Output) -> T | None
 
 
 @asynccontextmanager
-async def _running(
-    checked: Checked, settings: Settings, output: Output, *, begin: Callable[[], None]
-) -> AsyncIterator[tuple[LocalCluster, Callable[[], None]]]:
-    """Yield a cluster whose ingress listens, and what starts its services."""
+async def _running(checked: Checked, settings: Settings, output: Output) -> AsyncIterator[LocalCluster]:
     async with (
         process_group(settings.environment, output) as group,
         local_cluster(group, settings) as cluster,
     ):
         services = await cluster.check(checked.usable, checked.refused)
-
-        def start() -> None:
-            begin()
-            for line in cluster.refused.lines:
-                output.say(f"refused: {line}")
-            for claim in sorted(settings.claims.keys() - _claims_of(services)):
-                output.say(f"--pvc {one_line(claim)}: no service uses this claim")
-            output.detail(_NOT_ENFORCED)
-            cluster.apply(services)
-
+        for line in cluster.refused.lines:
+            output.say(f"refused: {line}")
+        for claim in sorted(settings.claims.keys() - _claims_of(services)):
+            output.say(f"--pvc {one_line(claim)}: no service uses this claim")
         try:
             async with ingress(
                 cluster.routes,
@@ -225,8 +207,10 @@ async def _running(
                 cluster.front,
                 dashboard=lambda: cluster.dashboard,
             ):
+                output.detail(_NOT_ENFORCED)
+                cluster.apply(services)
                 try:
-                    yield cluster, start
+                    yield cluster
                 finally:
                     if _signals():
                         asyncio.get_running_loop().call_later(_SOON, lambda: output.note(_awaited(cluster)))
