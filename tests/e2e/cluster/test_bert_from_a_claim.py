@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +146,14 @@ def test_a_bad_request_is_told_what_is_wrong(
 # --- what is seen of it ------------------------------------------------------------------------------
 
 
-def test_isvc_shows_the_service_and_its_logs(story: Namespace) -> None:
+def test_isvc_shows_the_service_its_failed_requests_and_its_logs(story: Namespace, tmp_path: Path) -> None:
     pod = the_pod(story)["metadata"]["name"]
-    done = on_cluster(story, "diagnose", "torchserve")
-    assert (done.returncode, done.stdout) == (0, f"torchserve in namespace {story.name}: Ready\nNothing is wrong.\n")
+    assert ask_with(story, tmp_path, instances(5), PREDICT).status == 500
+    done = on_cluster(story, "diagnose", "torchserve", "--output=json")
+    diagnosis = json.loads(done.stdout)
+    (finding,) = diagnosis["findings"]
+    assert (done.returncode, diagnosis["health"], finding["reason"]) == (0, "Ready", "RequestsFail")
+    assert re.fullmatch(r"\d+ of \d+ requests have failed since .*: \d+ with HTTP 500.*", finding["cause"])
 
     seen = json.loads(on_cluster(story, "status", "torchserve", "--output=json").stdout)
     assert (seen["health"], seen["requestPath"][0]["kind"], seen["components"][0]["traffic"]) == (
