@@ -101,7 +101,9 @@ def _of_web(uri: Uri) -> str | None:
     if _AZURE_BLOB.fullmatch(uri.text):
         return _of_azure(uri)
     parts = split(f"{uri.scheme}://{uri.authority.rpartition('@')[2]}/")
-    return None if parts and parts.hostname else f"names no host; write {uri.scheme}://HOST/FILE"
+    if parts and parts.hostname:
+        return None
+    return f"{'has an invalid host or port' if uri.authority else 'names no host'}; write {uri.scheme}://HOST/FILE"
 
 
 def _of_claim(uri: Uri) -> str | None:

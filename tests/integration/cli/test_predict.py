@@ -252,7 +252,7 @@ def ready_pod(team: Namespace, node: str, port: int, service: str = "torchserve"
         ("absent", [], "there is no InferenceService absent in namespace ", 1),
         ("torchserve", ["--port-forward"], "no pod of InferenceService torchserve is ready: ", 1),
         ("torchserve", ["--address=127.0.0.1:1"], "no answer from http://127.0.0.1:1: Connect call failed ", 1),
-        ("torchserve", ["--address=a:b"], "--address a:b: this is no HOST or HOST:PORT", 2),
+        ("torchserve", ["--address=a:b"], "--address a:b: write HOST or HOST:PORT, without a scheme and a path", 2),
         ("torchserve", ["-d", "{"], "the data is not JSON: ", 2),
         ("torchserve", ["-d", __file__], f"{__file__} is a file; to send what is in it, write -d @{__file__}", 2),
         ("torchserve", ["-d", "@/absent"], "/absent cannot be read: No such file or directory", 2),

@@ -22,7 +22,8 @@ from tests.support.object_stores import tls
 from tests.support.scripted_server import OK, ScriptedServer, Visitor, scripted
 
 Captured = pytest.CaptureFixture[str]
-RULE = "cannot be the name of a service: names have lower-case letters, digits and '-'; begin a URL with http:// or https://."
+BEGIN = "Invalid value for 'URL|NAME': a URL begins with http:// or https://; write"
+FORM = "write http://HOST[:PORT]/PATH, or https://…"
 PROGRAM = "from isvc.console import main; main()"
 
 
@@ -158,18 +159,20 @@ async def test_a_model_that_does_not_say_what_it_takes_needs_data(capsys: Captur
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["ftp://h"], "'ftp://h' is not a URL of a server; write http://HOST[:PORT]/PATH, or https://…"),
+        (["ftp://h"], f"'ftp://h' is not a URL of a server, as its scheme is neither http nor https; {FORM}"),
+        (["http://https:/h"], "a URL begins with http:// or https://, not with 'http://https:/'; write https://h"),
         (["http://h/", "-d@gone"], "gone cannot be read: No such file or directory"),
         (["http://h/", "-d", __file__], f"{__file__} is a file; to send what is in it, write -d @{__file__}"),
         (["http://h/", "-XGE T"], "'GE T' is not a method of HTTP"),
         (["http://h/", "-Hfoo"], "'foo' cannot be a header; write NAME: VALUE"),
+        (["http://h/ü"], "'http://h/ü' has letters that a URL cannot have; write them as %XX"),
         (
             ["http://user:secret@h:0/"],
-            "'http://h:0/' is not a URL of a server; write http://HOST[:PORT]/PATH, or https://…",
+            f"'http://h:0/' is not a URL of a server, as its host or port is invalid; {FORM}",
         ),
         (["http://h/", "-H\nX: 1\r\nY: 2"], r"'X: 1\r\nY: 2' cannot be a header; write NAME: VALUE"),
     ],
-    ids=["url", "file", "name of a file", "method", "no colon", "password", "header"],
+    ids=["url", "two", "file", "name of a file", "method", "no colon", "letters", "password", "header"],
 )
 def test_what_cannot_be_sent_is_exit_code_2(arguments: list[str], message: str, capsys: Captured) -> None:
     assert main(["bench", *arguments]) == 2
@@ -217,9 +220,10 @@ def test_a_body_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["127.0.0.1:80"], f"Invalid value for 'URL|NAME': '127.0.0.1:80' {RULE}"),
+        (["127.0.0.1:80"], f"{BEGIN} http://127.0.0.1:80"),
+        (["https:/user:secret@h/v1"], f"{BEGIN} https://h/v1"),
         (["127.0.0.1"], "'127.0.0.1' is no service's name; begin a URL with http:// or https://."),
-        (["localhost/v1"], f"Invalid value for 'URL|NAME': 'localhost/v1' {RULE}"),
+        (["localhost/v1"], f"{BEGIN} http://localhost/v1"),
         (["http://h", "--model=m"], "--model is of a service: leave it out, or give a NAME."),
         (["http://h", "--address=a"], "--address is of a service: leave it out, or give a NAME."),
         (["http://h", "--url=http://g"], "--url is of a service: leave it out, or give a NAME."),

@@ -109,10 +109,18 @@ def test_a_flag_that_would_have_no_effect_is_refused(arguments: list[str], words
     ("flags", "words"),
     [
         (["--url=http://h", "--host=a\r\nX: y"], r"--host 'a\r\nX: y' cannot be a host; write NAME or NAME:PORT"),
-        (["--url=http://a:secret@h:99999"], "--url http://h:99999: this is no URL such as http://127.0.0.1:8080"),
-        (["--url=http://a\tb"], "--url "),
+        (
+            ["--url=http://a:secret@h:99999"],
+            "--url: 'http://h:99999' is not a URL of a server, as its host or port is ",
+        ),
+        (
+            ["--url=http:/a:secret@h"],
+            "--url: a URL begins with http:// or https://, not with 'http:/'; write http://h\n",
+        ),
+        (["--url=http://a\tb"], "--url: "),
+        (["--url=http://h?a=1"], "--url: 'http://h?a=1' has a query; write it without ?a=1"),
     ],
-    ids=["host", "port", "tab"],
+    ids=["host", "port", "slash", "tab", "query"],
 )
 def test_what_would_change_the_request_is_refused(flags: list[str], words: str, capsys: Captured) -> None:
     assert main(["predict", "bert", "-d", "[1]", *flags]) == 2

@@ -229,6 +229,16 @@ def test_lines_of_a_log_keep_their_indent() -> None:
     assert quoted(log, 1000) == "    Traceback (most recent call last):\n|       File\n|     KeyError"
 
 
+def test_lines_of_a_log_that_repeat_the_cause_are_left_out() -> None:
+    failure = Failure(reason="ServerFailed", cause="bert: KeyError: 'a'", log="loading bert\nKeyError: 'a'\n")
+
+    assert text(finding_lines(failure)) == [
+        "reason    ServerFailed",
+        "cause     bert: KeyError: 'a'",
+        "log       | loading bert",
+    ]
+
+
 @pytest.mark.parametrize(
     ("since", "told"),
     [

@@ -38,6 +38,16 @@ def test_text_from_outside_is_escaped_and_its_control_characters_are_visible() -
     assert template.render(text="<b>\x1b[31m\u202e'\"&") == "&lt;b&gt;\\x1b[31m\\u202e&#39;&#34;&amp;"
 
 
+@pytest.mark.parametrize(
+    ("where", "of"), [("all namespaces", "isvc-mar of the cluster"), (markup.THIS_MACHINE, "isvc-mar of this machine")]
+)
+def test_a_runtime_of_isvc_run_is_not_called_the_clusters(where: str, of: str) -> None:
+    template = markup.templates(where=where).get_template("parts/yaml.html")
+    page = template.render(service=view_of(FakeServices().ready()), applied={}, status={}, children=[])
+
+    assert of in re.sub("<[^>]+>", "", page)
+
+
 def test_the_docs_have_the_keys() -> None:
     table = (ROOT / "docs/dashboard.md").read_text().partition("## Keys\n")[2].partition("\n## ")[0]
 

@@ -85,8 +85,12 @@ def test_of_a_traceback_what_was_raised_and_where_in_the_users_code_is_said() ->
 def test_a_failure_is_told_once() -> None:
     service = view_of(SERVICE.failed())
     (component,) = service.components
-    another = Failure(reason="Evicted", cause="pod x: the node has no disk")
-    pods = [*component.pods, replace(component.pods[0], name="x", failure=another)]
+    another = Failure(reason="Evicted", cause="pod x: the node has 3 MiB of disk")
+    same = replace(another, cause="pod y: the node has 2 MiB of disk")
+    pods = [
+        *component.pods,
+        *(replace(component.pods[0], name=item.cause[4], failure=item) for item in (another, same)),
+    ]
 
     assert told_once(service) == {}
     assert told_once(replace(service, components=[replace(component, pods=pods)])) == {"x": cause_of(another)}

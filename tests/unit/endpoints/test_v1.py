@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import re
 
 import orjson
 import pytest
@@ -72,6 +73,27 @@ async def test_a_model_that_recovers_takes_requests_and_is_not_ready() -> None:
     }
     server.models.record("m", State.READY)
     assert (await server.ask("GET", "/v2/health/ready")).document == {"ready": True}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("model", ["m", "unknown"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/predictions/{}", "/v1/models/{}", "/v1/models/{}:predict", "/v1/models/{}:infer", "/v1/models/{}/predict",
+        "/v2/models/{}", "/v2/models/{}/infer", "/v2/models/{}:predict", "/v2/models/{}/predict",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("slash", ["", "/"])
+async def test_no_advice_names_the_path_that_was_asked(method: str, model: str, path: str, slash: str) -> None:
+    asked = path.format(model)
+
+    answer = await Server().ask(method, asked + slash, PICTURE if method == "POST" else b"")
+
+    if answer.status >= 400:
+        said = answer.document["error"].replace("<model>", model)
+        places = re.findall(r"/[\w/:]+", re.sub(r"(is not allowed on|There is nothing at) \S+", "", said))
+        assert asked not in [place.rstrip("/") for place in places]
 
 
 # --- What is no JSON -----------------------------------------------------------------------------------

@@ -238,7 +238,8 @@ async def test_a_raw_body_may_be_a_v1_request() -> None:
         (b"[[1, 2]]", 'The request body is a JSON list, not an object; send {"instances": [...]}.'),
         (b'{"data": [[1, 2]]}', 'The request has no "instances"; send {"instances": [...]}.'),
         (b'{"inputs": [{"name": "rows"}]}', "Object missing required field `datatype` - at `$.inputs[0]`"),
-        (b"\x89PNG", "a model without a handler takes numbers."),
+        (b"\x89PNG", 'The request body is not JSON but bytes of another kind; send {"instances": [...]}.'),
+        (b"\x1f\x8b", "It is compressed by gzip; send it uncompressed."),
     ],
 )
 async def test_a_raw_body_of_neither_protocol_is_told_what_to_be(body: bytes, message: str) -> None:

@@ -41,6 +41,12 @@ def test_a_service_answers_at_its_url_by_way_of_an_address(address: str | None, 
     assert target.of_service(service(url), address) == expected
 
 
+@pytest.mark.parametrize("address", ["http://h:80", "http:/h", "h/x", "h:80/x", "h:port", "h:99999"])
+def test_an_address_is_no_url(address: str) -> None:
+    with pytest.raises(UnusableRequest, match=f"--address {address}: write HOST or HOST:PORT, without a scheme"):
+        target.of_service(service(), address)
+
+
 def test_a_service_without_a_url_says_what_its_status_says() -> None:
     with pytest.raises(PredictFailed, match="InferenceService bert has no URL yet: no claim"):
         target.of_service(service(None), None)
@@ -110,7 +116,9 @@ def test_an_ingress_that_is_named_gets_the_services_host(url: str, host: str | N
     assert target.of_url(url, "bert", "models", host) == expected
 
 
-@pytest.mark.parametrize("url", ["ftp://a", "http://", "http://a:port", "http://a:99999", "http://[::1"])
+@pytest.mark.parametrize(
+    "url", ["ftp://a", "http://", "http:/a", "https//a", "http://a:port", "http://a:99999", "http://[::1"]
+)
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(UnusableRequest, match="--url"):
         target.of_url(url, "bert", "models", None)

@@ -21,7 +21,7 @@ import aiohttp
 from yarl import URL
 
 from isvc.predict.errors import PredictFailed, UnusableRequest
-from isvc.predict.fields import is_field, without_user
+from isvc.predict.fields import is_field, server_url
 
 _REFUSAL_BYTES = 500  # of a body that says why
 _RETRY_S = 0.1  # until a connection that was refused is tried again
@@ -42,15 +42,9 @@ def load_request(url: str, *, method: str, headers: Mapping[str, str], body: byt
 
     A user and a password in the URL are sent as Basic credentials.
     """
-    shown = "this"  # until it is known what of it is a password
-    try:
-        url, authorization = without_user(url)
-        shown, parts = repr(url), urlsplit(url)
-        is_server = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        is_server = False
-    if not is_server or not url.isascii() or not url.isprintable() or " " in url:
-        raise UnusableRequest(f"{shown} is not a URL of a server; write http://HOST[:PORT]/PATH, or https://…")
+    url, authorization = server_url(url)
+    if not url.isascii():
+        raise UnusableRequest(f"{url!r} has letters that a URL cannot have; write them as %XX")
     for name, value in headers.items():
         if not is_field(name, value):
             raise UnusableRequest(f"{f'{name}: {value}'!r} cannot be a header; write NAME: VALUE")

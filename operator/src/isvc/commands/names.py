@@ -9,6 +9,7 @@ import click
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABELS: Final = re.compile(_LABEL)
+_PATH: Final = re.compile(r"/(?:v1|v2|predictions)(?:/.*)?$")  # which the command adds
 _SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
@@ -51,9 +52,19 @@ class ServiceName(click.ParamType[str]):
         """Return the name; fails for any other text."""
         text = str(value)
         if not (is_name(text) or (self._or_url and "://" in text)):
-            rule = f"{_RULE[:-1]}; begin a URL with http:// or https://." if self._or_url else _RULE
-            self.fail(f"{text!r} cannot be the name of a service: {rule}", param, ctx)
+            self.fail(self._mistake(text, ctx), param, ctx)
         return text
+
+    def _mistake(self, text: str, ctx: click.Context | None) -> str:
+        from isvc.predict.fields import meant
+
+        if (":" in text or "/" in text) and not text.startswith("."):
+            if self._or_url:
+                return f"a URL begins with http:// or https://; write {meant(text)}"
+            if ctx and any(option.name == "url" for option in ctx.command.params):
+                url = _PATH.sub("", meant(text))
+                return f"a URL is given by a flag; write isvc {ctx.info_name} NAME --url {url}"
+        return f"{text!r} cannot be the name of a service: {_RULE}"
 
 
 _RULE: Final = "names have lower-case letters, digits and '-'."

@@ -101,13 +101,16 @@ class Origin(click.ParamType[str]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the scheme, the host and a port that is not the scheme's own; fails for any other text."""
+        from isvc.predict.errors import UnusableRequest
+        from isvc.predict.fields import server_url
+
         text = str(value)
         try:
-            url = urlsplit(text)
-            host, port = url.hostname or "", url.port
-        except ValueError:
-            url, host, port = urlsplit(""), "", None
-        if not host or url.scheme not in _PORTS or url.path not in ("", "/") or url.query or "@" in url.netloc:
+            url = urlsplit(server_url(text)[0])
+        except UnusableRequest as error:
+            self.fail(str(error), param, ctx)
+        if url.path not in ("", "/") or url.query or "@" in text:
             self.fail(f"{text!r} is not an origin such as https://dashboard.example.com.", param, ctx)
+        host, port = url.hostname or "", url.port
         name = f"[{host}]" if ":" in host else host
         return f"{url.scheme}://{name}" + (f":{port}" if port and port != _PORTS[url.scheme] else "")

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import yaml
@@ -32,6 +32,7 @@ from isvc_operator.manifests import LAST_APPLIED, NOT_WRITTEN, Manifest, Service
 from isvc_operator.text import visible
 
 HERE = Path(__file__).parent
+THIS_MACHINE: Final = "this machine"  # what a dashboard of ``isvc run`` shows
 
 _COLORED = re.compile(  # a text that is not closed is one up to the end of its line: no part is looked at again
     r"(?P<comment>^#.*$)"
@@ -73,7 +74,7 @@ def templates(*, where: str) -> Environment:
         brief=brief, headline=headline, state=state, colored=colored,
         condition_tone=condition_tone, steps=steps, clock=clock, after=after,
     )  # fmt: skip
-    made.globals.update(where=where, keys=KEYS)
+    made.globals.update(where=where, THIS_MACHINE=THIS_MACHINE, keys=KEYS)
     return made
 
 

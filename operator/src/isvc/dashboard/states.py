@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from isvc.view.diagnosis import NOT_PROCESSED, diagnose
+from isvc.view.diagnosis import NOT_PROCESSED, diagnose, gist, log_tail
 from isvc.view.fixes import SEE_MESSAGE, fix_for
 from isvc.view.headlines import brief, headline
 from isvc.view.values import (
@@ -111,30 +111,18 @@ def cause_of(failure: Failure) -> ShownCause:
 
 def told_once(service: ServiceView) -> Mapping[str, ShownCause]:
     """Return the failures of components and pods by their names, without those that were shown before."""
-    told = {_told(service.failure)}
+    told = {gist(service.failure)} if service.failure else set()
     found: dict[str, ShownCause] = {}
     for component in service.components:
         items: list[ComponentView | PodView] = [component, *component.pods]
         for item in items:
-            if item.failure and _told(item.failure) not in told:
-                told.add(_told(item.failure))
+            if item.failure and gist(item.failure) not in told:
+                told.add(gist(item.failure))
                 found[item.name] = cause_of(item.failure)
     return found
-
-
-def _told(failure: Failure | None) -> tuple[str, str] | None:
-    return (failure.reason, brief(failure.cause)) if failure else None
 
 
 def raised_at(text: str) -> str:
     """Return the last place of a traceback that is in no installed package."""
     own = [found for found in _FRAME.finditer(text) if not _INSTALLED.search(found[1])]
     return f"{own[-1][1].rpartition('/')[2]}, line {own[-1][2]}" if own else ""
-
-
-def log_tail(failure: Failure) -> str:
-    """Return the last lines of a failure's log without those that its cause ends with."""
-    lines = failure.log.rstrip().splitlines()
-    while lines and lines[-1].strip() in failure.cause:
-        lines.pop()
-    return "\n".join(lines)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from isvc.inference.protocol import InferenceProtocol
 from isvc.predict.errors import PredictFailed, UnusableRequest
-from isvc.predict.fields import is_field, without_user
+from isvc.predict.fields import beginning, is_field, server_url
 from isvc.predict.payload import PredictPayload
 from isvc.view.diagnosis import diagnose
 from isvc.view.headlines import headline
@@ -56,15 +56,13 @@ def of_url(url: str, name: str, namespace: str, host: str | None) -> Target:
     An address without a path is an ingress, such as that of ``isvc run``, which knows services by their hosts.
     Raises UnusableRequest for what is no URL or no host.
     """
-    shown = "URL"  # until it is known what of it is a password
     try:
-        shown, authorization = without_user(url if "://" in url else f"http://{url}")
-        parts = urlsplit(shown)
-        invalid = parts.scheme not in _PORTS or not parts.hostname or (parts.port or 1) < 1 or parts.query
-    except ValueError:
-        invalid = True
-    if invalid or not shown.isprintable() or " " in shown:
-        raise UnusableRequest(f"--url {shown}: this is no URL such as http://127.0.0.1:8080")
+        url, authorization = server_url(url if beginning(url) or "://" in url else f"http://{url}")
+    except UnusableRequest as error:
+        raise UnusableRequest(f"--url: {error}") from error
+    parts = urlsplit(url)
+    if parts.query:
+        raise UnusableRequest(f"--url: {url!r} has a query; write it without ?{parts.query}")
     if host and not is_field("Host", host):
         raise UnusableRequest(f"--host {host!r} cannot be a host; write NAME or NAME:PORT")
     path = parts.path.rstrip("/")
@@ -162,10 +160,15 @@ def _with_port(address: str, port: int) -> str:
             return f"[{address}]:{port}"
     except ValueError:
         try:
-            if urlsplit(f"//{address}").port is not None:
-                return address
-        except ValueError as error:
-            raise UnusableRequest(f"--address {address}: this is no HOST or HOST:PORT") from error
+            has_port = urlsplit(f"//{address}").port is not None
+        except ValueError:
+            has_port = None
+        if has_port is None or "/" in address:
+            raise UnusableRequest(
+                f"--address {address}: write HOST or HOST:PORT, without a scheme and a path"
+            ) from None
+        if has_port:
+            return address
     return f"{address}:{port}"
 
 

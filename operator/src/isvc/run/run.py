@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import aiohttp
 
+from isvc.dashboard.markup import THIS_MACHINE
 from isvc.dashboard.server import dashboard
 from isvc.predict.payload import PredictPayload
 from isvc.run.caller import predict, sample_request, served
@@ -70,7 +71,7 @@ async def serve(
     """
     async with (
         _running(checked, settings, output) as cluster,
-        dashboard(cluster, port=dashboard_port, token=secrets.token_urlsafe(24), where="this machine") as address,
+        dashboard(cluster, port=dashboard_port, token=secrets.token_urlsafe(24), where=THIS_MACHINE) as address,
         door(
             cluster,
             url=f"http://{LOOPBACK}:{settings.http_port}",

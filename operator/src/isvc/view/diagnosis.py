@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from isvc.view.fixes import SEE_MESSAGE, fix_for
+from isvc.view.headlines import brief
 from isvc.view.values import (
     OLDER_SERVE,
     ComponentView,
@@ -27,6 +29,7 @@ SCALED_TO_ZERO: Final = "ScaledToZero"
 REQUESTS_FAIL: Final = "RequestsFail"
 _EVENTS: Final = 3  # of the pod that has failed
 _WARNING: Final = "Warning"
+_VARYING: Final = re.compile(r"(?<![\w.-])(?:0x[0-9a-f]+|\d[\d.:TZ-]*)")  # times, addresses, counts
 _STARTING_FIXES: Final = {
     LOADING: "wait for the download; isvc status -w shows its progress",
     STARTING: "wait; if it stays like that, the last log lines say what the server does or waits for",
@@ -153,13 +156,26 @@ def _of_condition(item: ConditionView) -> Finding:
     return Finding(reason=item.reason, cause=item.message, fix=fix_for(item.reason))
 
 
+def gist(failure: Failure) -> tuple[str, str]:
+    """Return the reason and the cause without what differs from pod to pod, and from one restart to the next."""
+    return failure.reason, _VARYING.sub("", brief(failure.cause))
+
+
+def log_tail(failure: Failure) -> str:
+    """Return the last lines of a failure's log without those that its cause ends with."""
+    lines = failure.log.rstrip().splitlines()
+    while lines and lines[-1].strip() in failure.cause:
+        lines.pop()
+    return "\n".join(lines)
+
+
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     """Return one finding of each cause: the pods of a component most often fail for the same."""
-    return [*{(item.reason, item.cause): item for item in reversed(findings)}.values()][::-1]
+    return [*{gist(item): item for item in reversed(findings)}.values()][::-1]
 
 
 def _is_among(failure: Failure, others: Sequence[Failure]) -> bool:
-    return any((failure.reason, failure.cause) == (other.reason, other.cause) for other in others)
+    return gist(failure) in map(gist, others)
 
 
 def _completed(finding: Finding, service: ServiceView) -> Finding:
@@ -174,12 +190,13 @@ def _completed(finding: Finding, service: ServiceView) -> Finding:
         if item.restarts > 1
     ]
     about = {f"Pod/{pod.name}" for pod in pods}
-    warned = [
-        item for item in service.history if item.source is HistorySource.EVENT and item.warning and item.about in about
-    ]
-    return replace(
-        finding, fix=finding.fix or SEE_MESSAGE, evidence=[*older, *restarts, *map(_event, warned[-_EVENTS:])]
-    )
+    warned = {
+        (item.reason, _VARYING.sub("", item.message)): item  # the last of each
+        for item in service.history
+        if item.source is HistorySource.EVENT and item.warning and item.about in about
+    }
+    events = sorted(warned.values(), key=service.history.index)[-_EVENTS:]
+    return replace(finding, fix=finding.fix or SEE_MESSAGE, evidence=[*older, *restarts, *map(_event, events)])
 
 
 def _concerns(finding: Finding, pod: PodView) -> bool:

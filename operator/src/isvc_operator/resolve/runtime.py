@@ -96,11 +96,11 @@ def server_type_of(runtime: ServingRuntime) -> str | None:
 def why_preferred(chosen: ChosenRuntime, model: ModelSpec, runtimes: Runtimes) -> str:
     """Return why ``choose_runtime`` has chosen it for a model that names none, in words."""
     protocol = model.protocol_version or "v1"
-    where, group = ("the cluster", runtimes.cluster) if chosen.cluster_wide else ("the namespace", runtimes.namespaced)
+    where, group = ("", runtimes.cluster) if chosen.cluster_wide else (" of the namespace", runtimes.namespaced)
     serves = f"serves model format {_described(model.model_format)} with protocol {protocol}"
     others = [item for item in group if item is not chosen.runtime and _fits(item, model, protocol)]
     if not others:
-        return f"the only runtime of {where} that {serves}"
+        return f"the only runtime{where} that {serves}"
     second = _preferred(others, model)
     return (
         f"{serves}, like {_listing(item.metadata.name for item in others)}; {_advantage(chosen.runtime, second, model)}"

@@ -86,10 +86,10 @@ class MethodNotAllowed(ServingError):
 
     status = 405
 
-    def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
+    def __init__(self, method: str, path: str, allowed: Iterable[str], near: str = "") -> None:
         methods = ", ".join(sorted(allowed))
         self.headers = ((b"allow", methods.encode()),)
-        super().__init__(f"{method} is not allowed on {path}; use {methods}.")
+        super().__init__(f"{method} is not allowed on {path}; {f'did you mean {near}?' if near else f'use {methods}.'}")
 
 
 class ClientTooSlow(ServingError):

@@ -11,11 +11,9 @@ from isvc.view.diagnosis import Finding, diagnose
 from isvc.view.service import view_of
 from isvc.view.source import Related
 from isvc_operator.observe.pods import PodFailure
-from tests.support.builders import (
-    a_deployment,
-)
+from tests.support.builders import a_container, a_crashed_pod, a_deployment, ended, waiting
 from tests.support.failing_pods import FAILING_PODS, PODS_OF_EVENTS
-from tests.support.related_objects import a_related
+from tests.support.related_objects import a_related, an_event
 
 
 def found(related: Related) -> Sequence[Finding]:
@@ -52,3 +50,41 @@ def test_the_first_cause_is_that_of_the_pods_events(
     (first,) = found(related)
     assert (first.reason, first.cause, first.fix) == (failure.reason, failure.cause, failure.fix)
     assert any(failure.cause in item.get("message", "") for item in related.service["status"]["conditions"])
+
+
+def test_pods_that_fail_for_the_same_are_one_finding() -> None:
+    """Their messages differ in what is of the process or the time."""
+    words = ("out of licences at 2026-01-01T12:00:01Z, pid 71", "out of licences at 2026-01-01T12:00:09Z, pid 9012")
+    first, second = (
+        a_crashed_pod(f"torchserve-predictor-1-{letter}", containers=[a_container(state=ended(1, text))])
+        for letter, text in zip("ba", words, strict=True)
+    )
+
+    (finding,) = found(a_related(first, second))
+    assert finding.cause == words[0]
+
+
+def test_pods_that_fail_for_different_causes_are_a_finding_each() -> None:
+    words = ("layer.3.weight is missing", "layer.4.weight is missing")
+    first, second = (
+        a_crashed_pod(f"torchserve-predictor-1-{letter}", containers=[a_container(state=ended(1, text))])
+        for letter, text in zip("ba", words, strict=True)
+    )
+
+    assert [item.cause for item in found(a_related(first, second))] == [*words]
+
+
+def test_of_events_that_repeat_each_other_the_last_one_is_evidence() -> None:
+    server = a_container(state=waiting("CrashLoopBackOff"), before=ended(1, "no licence"))
+    messages = {"BackOff": ("back-off 10s restarting", "back-off 40s restarting"), "Unhealthy": ("it gives 503",)}
+    events = [
+        an_event(reason, text, at=f"2026-01-01T12:00:0{second}Z", type_="Warning")
+        for reason, texts in messages.items()
+        for second, text in enumerate(texts)
+    ]
+
+    (finding,) = found(a_related(a_crashed_pod(containers=[server]), events=events))
+    assert finding.evidence == [
+        "2026-01-01T12:00:00Z Unhealthy: it gives 503",
+        "2026-01-01T12:00:01Z BackOff: back-off 40s restarting",
+    ]

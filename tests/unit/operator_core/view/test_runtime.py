@@ -24,7 +24,7 @@ def seen(service: dict[str, Any], *runtimes: dict[str, Any]) -> RuntimeView | No
 @pytest.mark.parametrize(
     ("service", "runtimes", "why"),
     [
-        (a_service_body(), [ONE], f"the only runtime of the cluster that {SERVES}"),
+        (a_service_body(), [ONE], f"the only runtime that {SERVES}"),
         (a_service_body(model={"runtime": "one"}), [ONE], "named by spec.predictor.model.runtime"),
         (
             a_service_body(annotations={ANNOTATION_RUNTIME: "one"}),

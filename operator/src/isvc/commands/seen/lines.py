@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from isvc.commands.output import Cell, Style, Styled
-from isvc.view.diagnosis import Finding, diagnose
+from isvc.view.diagnosis import Finding, diagnose, log_tail
 from isvc.view.headlines import headline
 from isvc.view.times import parse_time
 from isvc.view.values import (
@@ -134,7 +134,7 @@ def history_lines(service: ServiceView) -> Iterator[Line]:
 
 
 def finding_lines(finding: Failure) -> Iterator[Line]:
-    """Yield the reason, the cause, the place, the evidence, the last log lines and the fix."""
+    """Yield the reason, the cause, the place, the evidence, the last log lines that say more, and the fix."""
     yield [_label("reason", Style.ERROR), one_line(finding.reason)]
     yield [_label("cause", Style.ERROR), _paragraph(finding.cause)]
     if finding.location:
@@ -142,7 +142,7 @@ def finding_lines(finding: Failure) -> Iterator[Line]:
         yield [_label("where", Style.STRONG), finding.location + code]
     for index, text in enumerate(finding.evidence if isinstance(finding, Finding) else ()):
         yield [_label("" if index else "evidence", Style.STRONG), one_line(headline(text))]
-    for index, text in enumerate(block(finding.log).splitlines()):
+    for index, text in enumerate(block(log_tail(finding)).splitlines()):
         yield [_label("" if index else "log", Style.STRONG), f"| {text}"]
     if finding.fix:
         yield [_label("fix", Style.OK), finding.fix]
@@ -238,7 +238,7 @@ def _container(container: ContainerView) -> Iterator[Cell]:
     notes = [
         container.reason,
         f"exit code {container.exit_code}" if container.exit_code else "",
-        f"{container.restarts} restarts" if container.restarts else "",
+        f"{container.restarts} restart{'s' * (container.restarts != 1)}" if container.restarts else "",
     ]
     if text := ", ".join(filter(None, notes)):
         yield f"({text})"

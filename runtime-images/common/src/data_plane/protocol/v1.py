@@ -35,28 +35,33 @@ class _PredictDocument(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_PredictDocument)
 
 
-def decode_request(body: bytes) -> PredictRequest:
-    """Decode the request in `body`; raises InvalidRequest with the error and its place."""
+def decode_request(body: bytes, *, takes_files: bool = True) -> PredictRequest:
+    """Decode the request in `body`; raises InvalidRequest with the error and its place.
+
+    `takes_files`: whether a body that is no request may be meant for TorchServe's path, and not come by it.
+    """
     try:
         document = _decoder.decode(body)
         if not body.isascii():
             body.decode()  # the decoder does not check strings inside instances
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _explain(body, error) from error
+        raise _explain(body, error, takes_files=takes_files) from error
     instances = document.inputs if document.instances is msgspec.UNSET else document.instances
     if instances is msgspec.UNSET:
         raise InvalidRequest(f'The request has no "instances"; send {_FORM}.')
     return PredictRequest(body, len(instances))
 
 
-def _explain(body: bytes, error: Exception) -> InvalidRequest:
+def _explain(body: bytes, error: Exception, *, takes_files: bool) -> InvalidRequest:
     """Return the error for an invalid body; orjson reports the line and column."""
     if not body:
         return InvalidRequest(f"The request body is empty; send {_FORM}.")
     try:
         document = json_text.loads(body)
     except orjson.JSONDecodeError as syntax:
-        return InvalidRequest(f"The request body is {json_text.fault(body, syntax)}.{json_text.advice_on(body)}")
+        advice = json_text.advice_on(body, takes_files=takes_files)
+        end = f".{advice}" if advice or takes_files else f"; send {_FORM}."
+        return InvalidRequest(f"The request body is {json_text.fault(body, syntax)}{end}")
     if not isinstance(document, dict):
         return InvalidRequest(f"The request body is a JSON {_TYPES[type(document)]}, not an object; send {_FORM}.")
     for key in ("instances", "inputs"):

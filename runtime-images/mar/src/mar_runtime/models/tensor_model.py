@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 
 from data_plane.batching import merge
 from data_plane.batching.limits import BatchLimits
@@ -112,7 +113,8 @@ class TensorModel:
         try:
             tensors = await off_loop(len(request.body), rest.decode_request, request.body, length)
         except NotV2:
-            return await self.predict(await off_loop(len(request.body), v1.decode_request, request.body), call)
+            decode = partial(v1.decode_request, takes_files=False)
+            return await self.predict(await off_loop(len(request.body), decode, request.body), call)
         response = await self.infer(tensors, call)
         return body_response(*await off_loop(response.size, rest.encode_response, response, tensors))
 
