@@ -140,6 +140,20 @@ def test_after_a_change_that_fails_as_the_first_pods_did_no_pod_serves(sandbox: 
     assert "failed (exit code 3): two" in log
 
 
+def test_who_serves_is_said_once_for_each_change_that_fails(sandbox: Sandbox) -> None:
+    file = write_yaml(sandbox.folder / "services.yaml", service(), runtime())
+    with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch") as process:
+        read_until(process.stdout, "Ctrl-C stops it.")
+        log = ""
+        for value in ("one", "two"):
+            write_yaml(file, service(env={"FAIL": value}), runtime())
+            log += read_until(process.stderr, f"failed (exit code 3): {value}")
+            log += read_until(process.stderr, "failed again, same cause (×2)")
+        _, rest = stop(process)
+
+    assert (log + rest).count(f"first-predictor: {SERVE_ON}") == 2
+
+
 def test_a_server_on_another_port_takes_over_and_the_old_one_ends(sandbox: Sandbox) -> None:
     other = runtime(
         args=["--http-port=9090", "--model-dir=/mnt/models"],

@@ -29,7 +29,7 @@ from isvc.run.kubelet import LocalPod, PodListener
 from isvc.run.pod import PodPlan, plan_pod
 from isvc.run.processes import Group, elsewhere, together
 from isvc.run.routes import IngressRoute, ServicePort, addresses_of, ingress_routes, service_ports
-from isvc.run.stored import pod_event, replicas_of, requested_replicas, restarted, stored
+from isvc.run.stored import TEMPLATE_HASH, pod_event, replicas_of, requested_replicas, restarted, stored
 from isvc.view.log_ends import LogEnd, wanted
 from isvc.view.pods import with_logs
 from isvc.view.source import Related
@@ -116,6 +116,7 @@ class LocalService:
         self._has_predicted = False
         self._is_changed = False
         self._changed_file = ""  # until the pods that are made of it serve
+        self._said: dict[str, tuple[str, str]] = {}  # of a Deployment: the template that failed, and who serves
 
     async def check(self, rendered: Rendered) -> None:
         """Check whether it can run here; raises UnusableInput. Opens the ports of its Services."""
@@ -329,6 +330,7 @@ class LocalService:
         if not all(self._deployments[name].is_complete for name in wanted if name in self._deployments):
             return
         self.routes, self._next_routes = self._next_routes, None
+        self._said.clear()
         if self._changed_file:
             self._node.group.output.note(f"{self.key.name} serves the change of {self._changed_file}")
             self._changed_file = ""
@@ -350,7 +352,10 @@ class LocalService:
             return
         if deployment.keeps_old_pods or not any(it.is_ready for it in deployment.pods):
             serves = OLDER_SERVE if deployment.keeps_old_pods else "no pod serves"
-            self._node.group.output.say(f"{name}: {serves}; {_WAY_OUT}")
+            said = labels_of(pod)[TEMPLATE_HASH], serves
+            if self._said.get(name) != said:  # once for a change, not at each failure of its pods
+                self._said[name] = said
+                self._node.group.output.say(f"{name}: {serves}; {_WAY_OUT}")
 
     def _observe(self) -> Observation:
         resolved, related = self.rendered.resolved, self.related()
