@@ -262,14 +262,16 @@ def test_a_folder_with_a_handler_is_served_as_it_is_and_an_edit_rolls(sandbox: S
             (folder / ".handler.py.swp").write_text("an editor's")
             (folder / "handler.py").write_text(program.replace("1", "2"))
             eventually(lambda: answers[-1][1] == {"predictions": [{"version": 2}]}, "the second one answers")
+            log = read_until(process.stderr, f"first serves the change of {folder / 'handler.py'}")
             (folder / "handler.py").write_text("raise ValueError('an edit')\n")
-            log = read_until(process.stderr, "failed (exit code 4)")
+            read_until(process.stderr, "failed (exit code 4)")
             assert sandbox.ask(HOST, "/v1/models/first:predict", {"instances": [1]})[1] == answers[-1][1]
         stop(process)
 
     assert Counter(status for status, _ in answers) == {200: len(answers)}
     assert [str(answer) for _, answer in answers if answer not in (answers[0][1], answers[-1][1])] == []
     assert f"{folder / 'handler.py'} has changed; the pods of first-predictor are replaced" in log
+    assert "first/kserve-container#2 is ready" in log
     assert ".handler.py.swp" not in log
 
 

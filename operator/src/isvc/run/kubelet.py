@@ -239,9 +239,9 @@ class LocalPod:
         while True:
             if probe and check:
                 await wait_until_good(probe, check, partial(self._not_ready, process))
-            self._set_ready(process, ready=True)
             self._excerpts[process.container].ready()
-            self.group.output.note(f"{process.name} is ready")
+            self.group.output.note(f"{process.name} is ready")  # before what follows from it is told
+            self._set_ready(process, ready=True)
             if not probe or not check:
                 return
             reason = await wait_until_bad(probe, check)
