@@ -21,6 +21,7 @@ from data_plane.model_server.errors import ModelFailed
 from tests.support.package_servers import package_index
 from tests.support.waiting import eventually
 from tests.support.wheels import make_project, make_wheel
+from torchserve_compat.packages import installation
 from torchserve_compat.packages.installation import Installer
 
 
@@ -89,6 +90,23 @@ async def test_a_server_that_stops_does_not_wait_for_uv(tmp_path: Path) -> None:
         await installing
 
     assert installers_of(file) == []
+
+
+async def test_pip_has_ended_when_an_installation_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+
+    async def reads_its_settings(*_: object) -> None:
+        try:
+            await asyncio.sleep(200)
+        finally:
+            await asyncio.sleep(0.05)  # until pip is reaped
+            said.append("pip has ended")
+
+    monkeypatch.setattr(installation, "uv_like_pip", reads_its_settings)
+
+    with pytest.raises(ModelFailed, match="was not installed within"):
+        await Installer().install(asking_for(tmp_path, "six"), tmp_path, model="m", timeout_s=0.1)
+    assert said == ["pip has ended"]
 
 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

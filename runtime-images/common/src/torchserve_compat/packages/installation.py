@@ -96,10 +96,12 @@ class Installer:
     async def _install_from(self, node: PackageCache | None, request: _Request) -> Path | None:
         environment = {name: value for name, value in os.environ.items() if name not in self.withheld}
         downloads = node.downloads if node else request.work / "uv"
-        uv, image = await asyncio.gather(
-            uv_like_pip(request.requirements.parent, environment, downloads),
-            asyncio.to_thread(describe_image, request.work / "image", self.fixed),
-        )
+        describing = asyncio.ensure_future(asyncio.to_thread(describe_image, request.work / "image", self.fixed))
+        try:  # by no gather: that one, cancelled, does not wait until pip has ended
+            uv = await uv_like_pip(request.requirements.parent, environment, downloads)
+            image = await describing
+        finally:
+            describing.cancel()
         request.lock.write_text(image.lock)
         resolve = ("compile", str(request.requirements), "--output-file", str(request.lock), *image.arguments)
         try:
