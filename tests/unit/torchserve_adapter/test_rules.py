@@ -16,7 +16,7 @@ from torchserve_adapter.rules import TorchServeInputs, as_written, effective
 from torchserve_compat.store.known_settings import LEAST, PROPERTIES, Effect, Runtime
 from torchserve_compat.store.properties import dump, parse
 
-TAKEN = {8080: 50080, 8081: 50081}
+TAKEN = {0: 50000, 8081: 50081}
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 TOKENS = "tokens would lock out the adapter; TorchServe is on loopback only"
 BLANKS = "without the blanks, which TorchServe takes for parts of the names"
@@ -24,9 +24,9 @@ ADAPTER_ONLY = "all requests go through the adapter"
 # What becomes of an empty configuration: the least that is always set.
 MINIMUM = {
     "model_store": "/mnt/models/model-store",
-    "inference_address": "http://127.0.0.1:50080",
-    "management_address": "http://127.0.0.1:50081",
-    "metrics_address": "http://127.0.0.1:8082",
+    "inference_address": "http://127.0.0.1:50000",
+    "management_address": "http://127.0.0.1:50000",
+    "metrics_address": "http://127.0.0.1:50000",
     "grpc_inference_address": "127.0.0.1",
     "grpc_management_address": "127.0.0.1",
     "load_models": "all",

@@ -26,7 +26,8 @@ from torchserve_compat.store.snapshot import complete
 LOOPBACK = "127.0.0.1"
 _MIB = 1024 * 1024
 
-# TorchServe's own defaults, where it would listen without us.
+# TorchServe's own defaults. Where nobody has set an address, a free port is taken instead: the defaults are ours in a
+# pod, and on a laptop another program may take them before TorchServe does.
 _HTTP_PORTS = {"inference_address": 8080, "management_address": 8081, "metrics_address": 8082}
 _GRPC_PORTS = {"inference": 7070, "management": 7071}
 _MAX_RESPONSE_SIZE = 6553500
@@ -40,7 +41,7 @@ _JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class TorchServeInputs(rules.RuleInputs):
     """The inputs of the common rules, and those for a JVM with its own ports."""
 
-    port_for: Callable[[int], int] = int  # returns the wanted port if it is free, else another
+    port_for: Callable[[int], int] = int  # returns the wanted port if it is free, else another; for 0 any
     memory_bytes: int | None = None
 
 
@@ -77,9 +78,10 @@ def _unset(draft: Draft, _: TorchServeInputs) -> None:
 
 def _addresses(draft: Draft, inputs: TorchServeInputs) -> None:
     for setting, default in _HTTP_PORTS.items():
-        wanted = _port_of(setting, draft.get(setting), default)
+        given = draft.get(setting)
+        wanted = _port_of(setting, given, default) if given else 0
         port = inputs.port_for(wanted)
-        moved = "" if port == wanted else f"; port {wanted} is taken"
+        moved = f"; port {wanted} is taken" if wanted and port != wanted else ""
         draft.set(setting, f"http://{LOOPBACK}:{port}", f"all requests go through the adapter{moved}")
     for api, default in _GRPC_PORTS.items():
         wanted = _port_of(f"grpc_{api}_port", f":{draft.get(f'grpc_{api}_port', str(default))}", default)
