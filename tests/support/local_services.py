@@ -55,13 +55,6 @@ def runtime(name: str = "fake", **container: Any) -> dict[str, Any]:
     }
 
 
-def measured(**container: Any) -> dict[str, Any]:
-    """The runtime ``fake``, whose metrics are announced."""
-    body = runtime(**container)
-    body["spec"]["annotations"] = {"prometheus.io/port": "8080", "prometheus.io/path": "/metrics"}
-    return body
-
-
 def service(name: str = "first", env: Mapping[str, str] | None = None, uri: str = "pvc://models") -> dict[str, Any]:
     """An InferenceService of the format ``fake``."""
     variables = [{"name": key, "value": value} for key, value in (env or {}).items()]

@@ -26,7 +26,7 @@ from isvc_operator.config import OperatorConfig
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 from tests.support.isvc_process import is_running
-from tests.support.local_services import Silent, measured, parsed, runtime, service
+from tests.support.local_services import Silent, parsed, runtime, service
 from tests.support.ports import free_port
 
 LIVE = {
@@ -106,7 +106,7 @@ async def cluster(folder: Path) -> AsyncIterator[LocalCluster]:
         service("noisy", env={"NOISY": "1"}),
         bare,
     ]
-    async with running(folder, *services, measured(), exits, nothing) as cluster:
+    async with running(folder, *services, runtime(), exits, nothing) as cluster:
         yield cluster
 
 
@@ -316,7 +316,7 @@ async def test_of_many_events_the_last_ones_are_kept(folder: Path) -> None:
 
 
 async def test_an_answer_that_is_too_large_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running(folder, service(), measured()) as cluster:
+    async with running(folder, service(), runtime()) as cluster:
         await until_settled(cluster)
         pod = cluster.services[key("first")].pods()[0].name
         for name in ("SCRAPED_BYTES", "SENT_RESPONSE_BYTES"):

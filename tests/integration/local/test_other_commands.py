@@ -12,7 +12,7 @@ from click.shell_completion import ShellComplete
 from isvc.commands import isvc, main
 from isvc.source import runs
 from tests.support.isvc_process import Sandbox, read_until, stop
-from tests.support.local_services import measured, service, write_yaml
+from tests.support.local_services import runtime, service, write_yaml
 from tests.support.ports import free_port
 
 READY = "Ctrl-C stops it."
@@ -48,7 +48,7 @@ def completions(*words: str) -> list[str]:
 
 
 def yaml_of(sandbox: Sandbox, *names: str) -> tuple[Path, str, str]:
-    file = write_yaml(sandbox.folder / f"{'-'.join(names)}.yaml", *map(service, names), measured())
+    file = write_yaml(sandbox.folder / f"{'-'.join(names)}.yaml", *map(service, names), runtime())
     return file, "--pvc", f"models={sandbox.folder / 'models'}"
 
 

@@ -16,9 +16,10 @@ from isvc import limits
 from isvc.dashboard import pages, scraping, stream
 from isvc.dashboard.errors import DashboardFailed
 from isvc.dashboard.feed import Feed
-from isvc.dashboard.scraping import Scraping
+from isvc.dashboard.scraping import Scraping, answered_requests
 from isvc.dashboard.server import dashboard
 from isvc.dashboard.traffic import Point
+from isvc.view.service import view_of
 from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource
@@ -356,6 +357,21 @@ async def test_only_so_many_pods_are_asked_for_metrics_at_a_time(
         running.cancel()
 
     assert most == 2
+
+
+async def test_the_requests_of_a_service_are_those_of_its_transformer_if_that_counts_them(source: FakeSource) -> None:
+    source.put(SERVICE.ready())
+    related = source.related(KEY)
+    assert related
+    (predictor,) = view_of(related).components
+    transformer = replace(predictor, kind="transformer", pods=[replace(predictor.pods[0], name="transformer")])
+    service = replace(view_of(related), components=[predictor, transformer])
+
+    source.metrics_of[SERVICE.pod_name] = lambda: 'http_requests_total{status="200"} 3\n'
+    of_the_predictor = await answered_requests(source, service)
+    source.metrics_of["transformer"] = lambda: 'http_requests_total{status="500"} 4\n'
+
+    assert (of_the_predictor, await answered_requests(source, service)) == ({200: 3}, {500: 4})
 
 
 async def test_a_chart_has_a_bounded_number_of_points(source: FakeSource, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,16 +31,17 @@ async def answered_requests(source: ServiceSource, service: ServiceView) -> Mapp
     """Return how many requests of clients the ready pods of a service have counted since they started, by status."""
     kinds, room = _servers(service), asyncio.Semaphore(limits.DASHBOARD_SCRAPES)
 
-    async def requests(pod: str) -> Mapping[int, float]:
+    async def reading(pod: str) -> Reading | None:
         async with room:
-            found = await _reading(source, ServiceKey(service.namespace, service.name), pod)
-        return found.requests if found else {}
+            return await _reading(source, ServiceKey(service.namespace, service.name), pod)
 
-    counted = Counter[int]()
-    first = _first(kinds.values())
-    for found in await asyncio.gather(*(requests(pod) for pod, kind in kinds.items() if kind == first)):
-        counted.update(found)
-    return counted
+    found = await asyncio.gather(*map(reading, kinds))
+    readings = {pod: counted for pod, counted in zip(kinds, found, strict=True) if counted}
+    first = _first(kinds[pod] for pod in readings)
+    answered = Counter[int]()
+    for pod, counted in readings.items():
+        answered.update(counted.requests if kinds[pod] == first else {})
+    return answered
 
 
 class Scraping:

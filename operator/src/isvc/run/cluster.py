@@ -25,10 +25,11 @@ from isvc.run.models import handlers_in
 from isvc.run.processes import Group, together
 from isvc.run.routes import IngressRoute, path_of
 from isvc.run.service import LocalService, Node, Settings
+from isvc.source.proxy_targets import metrics_target
 from isvc.view.changed import Changed, ChangeReader
 from isvc.view.source import ContainerKey, LogOptions, Related, ServiceRequest, ServiceResponse, ServiceSource
 from isvc_operator.api.names import FIELDS_IGNORED, VOLUME_MODELS
-from isvc_operator.manifests import ServiceKey, annotations_of
+from isvc_operator.manifests import ServiceKey
 from isvc_operator.observe.component import LAST_LOG_LINES
 from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line, visible
@@ -218,11 +219,11 @@ class LocalCluster(ServiceSource):
     async def metrics(self, key: ServiceKey, pod: str) -> str:
         """Return the metrics of a pod's server; empty if it has none."""
         found = self._pod(key, pod)
-        annotations = annotations_of(found.manifest)
-        port = found.plan.ports.get(int(annotations.get("prometheus.io/port") or 0))
+        target = metrics_target(found.manifest, self.services[key].related().children)
+        port = found.plan.ports.get(target.port) if target else None
         if port is None:
             return ""
-        url = f"http://{LOOPBACK}:{port}{annotations.get('prometheus.io/path', '/metrics')}"
+        url = f"http://{LOOPBACK}:{port}/metrics"
         try:
             async with self._node.session.get(url, timeout=_SCRAPE, allow_redirects=False) as response:
                 content = await _read(response, SCRAPED_BYTES)
