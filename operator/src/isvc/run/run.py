@@ -45,6 +45,7 @@ T = TypeVar("T")
 
 _REQUEST = '{"instances": [...]}'
 _OF_DATA = '; each instance is a row, so for a handler that takes "data" from its rows it is {"data": ...}'
+_STOPPING: Final = {1: "stopping", 2: "the servers are ended at once, with their requests"}  # by the count of signals
 _SOON: Final = 2.0  # seconds; a run that stops within them does not say what it waits for
 _INLINE_BYTES = 500  # of a body in a printed command; a longer one is a file
 
@@ -176,7 +177,8 @@ async def until_signal(work: Coroutine[Any, Any, T], output: Output) -> T | None
 
     def stop(number: signal.Signals) -> None:
         signals.append(number)
-        output.note("stopping")
+        if said := _STOPPING.get(len(signals)):
+            output.note(said)
         task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
