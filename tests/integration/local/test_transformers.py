@@ -84,13 +84,17 @@ def test_a_package_that_a_transformer_lacks_is_named_with_how_to_install_it(sand
     without = sandbox.run(*arguments(sandbox, body), *request(sandbox))
     (sandbox.folder / "requirements.txt").touch()
     beside = sandbox.run(*arguments(sandbox, body), *request(sandbox))
+    body = with_wrappers(transformer=wrapper(command=["python", "-m", "not_installed"]))
+    program = sandbox.run(*arguments(sandbox, body), *request(sandbox))
 
     def advice(stderr: str) -> str:
         return stderr.rpartition("failed (exit code 1): ")[2].removesuffix("\n")
 
     package, pip = "the package with the module not_installed", f"{sys.executable} -m pip install"
     file = sandbox.folder / "requirements.txt"
-    assert advice(without.stderr) == (f"install {package} (on a cluster: in the image), such as: {pip} not_installed")
+    install = f"install {package} (on a cluster: in the image), such as: {pip} not_installed"
+    assert advice(without.stderr) == install
+    assert advice(program.stderr) == f"type the command in the folder that has not_installed, or {install}"
     assert advice(beside.stderr) == f"add {package} to {file} if it is not there, and run: {pip} -r {file}"
 
 

@@ -7,7 +7,6 @@ when a pod or `isvc run` downloads a model.
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Final
 
 import click
@@ -17,7 +16,6 @@ from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write
 from isvc.run.errors import RunFailed, UnusableInput
 
 _PROGRAM = "storage_initializer.inspection"
-_MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _WAYS: Final = {"inputs": "takes", "outputs": "gives"}
 _USAGE = (2, 3)  # of its exit codes: the source is not written as one
 
@@ -51,12 +49,13 @@ def _look(source: str) -> dict[str, Any]:
     import sys
 
     from isvc.extras import advice
+    from isvc.view.headlines import missing_module
 
     # -P: the working folder may be what is inspected, and a stranger's.
     done = subprocess.run([sys.executable, "-P", "-m", _PROGRAM, "--", source], capture_output=True, check=False)
     if done.returncode:
         message = (done.stderr.decode(errors="replace").strip().splitlines() or ["no reason was given"])[-1]
-        if (missing := _MISSING.match(message)) and (line := advice(missing[1])):
+        if line := advice(missing_module(message)):
             raise UnusableInput(f"{source}: {line}")
         raise (UnusableInput if done.returncode in _USAGE else RunFailed)(message)
     document: dict[str, Any] = json.loads(done.stdout)

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,13 +23,13 @@ from isvc.run.errors import RunFailed
 from isvc.run.guard import GRACE
 from isvc.run.log import Log
 from isvc.run.output import Output
+from isvc.view.headlines import missing_module
 from isvc.view.log_ends import last_state
 from isvc_operator.limits import LINE_BYTES, LOG_BYTES
 from isvc_operator.text import quoted, shortened, visible
 
 _LAST_LINES = 10
 _NO_FILE = re.compile(r".*: can't open file '(.+)': \[Errno 2\] No such file or directory")
-_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _SHORT = "/tmp"  # noqa: S108 - the folder in it is private
 _TEMPORARY_BYTES = 32  # of 103, which is what a path of a Unix socket may have on macOS
 _PROC = Path("/proc/self")
@@ -97,12 +98,16 @@ class Running:
         program, *arguments = self.process.command
         if program != sys.executable:
             return ""
-        if file := _found(_NO_FILE, printed):
-            return f": {elsewhere(Path(file))}"
+        if found := next(filter(None, map(_NO_FILE.fullmatch, reversed(printed))), None):
+            return f": {elsewhere(Path(found[1]))}"
         own = Path(self.process.working_dir or ".")
         folders = [*((own / word).parent for word in arguments if word.endswith(".py")), own]
-        module = _found(_MISSING, printed)
-        return f": {to_install(module, folders)}" if module else ""
+        module = next(filter(None, map(missing_module, reversed(printed))), "")
+        if not module:
+            return ""
+        is_program = f"{dict(pairwise(arguments)).get('-m')}.".startswith(f"{module}.")
+        where = f"type the command in the folder that has {module}, or " if is_program else ""
+        return f": {where}{to_install(module, folders)}"
 
     def _exit(self) -> str:
         code = self.exited.result()
@@ -112,12 +117,6 @@ class Running:
 def elsewhere(program: Path) -> str:
     """Return that a program is not where it is looked for, and what to do."""
     return f"there is no {program.name} in {program.parent}; type the command in the folder that has it"
-
-
-def _found(pattern: re.Pattern[str], lines: Sequence[str]) -> str:
-    """Return what the last line that fits a pattern names; empty if there is none."""
-    found = list(filter(None, map(pattern.fullmatch, lines)))
-    return found[-1][1] if found else ""
 
 
 @dataclass

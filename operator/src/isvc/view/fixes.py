@@ -77,3 +77,13 @@ def fix_for(reason: str, exit_code: int | None = None) -> str:
     """Return what to do about a failure with this reason; empty if there is no advice for it."""
     by_code = _BY_EXIT_CODE.get(exit_code or 0) if reason == "StorageInitializerFailed" else None
     return by_code or _BY_REASON.get(reason, "")
+
+
+def fix_for_module(module: str) -> str:
+    """Return what to do about a module that Python has not found; empty if none is missing."""
+    if not module:
+        return ""
+    return (
+        f"correct the name of the module {module}, or add its package to the requirements and install them: in the "
+        "image, or for isvc run beside isvc"
+    )

@@ -7,6 +7,11 @@ from typing import Final
 
 _OF_POD: Final = re.compile(r"^pod [^\s,:]+(?:, container [^\s:]+)?:? ")
 _TRACEBACK: Final = "Traceback (most recent call last)"
+_CALL: Final = re.compile(r'^(\| )? *File ".+", line \d+', re.MULTILINE)  # of one whose beginning was cut off
+_MISSING: Final = re.compile(
+    r"(?:\S*python[\d.]*: (?:Error while finding module specification for '[\w.]+' \()?)?"
+    r"(?:ModuleNotFoundError: )?No module named '?(?P<module>[\w.]+)'?\)?"
+)
 _QUOTE: Final = "| "  # begins the further lines in a status
 _RAISED: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Timeout)\b")
 
@@ -16,10 +21,21 @@ def brief(text: str) -> str:
     return _OF_POD.sub("", text, count=1)
 
 
+def is_traceback(text: str) -> bool:
+    """Whether there is a traceback of Python in a text, or the end of one."""
+    return _TRACEBACK in text or _CALL.search(text) is not None
+
+
+def missing_module(line: str) -> str:
+    """Return the module that Python has not found, as the last line of its output says; else nothing."""
+    found = _MISSING.fullmatch(line)
+    return found["module"] if found else ""
+
+
 def headline(text: str) -> str:
     """Return the line that says what is wrong: of a traceback what was raised, else the first one."""
     lines = [line.removeprefix(_QUOTE) for line in text.splitlines() if line.strip()] or [""]
-    raised = [number for number, line in enumerate(lines) if _RAISED.match(line)] if _TRACEBACK in text else []
+    raised = [number for number, line in enumerate(lines) if _RAISED.match(line)] if is_traceback(text) else []
     number = raised[-1] if raised else 0
     following = lines[number + 1 : number + 2] if lines[number].rstrip().endswith(":") else []
     return " ".join(line.strip() for line in [lines[number], *following])

@@ -11,7 +11,7 @@ from isvc.view.diagnosis import Finding, diagnose
 from isvc.view.service import view_of
 from isvc.view.source import Related
 from isvc_operator.observe.pods import PodFailure
-from tests.support.builders import a_container, a_crashed_pod, a_deployment, ended, waiting
+from tests.support.builders import a_container, a_crashed_pod, a_deployment, a_pod, ended, waiting
 from tests.support.failing_pods import FAILING_PODS, PODS_OF_EVENTS
 from tests.support.related_objects import a_related, an_event
 
@@ -88,3 +88,20 @@ def test_of_events_that_repeat_each_other_the_last_one_is_evidence() -> None:
         "2026-01-01T12:00:00Z Unhealthy: it gives 503",
         "2026-01-01T12:00:01Z BackOff: back-off 40s restarting",
     ]
+
+
+def test_of_a_traceback_the_cause_is_what_was_raised_with_its_fix_and_the_rest_is_the_log() -> None:
+    traceback = (
+        'Traceback (most recent call last):\n  File "/app/t.py", line 1, in <module>\n    import nowhere.sub\n'
+        "ModuleNotFoundError: No module named 'nowhere'"
+    )
+    server = a_container(state=waiting("CrashLoopBackOff"), before=ended(1, traceback, instance="one"))
+
+    (first,) = found(a_related(a_pod(containers=[server])))
+
+    assert (first.cause, first.fix, first.log) == (
+        "ModuleNotFoundError: No module named 'nowhere'",
+        "correct the name of the module nowhere, or add its package to the requirements and install them: in the "
+        "image, or for isvc run beside isvc",
+        traceback,
+    )
