@@ -255,7 +255,7 @@ def test_the_command_that_packs_a_state_dict_can_be_copied_from_where_the_user_s
         file.writestr("w/version", b"")
 
     alone = loading(folder / "w.pt")
-    (folder / "notes.py").write_text("print(1)")
+    (folder / "train.py").write_text("from torch import nn\n\nclass Net(nn.Module): ...\n\nNet().train()")
     (folder / "net.py").write_text("from torch import nn\n\nclass Net(nn.Module): ...")
     beside = loading(folder / "w.pt")
     (folder / "net.py").rename(folder / "model.py")

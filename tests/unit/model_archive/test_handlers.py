@@ -113,7 +113,7 @@ def test_only_a_class_without_a_way_of_its_own_leaves_its_weights_to_base_handle
         ("class A(ImageClassifier):\n    def preprocess(self, data): ...", ""),
         ("class A(ImageClassifier):\n    def handle(self, data, context): ...", ""),
         ("class A(ImageClassifier): ...\nclass B(A): ...", ""),
-        ("class A(BaseHandler): ...", ""),
+        ("class A(BaseHandler): ...", "base_handler"),
     ],
 )
 def test_a_class_leaves_its_requests_to_a_handler_of_torchserve_that_reads_them(text: str, reader: str) -> None:

@@ -67,7 +67,8 @@ def of_json(
         return PredictPayload(found, content)
     raise UnusableRequest(
         'the data has neither "instances" (v1) nor "inputs" with name, shape and datatype (v2); add one of them, or '
-        "send the data as it is with --protocol torchserve"
+        "send the data as it is: with --protocol torchserve, or to a transformer with --protocol v1; isvc bench takes "
+        "any data for a whole URL"
     )
 
 

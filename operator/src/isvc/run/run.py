@@ -45,6 +45,7 @@ T = TypeVar("T")
 
 _REQUEST = '{"instances": [...]}'
 _OF_DATA = '; each instance is a row, so for a handler that takes "data" from its rows it is {"data": ...}'
+_OF_NUMBERS = "; each instance is a list of numbers, such as [0.5, 1.0]"
 _STOPPING: Final = {1: "stopping", 2: "the servers are ended at once, with their requests"}  # by the count of signals
 _SOON: Final = 2.0  # seconds; a run that stops within them does not say what it waits for
 _INLINE_BYTES = 500  # of a body in a printed command; a longer one is a file
@@ -129,7 +130,8 @@ async def _show(cluster: LocalCluster, key: ServiceKey, sample: Path | None, out
             body = await asyncio.to_thread(cluster.keep, body)
         output.show(f"  {endpoint.curl(protocol.path(name), body or Path('FILE'))}")
         if body is None:
-            rows = _OF_DATA if name in handlers else ""
+            handler = handlers.get(name)
+            rows = _OF_NUMBERS if handler == "base_handler" else _OF_DATA if handler else ""
             output.show(f"  ({one_line(name)} does not say what it takes; write a request into FILE: {_REQUEST}{rows})")
 
 

@@ -172,16 +172,20 @@ async def _apply(cluster: LocalCluster, inputs: WatchedFiles, output: Output, ch
     replaced = [(*place, file) for place, roots in used.items() if (file := _first(roots, changed))]
     if given := _first([Root(path) for path in inputs.files], changed):
         if not replaced:
-            output.say(f"{given} has changed")
+            output.say(_happened(given))
         checked = await asyncio.to_thread(inputs.read)
         cluster.apply(await cluster.check(checked.usable, checked.refused))
         if cluster.refused.summary:
             output.say(cluster.refused.summary)
     for key, deployment, file in replaced:
         if key in cluster.services:
-            output.say(f"{file} has changed; the pods of {deployment} are replaced")
+            output.say(f"{_happened(file)}; the pods of {deployment} are replaced")
             cluster.restart(key, [deployment], file)
     return bool(given)
+
+
+def _happened(file: str) -> str:
+    return f"{file} {'has changed' if Path(file).exists() else 'was deleted'}"
 
 
 def _first(roots: Sequence[Root], changed: Iterable[Path]) -> str:

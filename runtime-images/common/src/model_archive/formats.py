@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import re
@@ -42,6 +43,7 @@ _NETWORK = "model.py"
 _WEIGHTS = "weights.pt"
 _CLASS = re.compile(rb"^class \w+\([^)]*\bModule\b", re.MULTILINE)
 _SHOWN = 5
+_DEFINITIONS = ast.Import | ast.ImportFrom | ast.ClassDef | ast.FunctionDef | ast.Assign | ast.AnnAssign | ast.If
 _LOOKED_INTO = 20  # files beside it
 _CONVERT = "convert it where its class is known: torch.jit.script(model).save('model.pt')"
 
@@ -153,16 +155,25 @@ def _package(weights: str, path: Path | None) -> str:
 
 
 def _file_with_class(folder: Path) -> Path:
-    """Return the only file of a folder that seems to have the class of a network; else the name that one may have."""
-    found = [file for file in sorted(folder.glob("*.py"))[:_LOOKED_INTO] if _CLASS.search(_beginning(file))]
+    """Return the only file of a folder that has the class of a network and does nothing else; else a name for one."""
+    found = [file for file in sorted(folder.glob("*.py"))[:_LOOKED_INTO] if file.is_file() and _has_class(file)]
     return found[0] if len(found) == 1 else Path(_NETWORK)
 
 
-def _beginning(file: Path) -> bytes:
-    if not file.is_file():
-        return b""
+def _has_class(file: Path) -> bool:
+    """Whether a file has a class of torch's modules, and no statement that runs when a server imports it."""
     with file.open("rb") as content:
-        return content.read(MAX_CHECKED)
+        text = content.read(MAX_CHECKED)
+    try:
+        statements = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return bool(_CLASS.search(text)) and all(map(_defines, statements))
+
+
+def _defines(statement: ast.stmt) -> bool:
+    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return is_text or isinstance(statement, _DEFINITIONS)
 
 
 def _holds_only_tensors(found: object) -> bool:

@@ -30,6 +30,7 @@ _BASES = {"BaseHandler", "VisionHandler", "ImageClassifier", "ObjectDetector", "
           "TextClassifier"}  # fmt: skip
 # Those that read requests, and the handler that reads them so.
 _READERS = {
+    "BaseHandler": "base_handler",
     **dict.fromkeys(("VisionHandler", "ImageClassifier"), "image_classifier"),
     "ObjectDetector": "object_detector",
     "ImageSegmenter": "image_segmenter",
