@@ -184,6 +184,17 @@ def test_a_handler_that_looks_its_field_up_is_told_of_it_and_one_that_fails_for_
     assert other == HandlerFailure("AttributeError : 'str' object has no attribute 'no'", 500)
 
 
+def test_a_key_that_a_row_lacks_is_told_with_what_the_row_has() -> None:
+    request = instances({"txt": "a"})
+    of_the_row = run("kserve", lambda data, _: [row["text"] for row in data], "v1", [request]).failure
+    of_another = run("kserve", lambda data, _: [{}[row["txt"], 1] for row in data], "v1", [request]).failure
+
+    assert of_the_row == HandlerFailure(
+        "KeyError : 'text'. If the handler looked for it in a row: that has \"txt\".", 500
+    )
+    assert of_another == HandlerFailure("KeyError : ('a', 1)", 500)
+
+
 def test_an_error_of_an_empty_body_says_that_it_is_empty() -> None:
     failure = run("kserve", raising(ValueError("no picture")), "raw", [whole(b"")]).failure
 

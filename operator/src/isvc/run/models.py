@@ -13,7 +13,7 @@ import yaml
 
 from isvc.limits import FILE_BYTES
 from isvc.run.documents import YamlText
-from isvc.run.errors import UnusableInput
+from isvc.run.errors import UnusableInput, unusable_because
 from isvc.run.files import unreadable
 from isvc_operator.api import inference_service
 from isvc_operator.api.names import ANNOTATION_ALLOW_PATTERNS, ANNOTATION_IGNORE_PATTERNS
@@ -128,9 +128,10 @@ def check_loadable(path: Path) -> None:
             format_of(model, model)
         except NoModel as error:
             problems.append(f"{model}: {error}")
+    if problems and len(problems) < len(models):
+        problems.append(f"to serve the other models of {path}, move what is named here elsewhere")
     if problems:
-        rest = f"; to serve the other models of {path}, move what is named here elsewhere"
-        raise UnusableInput("; ".join(problems) + (rest if len(problems) < len(models) else ""))
+        raise unusable_because(problems)
 
 
 def _archives(path: Path) -> list[Path]:

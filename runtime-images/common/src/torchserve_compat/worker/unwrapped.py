@@ -40,7 +40,8 @@ def advising(batch: HandlerBatch, rows: Sequence[Any]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if advice := _body_advice(batch) or _name_advice(error, rows, batch) or _row_advice(error, rows, batch.form):
+        advice = _body_advice(batch) or _name_advice(error, rows, batch) or _row_advice(error, rows, batch.form)
+        if advice := advice or _key_advice(error, rows):
             error.add_note(advice)
         raise
 
@@ -57,9 +58,21 @@ def _name_advice(error: Exception, rows: Sequence[Any], batch: HandlerBatch) -> 
     is_missed = isinstance(error, KeyError) and error.args[:1] in (("data",), ("body",))
     if row is None or not (is_missed or _OF_NONE.search(text_of(error))):
         return None
-    names = ", ".join(f'"{str(name)[:_SHOWN_CHARACTERS]}"' for name in islice(row, _SHOWN_NAMES))
-    found = f'{names}{", …" if len(row) > _SHOWN_NAMES else ""} and neither "data" nor "body", which most handlers read'
+    found = f'{_names(row)} and neither "data" nor "body", which most handlers read'
     return RowAdvice(f"The request has {found}: {_how_to_name(batch)}.")
+
+
+def _key_advice(error: Exception, rows: Sequence[Any]) -> RowAdvice | None:
+    """Return what a row has that lacks the key of a KeyError; None for any other error."""
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    lacking = (row for row in rows if isinstance(row, dict) and row and isinstance(key, str) and key not in row)
+    row = next(lacking, None)
+    return RowAdvice(f"If the handler looked for it in a row: that has {_names(row)}.") if row else None
+
+
+def _names(row: dict[Any, Any]) -> str:
+    names = ", ".join(f'"{str(name)[:_SHOWN_CHARACTERS]}"' for name in islice(row, _SHOWN_NAMES))
+    return f"{names}{', …' if len(row) > _SHOWN_NAMES else ''}"
 
 
 def _how_to_name(batch: HandlerBatch) -> str:
