@@ -28,7 +28,8 @@ _RECORD: Final = re.compile(
 # What our servers and TorchServe's say of their own work, and libraries of theirs when a worker starts; what models say
 # has the model's name, or TorchServe's thread.
 _ROUTINE: Final = re.compile(
-    r"(data_plane|mar_runtime|torchserve_adapter(?! models can be)|torchserve_compat(?!.*: installing for ))\b"
+    r"(data_plane|mar_runtime|torchserve_adapter(?! models can be)|torchserve_compat(?!.*: installing for )"
+    r"|transformer_sdk\.kserve\.serving\.predictor_wait)\b"
     r"|torchserve \[(?!W-.*-std)"
     r"|torchserve \[.*?\] (s_name_part0=|Listening on port|Connection accepted|Successfully loaded /|\[PID\]|"
     r"Torch worker started|Python runtime|model_name: )"
