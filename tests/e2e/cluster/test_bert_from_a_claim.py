@@ -153,6 +153,8 @@ def test_isvc_shows_the_service_its_failed_requests_and_its_logs(story: Namespac
     diagnosis = json.loads(done.stdout)
     (finding,) = diagnosis["findings"]
     assert (done.returncode, diagnosis["health"], finding["reason"]) == (0, "Ready", "RequestsFail")
+    assert "answered 500: " in finding["log"]
+    assert "instance 0 holds no text" in finding["log"]
     assert re.fullmatch(r"\d+ of \d+ requests have failed since .*: \d+ with HTTP 500.*", finding["cause"])
 
     seen = json.loads(on_cluster(story, "status", "torchserve", "--output=json").stdout)

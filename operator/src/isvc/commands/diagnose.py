@@ -10,12 +10,17 @@ from isvc.commands.cluster import ClusterFlags, service_flags, service_names
 from isvc.commands.exit_codes import EXIT_FAILED
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, output_flag, write_data, write_line
+from isvc_operator.errors import OperatorError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from isvc.view.diagnosis import Diagnosis
+    from isvc.view.source import ServiceSource
     from isvc.view.values import ServiceView
+    from isvc_operator.manifests import ServiceKey
+
+_FAILED_REQUEST = " answered 5"  # in the servers' lines, which have its status
 
 
 @click.command(short_help="say why a service does not serve, and what to do")
@@ -32,8 +37,8 @@ def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
     from isvc.view.diagnosis import diagnose
     from isvc.view.json_shape import as_json
 
-    service, answered = asyncio.run(_seen(cluster, name))
-    diagnosis = diagnose(service, answered)
+    service, answered, last_failed = asyncio.run(_seen(cluster, name))
+    diagnosis = diagnose(service, answered, last_failed)
     if output is OutputFormat.TEXT:
         _write(service, diagnosis)
     else:
@@ -41,14 +46,28 @@ def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
     return 0 if diagnosis.healthy else EXIT_FAILED
 
 
-async def _seen(cluster: ClusterFlags, name: str) -> tuple[ServiceView, Mapping[int, float]]:
+async def _seen(cluster: ClusterFlags, name: str) -> tuple[ServiceView, Mapping[int, float], str]:
     from isvc.commands.seen.reading import seen, services_of
     from isvc.dashboard.scraping import answered_requests
+    from isvc.view.diagnosis import has_failed
     from isvc_operator.manifests import ServiceKey
 
     async with services_of(cluster) as (source, namespace):
-        service = seen(source, ServiceKey(namespace, name))
-        return service, await answered_requests(source, service)
+        key = ServiceKey(namespace, name)
+        service = seen(source, key)
+        answered = await answered_requests(source, service)
+        return service, answered, await _last_failed(source, key) if has_failed(answered) else ""
+
+
+async def _last_failed(source: ServiceSource, key: ServiceKey) -> str:
+    """Return the last line about a request that has failed in the logs of a service; empty if none is seen."""
+    from isvc.commands.seen.follow import Wanted, past_lines
+
+    try:
+        lines = await past_lines(source, key, Wanted())
+    except OperatorError:
+        return ""
+    return next((line.text for line in reversed(lines) if _FAILED_REQUEST in line.text), "")
 
 
 def _write(service: ServiceView, diagnosis: Diagnosis) -> None:

@@ -58,15 +58,19 @@ class Diagnosis:
     rollout: Moment | None = None
 
 
-def diagnose(service: ServiceView, answered: Mapping[int, float] | None = None) -> Diagnosis:
-    """Return the findings on a service; ``answered`` are the requests that its ready pods have counted, by status."""
+def diagnose(service: ServiceView, answered: Mapping[int, float] | None = None, last_failed: str = "") -> Diagnosis:
+    """Return the findings on a service.
+
+    ``answered`` are the requests that its ready pods have counted, by status; ``last_failed`` is the last line about
+    one that has failed in its logs.
+    """
     causes = [*_causes(service)]
     others = [Finding(**vars(failure)) for failure in _failures(service) if not _is_among(failure, causes)]
     findings = [
         *causes,
         *_distinct(others),
         *_warnings(service, (*causes, *others)),
-        *_failed_requests(service, answered or {}),
+        *_failed_requests(service, answered or {}, last_failed),
     ]
     return Diagnosis(
         namespace=service.namespace,
@@ -138,14 +142,19 @@ def _without_pods(component: ComponentView) -> Finding:
     return Finding(reason=SCALED_TO_ZERO, cause=cause, fix=f"{fix_for(SCALED_TO_ZERO)} {component.name} --replicas=1")
 
 
-def _failed_requests(service: ServiceView, answered: Mapping[int, float]) -> Iterator[Finding]:
-    failed = {status: round(count) for status, count in sorted(answered.items()) if status >= 500 and count}
-    if failed:
+def has_failed(answered: Mapping[int, float]) -> bool:
+    """Whether there is a request that has failed among those that were answered, by status."""
+    return any(status >= 500 and count for status, count in answered.items())
+
+
+def _failed_requests(service: ServiceView, answered: Mapping[int, float], last: str) -> Iterator[Finding]:
+    if has_failed(answered):
+        failed = {status: round(count) for status, count in sorted(answered.items()) if status >= 500 and count}
         statuses = ", ".join(f"{count} with HTTP {status}" for status, count in failed.items())
         total = round(sum(answered.values()))
         cause = f"{sum(failed.values())} of {total} requests have failed since its pods started: {statuses}"
         fix = f"see what the responses say, and the errors in the log: isvc logs {service.name}"
-        yield Finding(reason=REQUESTS_FAIL, cause=cause, fix=fix)
+        yield Finding(reason=REQUESTS_FAIL, cause=cause, fix=fix, log=last)
 
 
 def _is_false(item: ConditionView) -> bool:

@@ -23,11 +23,14 @@ def found(related: Related) -> Sequence[Finding]:
 def test_requests_that_fail_are_told_of_a_service_that_serves() -> None:
     service = view_of(a_related())
 
-    diagnosis = diagnose(service, {200: 3.0, 503: 1.0, 422: 2.0, 500: 4.0})
+    diagnosis = diagnose(service, {200: 3.0, 503: 1.0, 422: 2.0, 500: 4.0}, "POST / answered 500: KeyError")
 
-    assert (diagnosis.healthy, [item.cause for item in diagnosis.findings]) == (
-        True, ["5 of 10 requests have failed since its pods started: 4 with HTTP 500, 1 with HTTP 503"],
-    )  # fmt: skip
+    (finding,) = diagnosis.findings
+    assert (diagnosis.healthy, finding.cause, finding.log) == (
+        True,
+        "5 of 10 requests have failed since its pods started: 4 with HTTP 500, 1 with HTTP 503",
+        "POST / answered 500: KeyError",
+    )
     assert diagnose(service, {200: 3.0, 404: 1.0}) == diagnose(service)
 
 
