@@ -132,6 +132,8 @@ def command(
     payload, expected = _payload(request, checked) if request else None, _expected(expect)
     verbosity = Verbosity.QUIET if quiet else Verbosity.VERBOSE if verbose else Verbosity.NORMAL
     text = HEAD + "---\n".join(yaml_of(model).content for model in models) if models else ""
+    if save:
+        _check_new(save, text)
     for port, flag in ((http_port, "--http-port"), (dashboard_port, "--dashboard-port")):
         if port:
             require_free(port, flag)
@@ -244,14 +246,17 @@ def _images(flags: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return images
 
 
-def _save(file: Path, text: str) -> None:
+def _check_new(file: Path, text: str) -> None:
     if not text:
         raise UnusableInput(f"--save {file}: each FILE has its YAML already; leave --save out")
+    if os.path.lexists(file):
+        raise UnusableInput(f"--save {file}: the file exists already; name another one")
+
+
+def _save(file: Path, text: str) -> None:
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
-    except FileExistsError as error:
-        raise UnusableInput(f"--save {file}: the file exists already; name another one") from error
     except OSError as error:
         raise UnusableInput(f"--save {file}: {error.strerror}") from error
 
