@@ -171,7 +171,7 @@ async def test_the_yaml_is_shown_as_applied_and_as_rendered(open_page: Open, sou
 
     await expect(page.get_by_label("YAML as applied")).to_contain_text("storageUri: pvc://leeway")
     await expect(page.get_by_label("YAML of the status")).to_contain_text("type: Ready")
-    await expect(page.get_by_role("region", name="Runtime")).to_contain_text("isvc-mar of the cluster")
+    await expect(page.get_by_role("region", name="Runtime")).to_contain_text("isvc-mar of this machine")
     await page.get_by_text("Deployment torchserve-predictor").click()
     await expect(page.get_by_label("YAML of Deployment torchserve-predictor")).to_contain_text(
         "--model-dir=/mnt/models"

@@ -22,8 +22,9 @@ def brief(text: str) -> str:
 
 
 def is_traceback(text: str) -> bool:
-    """Whether there is a traceback of Python in a text, or the end of one."""
-    return _TRACEBACK in text or _CALL.search(text) is not None
+    """Whether a text is a traceback of Python and nothing before it, or the end of one."""
+    before, begin, _ = text.partition(_TRACEBACK)
+    return not before.strip() if begin else _CALL.search(text) is not None
 
 
 def missing_module(line: str) -> str:
@@ -35,7 +36,8 @@ def missing_module(line: str) -> str:
 def headline(text: str) -> str:
     """Return the line that says what is wrong: of a traceback what was raised, else the first one."""
     lines = [line.removeprefix(_QUOTE) for line in text.splitlines() if line.strip()] or [""]
-    raised = [number for number, line in enumerate(lines) if _RAISED.match(line)] if is_traceback(text) else []
+    has_traceback = _TRACEBACK in text or is_traceback(text)
+    raised = [number for number, line in enumerate(lines) if has_traceback and _RAISED.match(line)]
     number = raised[-1] if raised else 0
     following = lines[number + 1 : number + 2] if lines[number].rstrip().endswith(":") else []
     return " ".join(line.strip() for line in [lines[number], *following])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from isvc.limits import SEEN_PODS
 from isvc.view.containers import containers_of
 from isvc.view.fixes import fix_for, fix_for_module
-from isvc.view.headlines import headline, is_traceback, missing_module
+from isvc.view.headlines import headline, missing_module
 from isvc.view.progress import progress_in
 from isvc.view.source import Related
 from isvc.view.times import parse_time
@@ -53,13 +53,12 @@ def failure_of(pods: Sequence[Pod], related: Related) -> PodFailure | None:
 
 
 def seen_failure(failure: PodFailure, log: str) -> Failure:
-    """Return the failure with its log as people see it; of a traceback, the cause is what was raised."""
-    cause = headline(failure.cause) if is_traceback(failure.cause) and not failure.fix else failure.cause
-    log = log or (failure.cause if cause != failure.cause else "")
+    """Return the failure with its log as people see it."""
+    of_module = fix_for_module(missing_module(headline(failure.cause)))
     return Failure(
         reason=failure.reason,
-        cause=cause,
-        fix=failure.fix or fix_for_module(missing_module(cause)) or fix_for(failure.reason, failure.exit_code),
+        cause=failure.cause,
+        fix=failure.fix or of_module or fix_for(failure.reason, failure.exit_code),
         location=failure.location,
         exit_code=failure.exit_code,
         log=log if failure.has_log else "",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from isvc.commands.seen.lines import finding_lines
 from isvc.view.diagnosis import Finding, diagnose
 from isvc.view.service import view_of
 from isvc.view.source import Related
@@ -93,7 +94,7 @@ def test_of_events_that_repeat_each_other_the_last_one_is_evidence() -> None:
     ]
 
 
-def test_of_a_traceback_the_cause_is_what_was_raised_with_its_fix_and_the_rest_is_the_log() -> None:
+def test_the_fix_for_a_module_that_is_missing_names_it() -> None:
     traceback = (
         'Traceback (most recent call last):\n  File "/app/t.py", line 1, in <module>\n    import nowhere.sub\n'
         "ModuleNotFoundError: No module named 'nowhere'"
@@ -102,9 +103,14 @@ def test_of_a_traceback_the_cause_is_what_was_raised_with_its_fix_and_the_rest_i
 
     (first,) = found(a_related(a_pod(containers=[server])))
 
-    assert (first.cause, first.fix, first.log) == (
-        "ModuleNotFoundError: No module named 'nowhere'",
+    assert (first.cause, first.fix) == (
+        traceback,
         "correct the name of the module nowhere, or add its package to the requirements and install them: in the "
         "image, or for isvc run beside isvc",
-        traceback,
     )
+    assert [text for _, text in finding_lines(first)][1:5] == [
+        "ModuleNotFoundError: No module named 'nowhere'",
+        "pod torchserve-predictor-1-a, container kserve-container (exit code 1)",
+        "| Traceback (most recent call last):",
+        '|   File "/app/t.py", line 1, in <module>',
+    ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from isvc.commands.output import Cell, Style, Styled
 from isvc.view.diagnosis import Finding, diagnose, log_tail
-from isvc.view.headlines import headline
+from isvc.view.headlines import headline, is_traceback
 from isvc.view.times import parse_time
 from isvc.view.values import (
     OLDER_SERVE,
@@ -134,7 +135,12 @@ def history_lines(service: ServiceView) -> Iterator[Line]:
 
 
 def finding_lines(finding: Failure) -> Iterator[Line]:
-    """Yield the reason, the cause, the place, the evidence, the last log lines that say more, and the fix."""
+    """Yield the reason, the cause, the place, the evidence, the last log lines that say more, and the fix.
+
+    Of a traceback, the cause is what was raised, and the rest is the log.
+    """
+    if is_traceback(finding.cause):
+        finding = replace(finding, cause=headline(finding.cause), log=finding.log or finding.cause)
     yield [_label("reason", Style.ERROR), one_line(finding.reason)]
     yield [_label("cause", Style.ERROR), _paragraph(finding.cause)]
     if finding.location:
