@@ -247,7 +247,9 @@ def test_what_reads_the_requests_of_models_with_handlers_is_found_where_servers_
     ]
 
 
-def test_the_command_that_packs_a_state_dict_can_be_copied_from_where_the_user_stands(tmp_path: Path) -> None:
+def test_the_command_that_packs_a_state_dict_can_be_copied_from_where_the_user_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "my models"
     folder.mkdir()
     with ZipFile(folder / "w.pt", "w") as file:
@@ -255,11 +257,15 @@ def test_the_command_that_packs_a_state_dict_can_be_copied_from_where_the_user_s
         file.writestr("w/version", b"")
 
     alone = loading(folder / "w.pt")
+    monkeypatch.chdir(folder)
+    assert "--model-file model.py --serialized-file w.pt; then" in loading(Path("w.pt"))
     (folder / "train.py").write_text("from torch import nn\n\nclass Net(nn.Module): ...\n\nNet().train()")
     (folder / "net.py").write_text("from torch import nn\n\nclass Net(nn.Module): ...")
     beside = loading(folder / "w.pt")
     (folder / "net.py").rename(folder / "model.py")
     as_named = loading(folder / "w.pt")
+    (folder / "other.onnx").touch()
+    assert "--model-file model.py --serialized-file w.pt; then" in loading(Path("w.pt"))
 
     begin = (
         f"{folder}/w.pt: holds weights only (a state dict), and needs its class: package it with its class as a .mar"

@@ -65,7 +65,10 @@ def transformer(*, name: str, into: Path, output: OutputFormat) -> None:
 def _create(kind: str, name: str, into: Path, output: OutputFormat) -> None:
     """Raise InvalidSpec for a name that no service can have, and for a folder that is there."""
     if not _NAME.fullmatch(name):
-        raise InvalidSpec(f"{name!r} cannot be a service's name: use at most 53 lower-case letters, digits and hyphens")
+        raise InvalidSpec(
+            f"{name!r} cannot be a service's name: use at most 53 lower-case letters, digits and hyphens, a letter "
+            "first and no hyphen last"
+        )
     folder = into / name
     if folder.exists():
         raise InvalidSpec(f"{folder} exists already; choose another name, or another folder with --into")

@@ -124,7 +124,7 @@ async def _show(cluster: LocalCluster, key: ServiceKey, sample: Path | None, out
     if endpoint.grpc_port:
         addresses.append(("gRPC", f"{LOOPBACK}:{endpoint.grpc_port}"))
     output.show_addresses(endpoint.service, addresses)
-    handlers = await asyncio.to_thread(cluster.handlers, key)
+    handlers = {} if _is_transformed(cluster, key) else await asyncio.to_thread(cluster.handlers, key)
     for name, (protocol, body) in (await _samples(cluster, key, sample)).items():
         if isinstance(body, bytes) and len(body) > _INLINE_BYTES:
             body = await asyncio.to_thread(cluster.keep, body)
@@ -141,12 +141,16 @@ async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) 
         models = await served(cluster.endpoint(key))
     except aiohttp.ClientError:  # it has failed since it was ready
         return {}
-    is_transformed = TRANSFORMER in {item.kind for item in cluster.rendered(key).resolved.components}
+    is_transformed = _is_transformed(cluster, key)
     handlers = {} if is_transformed else await asyncio.to_thread(cluster.handlers, key)
     return {
         name: sample_request(name, models, beside, handlers.get(name), transformed=is_transformed)
         for name in models.names
     }
+
+
+def _is_transformed(cluster: LocalCluster, key: ServiceKey) -> bool:
+    return TRANSFORMER in {item.kind for item in cluster.rendered(key).resolved.components}
 
 
 async def request_once(checked: Checked, settings: Settings, *, payload: PredictPayload, output: Output) -> str:

@@ -145,13 +145,18 @@ def _package(weights: str, path: Path | None) -> str:
     """Return the command that packs weights beside a path; without options if they are found by their names."""
     folder = path.parent if path else Path()
     network = _file_with_class(folder) if path else Path(_NETWORK)
-    if path and path.name == weights and network == folder / _NETWORK:
+    if path and path.name == weights and network.is_file() and network.name == _NETWORK and _is_only(path):
         name, given = Path(os.path.abspath(folder)).name, shlex.quote(str(folder))  # noqa: PTH100 - a link keeps its name
     else:
         files = (shlex.quote(str(file)) for file in (network, folder / weights))
         name, given = "NAME", "--model-name NAME --model-file {} --serialized-file {}".format(*files)
     run = f"; then isvc run {shlex.quote(f'{name}.mar')}" if path else ""
     return f"package it with its class as a .mar (isvc pack {given}{run})"
+
+
+def _is_only(weights: Path) -> bool:
+    """Whether there is no other model beside weights, so that isvc pack finds them."""
+    return sum(file.suffix in SUFFIXES for file in weights.parent.iterdir()) == 1
 
 
 def _file_with_class(folder: Path) -> Path:

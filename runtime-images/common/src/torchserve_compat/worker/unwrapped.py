@@ -65,8 +65,8 @@ def _name_advice(error: Exception, rows: Sequence[Any], batch: HandlerBatch) -> 
 def _key_advice(error: Exception, rows: Sequence[Any]) -> RowAdvice | None:
     """Return what a row has that lacks the key of a KeyError; None for any other error."""
     key = error.args[0] if isinstance(error, KeyError) and error.args else None
-    lacking = (row for row in rows if isinstance(row, dict) and row and isinstance(key, str) and key not in row)
-    row = next(lacking, None)
+    named = (row for row in rows if isinstance(row, dict) and row and not _INPUT & row.keys())
+    row = next((row for row in named if isinstance(key, str) and key not in row), None)
     return RowAdvice(f"If the handler looked for it in a row: that has {_names(row)}.") if row else None
 
 
