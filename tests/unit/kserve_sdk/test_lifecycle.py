@@ -246,9 +246,12 @@ def test_without_a_loop_an_async_hook_is_waited_for_in_one_of_its_own() -> None:
 
 
 async def test_a_model_that_does_not_say_whether_it_is_ready_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(_: object) -> None:
+        await asyncio.Event().wait()
+
     monkeypatch.setattr(limits, "HEALTHY_TIMEOUT", 0.01)
     repository = ModelRepository()
-    repository.update(with_method("healthy", lambda self: asyncio.Event().wait())("m"))
+    repository.update(with_method("healthy", silent)("m"))
 
     reason = "did not report within 0.01 s whether it is ready"
     assert await served(repository).served("m").health() == Health(State.UNREADY, reason)
