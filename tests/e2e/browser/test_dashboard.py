@@ -244,5 +244,6 @@ async def test_tabs_are_chosen_by_keys_which_a_key_lists(open_page: Open, source
     await page.keyboard.press("Escape")
     await page.keyboard.press("6")
     await expect(page).to_have_url(re.compile("/yaml$"))
+    await page.wait_for_load_state()  # a page hears keys from then on
     await page.keyboard.press("u")
     await expect(page.get_by_role("heading", name="Services")).to_be_visible()

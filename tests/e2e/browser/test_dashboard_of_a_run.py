@@ -242,6 +242,7 @@ async def test_keys_suffice_to_reach_the_form_and_send(open_page: Open) -> None:
     await page.keyboard.press("Enter")
     await expect(page.get_by_label("Model")).to_have_value("numbers")
     await tab_to(page, page.get_by_label("Body", exact=True))
+    await page.wait_for_load_state()  # a page hears keys from then on
     await page.keyboard.press("Control+Enter")
 
     assert await answer(page) == {"predictions": [[0.0, 0.0, 0.0]]}
