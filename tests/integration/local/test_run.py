@@ -344,6 +344,7 @@ def test_a_service_that_fails_waits_longer_each_time_and_the_others_serve(sandbo
 
     assert "second is served" in announced
     assert "first is served" not in announced
+    assert "\nFiles that you change are served by the next isvc run; with --watch, at once.\nCtrl-C" in announced
     failures = [line for line in log.splitlines() if line.startswith("first/kserve-container")]
     assert failures == [
         "first/kserve-container failed (exit code 3): no weights; copy them",

@@ -47,6 +47,7 @@ _REQUEST = '{"instances": [...]}'
 _OF_DATA = '; each instance is a row, so for a handler that takes "data" from its rows it is {"data": ...}'
 _OF_NUMBERS = "; each instance is a list of numbers, such as [0.5, 1.0]"
 _STOPPING: Final = {1: "stopping", 2: "the servers are ended at once, with their requests"}  # by the count of signals
+_STALE: Final = "Files that you change are served by the next isvc run; with --watch, at once."
 _SOON: Final = 2.0  # seconds; a run that stops within them does not say what it waits for
 _INLINE_BYTES = 500  # of a body in a printed command; a longer one is a file
 
@@ -85,7 +86,7 @@ async def serve(
         output.show(f"The dashboard is at {address}")
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_announce(cluster, samples, output, address=address))
+                tasks.create_task(_announce(cluster, samples, output, address=address, is_watching=inputs is not None))
                 if inputs:
                     from isvc.run.watch import watch  # here, because watchfiles is in another extra than `render`'s
 
@@ -99,7 +100,9 @@ async def serve(
             raise
 
 
-async def _announce(cluster: LocalCluster, samples: Mapping[ServiceKey, Path], output: Output, *, address: str) -> None:
+async def _announce(
+    cluster: LocalCluster, samples: Mapping[ServiceKey, Path], output: Output, *, address: str, is_watching: bool
+) -> None:
     """Print where each service is reached when it is ready; when all are ready or have failed, where to look, and how
     to stop.
     """
@@ -113,8 +116,14 @@ async def _announce(cluster: LocalCluster, samples: Mapping[ServiceKey, Path], o
         is_shown = all(announced.get(key) is one for key, one in cluster.services.items() if one.is_ready)
         if not prompted and is_shown and all(service.is_settled for service in cluster.services.values()):
             prompted = True
-            lines = filter(None, (cluster.refused.summary, f"The dashboard is at {address}", "Ctrl-C stops it."))
-            output.show("\n".join(("", *lines, "")))
+            is_stale = not is_watching and any(service.has_failed for service in cluster.services.values())
+            lines = (
+                cluster.refused.summary,
+                f"The dashboard is at {address}",
+                _STALE if is_stale else "",
+                "Ctrl-C stops it.",
+            )
+            output.show("\n".join(("", *filter(None, lines), "")))
         await anext(changes)
 
 
