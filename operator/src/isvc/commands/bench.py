@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ import click
 
 from isvc.commands.cluster import ClusterFlags, refuse_credentials, service_flags, service_names
 from isvc.commands.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
-from isvc.commands.names import ServiceName
+from isvc.commands.names import ServiceName, is_url
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_data, write_line, write_table
 from isvc.commands.values import PositiveNumber, Text, WholeNumber, refuse, without_at
 from isvc.limits import BENCH_BODY_BYTES, BENCH_CONNECTIONS, BENCH_RATE, BENCH_REQUESTS, BENCH_SECONDS
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from isvc.bench.load import LoadRequest
 
-_ADDRESS = re.compile(r"[0-9.]+|localhost")
 _BAR, _LEAST_BAR, _BESIDE_BAR = 40, 5, 30  # characters
 _BUSY = 0.9  # of a core: more than that of a client, which has one, and it was probably the slower side
 _WAITED_MS = 1.0
@@ -128,7 +126,7 @@ def command(
 
     given = _Flags(**flags)
     _check(target, given)
-    request = _of_url(target, given) if _is_url(target) else asyncio.run(_of_service(target, given))
+    request = _of_url(target, given) if is_url(target) else asyncio.run(_of_service(target, given))
     plan = LoadPlan(
         connections=connections or (256 if rate else 8),
         seconds=seconds,
@@ -148,13 +146,9 @@ def command(
     return EXIT_FAILED if found["failed"] or not found["responses"] else 0
 
 
-def _is_url(target: str) -> bool:
-    return "://" in target
-
-
 def _check(target: str, given: _Flags) -> None:
-    """Raise UsageError for flags that would have no effect, and for a URL that does not begin like one."""
-    if _is_url(target):
+    """Raise UsageError for flags that would have no effect."""
+    if is_url(target):
         why = "is of a service: leave it out, or give a NAME."
         refuse(
             why,
@@ -166,8 +160,6 @@ def _check(target: str, given: _Flags) -> None:
         )
         refuse_credentials(why)
         return
-    if _ADDRESS.fullmatch(target):
-        raise click.UsageError(f"{target!r} is no service's name; begin a URL with http:// or https://.")
     refuse("is for a URL: a service is asked by POST. Leave it out.", method=given.method)
     refuse("is for a URL: leave it out, or name the service's authority with --cacert.", insecure=given.insecure)
     if given.cluster.local:

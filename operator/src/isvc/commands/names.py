@@ -9,7 +9,7 @@ import click
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABELS: Final = re.compile(_LABEL)
-_PATH: Final = re.compile(r"/(?:v1|v2|predictions)(?:/.*)?$")  # which the command adds
+_IP_ADDRESS: Final = re.compile(r"\d+(\.\d+){3}")
 _SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
@@ -40,6 +40,11 @@ class Namespace(click.ParamType[str]):
         return text
 
 
+def is_url(text: str) -> bool:
+    """Whether a text is meant as the URL of a server, rather than as a name; its scheme may be left out."""
+    return (":" in text or "/" in text or _IP_ADDRESS.fullmatch(text) is not None) and not text.startswith(".")
+
+
 class ServiceName(click.ParamType[str]):
     """The name of an InferenceService; with ``or_url``, also a URL."""
 
@@ -51,19 +56,13 @@ class ServiceName(click.ParamType[str]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name; fails for any other text."""
         text = str(value)
-        if not (is_name(text) or (self._or_url and "://" in text)):
+        if not (is_name(text) or (self._or_url and is_url(text))):
             self.fail(self._mistake(text, ctx), param, ctx)
         return text
 
     def _mistake(self, text: str, ctx: click.Context | None) -> str:
-        from isvc.predict.fields import meant
-
-        if (":" in text or "/" in text) and not text.startswith("."):
-            if self._or_url:
-                return f"a URL begins with http:// or https://; write {meant(text)}"
-            if ctx and any(option.name == "url" for option in ctx.command.params):
-                url = _PATH.sub("", meant(text))
-                return f"a URL is given by a flag; write isvc {ctx.info_name} NAME --url {url}"
+        if is_url(text) and ctx and any(option.name == "url" for option in ctx.command.params):
+            return f"a URL is given by a flag; write isvc {ctx.info_name} NAME --url http://HOST[:PORT]"
         return f"{text!r} cannot be the name of a service: {_RULE}"
 
 

@@ -109,7 +109,7 @@ class Origin(click.ParamType[str]):
             url = urlsplit(server_url(text)[0])
         except UnusableRequest as error:
             self.fail(str(error), param, ctx)
-        if url.path not in ("", "/") or url.query or "@" in text:
+        if "://" not in text or url.path not in ("", "/") or url.query or "@" in text:
             self.fail(f"{text!r} is not an origin such as https://dashboard.example.com.", param, ctx)
         host, port = url.hostname or "", url.port
         name = f"[{host}]" if ":" in host else host

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from isvc.inference.protocol import InferenceProtocol
 from isvc.predict.errors import PredictFailed, UnusableRequest
-from isvc.predict.fields import beginning, is_field, server_url
+from isvc.predict.fields import is_field, server_url
 from isvc.predict.payload import PredictPayload
 from isvc.view.diagnosis import diagnose
 from isvc.view.headlines import headline
@@ -57,7 +57,7 @@ def of_url(url: str, name: str, namespace: str, host: str | None) -> Target:
     Raises UnusableRequest for what is no URL or no host.
     """
     try:
-        url, authorization = server_url(url if beginning(url) or "://" in url else f"http://{url}")
+        url, authorization = server_url(url)
     except UnusableRequest as error:
         raise UnusableRequest(f"--url: {error}") from error
     parts = urlsplit(url)
