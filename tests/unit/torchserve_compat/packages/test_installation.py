@@ -7,6 +7,7 @@ import contextlib
 import functools
 import hashlib
 import http.server
+import os
 import re
 import socket
 import threading
@@ -90,6 +91,23 @@ async def test_a_server_that_stops_does_not_wait_for_uv(tmp_path: Path) -> None:
         await installing
 
     assert installers_of(file) == []
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("silent_index")
+async def test_uv_that_has_ended_by_itself_when_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill = os.killpg
+
+    def has_ended(group: int, number: int) -> None:
+        kill(group, number)
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "killpg", has_ended)
+
+    with pytest.raises(ModelFailed, match="was not installed within"):
+        await Installer().install(asking_for(tmp_path, "six"), tmp_path / "work", model="m", timeout_s=1)
 
 
 async def test_pip_has_ended_when_an_installation_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

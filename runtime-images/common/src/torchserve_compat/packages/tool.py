@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -106,7 +107,8 @@ async def _run(command: Sequence[str], folder: Path, environment: Mapping[str, s
         output, _ = await process.communicate()
     finally:
         if process.returncode is None:  # timeout, or the server stops
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and asyncio does not know yet
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     text = output.decode("utf-8", "replace")
     if process.returncode:
