@@ -138,7 +138,7 @@ def test_two_services_have_their_own_hosts_and_ports_for_grpc_and_no_other_is_kn
 
 
 def test_what_cannot_be_served_is_refused_and_the_rest_of_the_folder_is_served(sandbox: Sandbox) -> None:
-    """A service that nothing could serve, one that only a cluster runs, and a file that is no YAML."""
+    """A service that nothing could serve, one that only a cluster runs, and a file that is not YAML."""
     folder = sandbox.folder / "services"
     folder.mkdir()
     custom = service("custom")
@@ -244,7 +244,7 @@ def test_ctrl_c_again_and_again_ends_everything_without_a_traceback(sandbox: San
         _, rest = process.communicate()
 
     assert process.returncode in (130, -signal.SIGINT), rest  # which are one in a shell
-    assert rest in ("", f"{AT_ONCE}\n")
+    assert rest.removeprefix(AT_ONCE).strip() == ""  # click ends the line of a ^C that comes last
     assert not is_running(answer["pid"])
     assert list(sandbox.temporary.iterdir()) == []
 
@@ -424,8 +424,8 @@ def test_a_working_folder_that_is_missing_and_a_server_that_ends_well_are_named_
         *arguments(sandbox, service(), runtime(command=["python", "-c", "print('bye')"])), *request(sandbox)
     )
 
-    assert (
-        "first/kserve-container cannot be started: its workingDir /no/such is no folder of this machine" in done.stderr
+    assert "first/kserve-container cannot be started: its workingDir /no/such is not a folder of this machine" in (
+        done.stderr
     )
     expected = "first/kserve-container | bye\nisvc: first/kserve-container has ended (exit code 0)\n"
     assert ended.stderr.endswith(expected)
