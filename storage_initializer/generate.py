@@ -118,7 +118,7 @@ def _make_archive(store: Path, model: Path) -> None:
     """Make an unpacked archive, a form that TorchServe takes as well: the model need not be copied into it."""
     if not is_script(model):
         raise LayoutError(
-            f"TorchServe cannot serve {model.name} without an archive, since it is no TorchScript; take the runtime "
+            f"TorchServe cannot serve {model.name} without an archive, since it is not TorchScript; take the runtime "
             "isvc-mar for ONNX and torch.export, or pack it and its handler with isvc pack"
         )
     manifest = store / model.stem / MANIFEST

@@ -23,7 +23,7 @@ MIN_RATE = 1 << 10
 MAX_REDIRECTS = 10
 """From one address to another, for one request."""
 MAX_RESPONSE = 16 << 20
-"""Bytes of a response that is no file, such as a token."""
+"""Bytes of a response that is not a file, such as a token."""
 MAX_FILES = 250_000
 """Files of one source."""
 MAX_DEPTH = 100

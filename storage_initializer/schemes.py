@@ -40,14 +40,14 @@ class AzureAddress:
 _AZURE_HOST = re.compile(r"([a-z0-9]+)\.(?:[a-z0-9]+\.)?(?:blob|dfs)\.[a-z.]+(?::443)?")
 _CLAIM = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _SLASHES = re.compile(r"([A-Za-z0-9]+)(?!://)(?::/?|//)(.*)", re.DOTALL)  # of a URI that is taken for a path
-_UNWRITTEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters, and what is no Unicode
+_UNWRITTEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters, and what is not Unicode
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # As the hub's own library has it.
 _MODEL = re.compile(r"(?!.*(?:--|\.\.))(?:\b[\w.-]{1,96}\b)/(?:\b[\w.-]{1,96}\b)(?<!\.git)", re.ASCII)
 
 
 def azure_address(uri: Uri) -> AzureAddress:
-    """Return what an https or abfs URI names; raise ValueError if that is no container."""
+    """Return what an https or abfs URI names; raise ValueError if that is not a container."""
     if uri.scheme == "https":
         host, (container, _, path) = uri.authority, uri.path.partition("/")
     else:

@@ -61,12 +61,12 @@ def _read(content: bytes) -> tuple[Document, str | None]:
         settings = yaml.safe_load(content)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        return {}, f"no YAML (line {mark.line + 1}: {error.problem})" if mark else f"no YAML ({error.problem})"
+        return {}, f"not YAML (line {mark.line + 1}: {error.problem})" if mark else f"not YAML ({error.problem})"
     except (yaml.YAMLError, ValueError, RecursionError):
-        return {}, "no YAML"
+        return {}, "not YAML"
     if settings is None or isinstance(settings, dict):
         return settings or {}, None
-    return {}, "no mapping of names to values"
+    return {}, "not a mapping of names to values"
 
 
 def _is_tensor(value: Any) -> bool:

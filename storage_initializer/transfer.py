@@ -135,7 +135,7 @@ def _fetch(source: Source, files: Sequence[SourceFile], folder: Path, *, progres
     """Download below ``folder``; return the folder with the files to serve."""
     arrived, unpacked = folder / _ARRIVING, folder / "unpacked"
     download(source, files, arrived, progress=progress, retry=retry)
-    # Empty files are no model, and do not count beside an archive.
+    # Empty files are not a model, and do not count beside an archive.
     names = {file.path: _typed(arrived, file) for file in files if _has_content(arrived, file)}
     if not names:
         raise EmptySourceError("there is nothing in its files (0 bytes); put the model there again")

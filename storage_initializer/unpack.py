@@ -80,7 +80,7 @@ def _unpack(archive: Path, folder: Path, contents: Contents) -> set[PurePosixPat
                 links[member.path] = member.link
     for path in links:
         if (source := _follow(path, links)) not in files:
-            raise contents.refusal(f"holds a link, {quoted(str(path))}, to what is no file in it")
+            raise contents.refusal(f"holds a link, {quoted(str(path))}, to what is not a file in it")
         share_file(folder / source, _place(folder, path), (folder / source).stat().st_mode)
     return files | links.keys()
 

@@ -30,5 +30,5 @@ def _pixels(number: int, instance: Any) -> np.ndarray[Any, np.dtype[np.float32]]
     except (TypeError, ValueError):
         pixels = np.empty(0, dtype=np.float32)
     if pixels.size != PIXELS:
-        raise ValueError(f'instance {number} is no image: expected {{"data": [{PIXELS} numbers]}}')
+        raise ValueError(f'instance {number} is not an image: expected {{"data": [{PIXELS} numbers]}}')
     return pixels.ravel()

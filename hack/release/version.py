@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("version", nargs="?", help="the version to write; without it the places are compared")
     wanted = parser.parse_args(argv).version
     if wanted and not re.fullmatch(_VERSION, wanted):
-        parser.error(f"{wanted} is no version; write it as 1.2.3 or 1.2.3rc1")
+        parser.error(f"{wanted} is not a version; write it as 1.2.3 or 1.2.3rc1")
     if wanted:
         write_version(wanted)
     version = current_version()

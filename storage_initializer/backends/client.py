@@ -74,7 +74,7 @@ class OpenResponse:
 
     def readinto(self, buffer: memoryview, /) -> int:
         begun = monotonic()
-        # Between chunks much may be sent that is no part of the body.
+        # Between chunks much may be sent that is not a part of the body.
         with _connection_errors(self._host), self._in_time() if self.chunked else nullcontext():
             piece = self._response.read1(len(buffer), decode_content=False)
             self._waited_s += monotonic() - begun

@@ -56,7 +56,7 @@ def _models_in(query: str) -> Iterator[str]:
 
 
 def _last_part(path: str) -> str:
-    """Return the last part of a path, as a browser saves it; empty where that is no name."""
+    """Return the last part of a path, as a browser saves it; empty where that is not a name."""
     name = PurePosixPath(path.replace("\\", "/")).name
     return "" if name == ".." or "\0" in name else name
 

@@ -143,7 +143,7 @@ class HubSource:
     @property
     def _commit(self) -> str:
         if not _SHA1.fullmatch(str(self._info.sha)):
-            raise self._malformed(f"{self._info.sha!s:.50} is no commit")
+            raise self._malformed(f"{self._info.sha!s:.50} is not a commit")
         return str(self._info.sha)
 
     @cached_property

@@ -109,7 +109,7 @@ def _endpoint(settings: Mapping[str, str]) -> str:
         return ""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"the S3 endpoint {url!r} is no URL; write https://HOST[:PORT]")
+        raise UsageError(f"the S3 endpoint {url!r} is not a URL; write https://HOST[:PORT]")
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
 
 

@@ -215,7 +215,7 @@ def _fill(folder: Path, case: Case) -> None:
         with path.open("wb") as stream:
             while left:
                 left -= stream.write(os.urandom(min(left, 16 * _MIB)))
-        whole = case.size < 8 * _MIB  # larger ones are uploaded in parts, and so have a tag that is no digest of theirs
+        whole = case.size < 8 * _MIB  # larger ones are uploaded in parts, and so their tag is not their digest
         versitygw.set_etag(path, hashlib.md5(path.read_bytes()).hexdigest() if whole else f"{number:032x}-25")
 
 

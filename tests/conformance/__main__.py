@@ -87,7 +87,7 @@ def _recorded_now() -> dict[str, str]:
 
 
 def _settled(before: str, now: str) -> str:
-    """What a processor rounds otherwise is no difference."""
+    """What a processor rounds otherwise is not a difference."""
     return rounded_as(before.encode(), now.encode()).decode()
 
 

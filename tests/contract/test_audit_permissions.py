@@ -47,7 +47,7 @@ EVENTS: dict[str, tuple[dict[str, Any], set[Permission]]] = {
         an_event("patch", "services", code=201),
         {("", "services", "patch"), ("", "services", "create")},
     ),
-    "a path that is no resource": (an_event("get"), set()),
+    "a path that is not a resource": (an_event("get"), set()),
 }
 
 

@@ -1,4 +1,4 @@
-"""The parts of kopf that are no public API and that the operator's watches are built on: `kube/informer/` of the
+"""The parts of kopf that are not public API and that the operator's watches are built on: `kube/informer/` of the
 operator, `isvc/source/follow.py` and `handlers/operator.py`.
 
 When a newer kopf fails here, read what changed before you raise the bound in `pyproject.toml`. The lower bound is the

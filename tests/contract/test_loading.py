@@ -173,13 +173,13 @@ ROWS = {
     ),
     "a network of another file type beside a model file": Row(
         Tried("base_handler", {"network.py": NETWORK}, "net.onnx", text),
-        "'net.onnx' is no state_dict, which TorchServe's base_handler loads beside a model file",
+        "'net.onnx' is not a state_dict, which TorchServe's base_handler loads beside a model file",
         "torch.load loads only tensors",
         Tried("base_handler", {"network.py": NETWORK}, "net.pth", state),
     ),
     "a file that torch did not write beside a model file": Row(
         Tried("base_handler", {"network.py": NETWORK}, "net.pt", text),
-        "'net.pt' is no state_dict, which TorchServe's base_handler loads beside a model file",
+        "'net.pt' is not a state_dict, which TorchServe's base_handler loads beside a model file",
         "torch.load loads only tensors",
         Tried("base_handler", {"network.py": NETWORK}, "net.pt", state),
         is_inspected=False,

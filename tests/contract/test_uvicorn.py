@@ -1,4 +1,4 @@
-"""The parts of uvicorn that are no public API and that `data_plane/server/connection.py` is built on.
+"""The parts of uvicorn that are not public API and that `data_plane/server/connection.py` is built on.
 
 When a newer uvicorn fails here, read what changed before you raise the bound in `data_plane/pyproject.toml`. The lower
 bound is the oldest version that passes here and in `tests/unit/data_plane`.

@@ -58,7 +58,7 @@ def test_no_line_of_the_log_is_forged(runtime: Runtime) -> None:
 
     assert [line for line in text.split("\n") if line.startswith("2026-01-01")] == []
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e]", text) == []
-    assert FORGED in text  # it is there to be read, behind something that is no line's beginning
+    assert FORGED in text  # it is there to be read, behind something that is not a line's beginning
 
 
 def ask_over_grpc(runtime: Runtime) -> None:

@@ -226,9 +226,9 @@ _LINKS = {
     (member("l", tarfile.LNKTYPE, "/etc/passwd"),): _hostile("holds a link out of its folder, 'l'"),
     (member("d", tarfile.SYMTYPE, ".."), member("d/evil")): _hostile("holds a link out of its folder, 'd'"),
     (member("d", tarfile.SYMTYPE, "e"), member("d/evil")): _refused("holds 'd' as a file and as a folder"),
-    (member("e/x"), member("d", tarfile.SYMTYPE, "e")): _refused("holds a link, 'd', to what is no file in it"),
-    (member("l", tarfile.SYMTYPE, "gone"),): _refused("holds a link, 'l', to what is no file in it"),
-    (member("l", tarfile.SYMTYPE, "l"),): _refused("holds a link, 'l', to what is no file in it"),
+    (member("e/x"), member("d", tarfile.SYMTYPE, "e")): _refused("holds a link, 'd', to what is not a file in it"),
+    (member("l", tarfile.SYMTYPE, "gone"),): _refused("holds a link, 'l', to what is not a file in it"),
+    (member("l", tarfile.SYMTYPE, "l"),): _refused("holds a link, 'l', to what is not a file in it"),
 }
 
 _DEVICES = {"a character device": tarfile.CHRTYPE, "a disk": tarfile.BLKTYPE, "a pipe": tarfile.FIFOTYPE}

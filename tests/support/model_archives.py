@@ -85,7 +85,7 @@ _REFUSED = (
     ("a manifest that is not JSON", "a.mar", _with_manifest(b"{")),
     ("a manifest without a handler", "a.mar", _with_manifest(manifest(handler=None))),
     ("another runtime", "a.mar", _with_manifest({**manifest(), "runtime": "python2"})),
-    ("a requirements file that is no name", "a.mar", _with_manifest(manifest(requirementsFile=[]))),
+    ("a requirements file that is not a name", "a.mar", _with_manifest(manifest(requirementsFile=[]))),
     ("a path out of it", "a.mar", _zip(("../evil.py", b""))),
     ("an absolute path", "a.tar.gz", _tar(member("/evil.py"))),
     ("a drive", "a.mar", _zip(("C:/evil.py", b""))),

@@ -51,7 +51,7 @@ def of_agents(agents: Sequence[str], events: Iterable[AuditEvent]) -> list[Audit
 
 
 def needed_for(events: Iterable[AuditEvent]) -> set[Permission]:
-    """What these requests need; those of paths that are no resource need nothing."""
+    """What these requests need; those of paths that are not resources need nothing."""
     return {
         permission
         for event in events

@@ -92,7 +92,7 @@ class Noise(nn.Module):
 
 
 class Counted(nn.Module):
-    """Takes a number that is no tensor."""
+    """Takes a number that is not a tensor."""
 
     def forward(self, rows: Tensor, times: int) -> Tensor:
         return rows * times

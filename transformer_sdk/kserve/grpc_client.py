@@ -132,8 +132,9 @@ class InferenceGRPCClient:
         try:
             return kind.FromString(serialized)
         except DecodeError as error:
+            name = kind.DESCRIPTOR.full_name
             raise PredictorBroken(
-                f"The predictor at {self._url} sent a response that is no valid {kind.DESCRIPTOR.full_name}: {error}."
+                f"The predictor at {self._url} sent a response that is not a valid {name}: {error}."
             ) from error
 
     async def _send(self, method: str, message: bytes, timeout: Any, headers: Metadata | None) -> bytes:

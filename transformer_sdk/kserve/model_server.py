@@ -136,7 +136,7 @@ class ModelServer:
             raise RuntimeError("Unknown model collection type")
         for model in models:
             if not isinstance(model, BaseKServeModel):
-                raise RuntimeError(f"{model!r} is no model: its class does not come from Model")
+                raise RuntimeError(f"{model!r} is not a model: its class does not come from Model")
             if any(map(inspect.iscoroutinefunction, (model.load, model.start))):
                 self._async_models.append(model)
             elif finish(is_loaded(model)):

@@ -1,4 +1,4 @@
-"""What is wrong with a file that is no kubeconfig: of most of that, the Kubernetes client says what Python says."""
+"""What is wrong with a file that is not a kubeconfig: of most of that, the Kubernetes client says what Python says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LISTS: Final = (("clusters", "cluster"), ("contexts", "context"), ("users", "us
 
 
 def check_kubeconfig(paths: str) -> None:
-    """Raise ConfigError if none of the paths exists, or for a file that is no kubeconfig.
+    """Raise ConfigError if none of the paths exists, or for a file that is not a kubeconfig.
 
     Several are separated as on PATH; as with kubectl, those that exist are read.
     """

@@ -103,7 +103,7 @@ def archive(root: Path, record: Record, image: str) -> bytes:
 
 
 def big_data(root: Path, record: Record, name: str) -> bytes:
-    """The store writes names that are no plain file names in base64."""
+    """The store writes names that are not plain file names in base64."""
     file = name if name.isalnum() else "=" + base64.b64encode(name.encode()).decode()
     return (root / "overlay-images" / str(record["id"]) / file).read_bytes()
 

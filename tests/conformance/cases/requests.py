@@ -49,7 +49,7 @@ CASES = (
          Refusal(400, "The form has a % at byte 5 that begins no escape."), f"{ERROR_FORM}; the fault is the client's"),
     Case("urlencoded-jpeg", "request body: a picture that is called a form", "probe",
          predictions("probe", b"\xff\xd8\xff\xe0\x00%\x10JFIF", FORM_URLENCODED), 200,
-         Refusal(400, "If the body is no form, send its own Content-Type"), "TorchServe's handler gets nothing of it"),
+         Refusal(400, "If the body is not a form, send its own Content-Type"), "TorchServe's handler gets none of it"),
     Case("urlencoded-unnamed", "request body: a form's field without a name", "probe",
          predictions("probe", b"a=1&=2", FORM_URLENCODED), 500,
          Refusal(400, "A field of the form has no name."), f"{ERROR_FORM}; the fault is the client's"),

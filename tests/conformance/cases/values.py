@@ -1,4 +1,4 @@
-"""An archive's YAML with values that are no numbers, too small or too large: TorchServe ignores them."""
+"""An archive's YAML with values that are not numbers, too small or too large: TorchServe ignores them."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ _ALL: dict[str, dict[str, dict[str, Any]]] = {
         "an explanation by a `__call__` of its own": _v1("own-call", 1, verb="explain"),
         "a sync `__call__` that returns an awaitable": _v1("sync-call", 1),
         "a `__call__` with its parameters in another order": _v1("named-call", 1, **{"x-own": "7"}),
-        "an InferenceModel that is no Model": _v1("bare", 1),
+        "an InferenceModel that is not a Model": _v1("bare", 1),
         "a `predict` that yields": _v1("streaming", 1, "a"),
         "an `explain` that yields": _v1("streaming", 1, verb="explain"),
         "response_headers": _v1("with-headers", 1, **{"x-own": "7"}),

@@ -221,7 +221,7 @@ table(
         "asks for outputs": ({}, lambda client, request: client.infer(request)),
         "sends metadata": ({}, lambda client, request: client.infer(request, headers=(("x-own", "1"),))),
         "takes a limit of time": ({}, lambda client, request: client.infer(request, timeout=30)),
-        "refuses what is no request": ({}, lambda client, _: client.infer({"inputs": []})),
+        "refuses what is not a request": ({}, lambda client, _: client.infer({"inputs": []})),
         "takes arguments of the channel": (
             {"channel_args": [("grpc.max_receive_message_length", -1)]}, lambda client, request: client.infer(request)),
         "does without retries": ({"retries": 0}, lambda client, request: client.infer(request)),

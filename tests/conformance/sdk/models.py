@@ -99,7 +99,7 @@ table(
         "passes a v1 document": ("v1", {"instances": [1]}),
         "refuses instances that are not a list": ("v1", {"instances": 1}),
         "passes a document of another kind": ("v1", {"anything": 1}),
-        "passes what is no document": ("v1", b"\x00"),
+        "passes what is not a document": ("v1", b"\x00"),
         "passes instances in an array": ("v1", {"instances": np.array([[1, 2]])}),
         "passes instances in a tuple": ("v1", {"instances": (1,)}),
         "refuses an array that is one number": ("v1", {"instances": np.array(1)}),

@@ -45,7 +45,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "an unknown datatype": _infer("echo", {**_INT, "datatype": "INT7"}),
     "inference with a missing model": _infer("nobody", _INT),
     "inference with a model that is not ready": _infer("sick", _INT),
-    "an InferenceModel that is no Model": _infer("bare", _INT),
+    "an InferenceModel that is not a Model": _infer("bare", _INT),
     "a hook that returns a dict": _text("tensors", "a dict"),
     "a hook that returns None": _text("tensors", "None"),
     "a hook that returns dates": _text("tensors", "dates"),

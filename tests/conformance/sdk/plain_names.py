@@ -423,7 +423,7 @@ _ARGUMENTS: dict[str, list[str]] = {
     "reads sizes of gRPC": ["--grpc_max_send_message_length=1", "--grpc_max_receive_message_length=2"],
     "refuses another protocol": ["--predictor_protocol=v9"],
     "refuses what is neither true nor false": ["--enable_grpc=maybe"],
-    "refuses a port that is no number": ["--http_port=x"],
+    "refuses a port that is not a number": ["--http_port=x"],
     "refuses another event loop": ["--event-loop=trio"],
 }  # fmt: skip
 _DEFAULTS = ["--timeout-keep-alive=9", "--enable_latency_logging=no"]  # theirs have cases of their own

@@ -96,7 +96,7 @@ for _kind in ("InferInput", "InferOutput"):
         rows={
             "refuses another datatype": ("FP32", [2], np.zeros(2, np.float64)),
             "refuses another shape": ("FP32", [2], np.zeros(3, np.float32)),
-            "refuses what is no array": ("FP32", [2], [1.0, 2.0]),
+            "refuses what is not an array": ("FP32", [2], [1.0, 2.0]),
             "takes text of numpy's own type": ("BYTES", [1], np.array([b"ab"])),
             "takes dates": ("BYTES", [1], np.array(["2024-02-03T04:05:06"], "datetime64[s]")),
             "takes dates in an array of objects": ("BYTES", [1], np.array([datetime.datetime(2024, 2, 3)], object)),

@@ -36,7 +36,7 @@ async def test_a_service_is_followed_from_pending_to_ready_without_a_reload(
     source.put(SERVICES.loading(80))
     await expect(bar).to_have_attribute("value", "80")
     await expect(row).to_contain_text("84.2 MiB/s · 3 s left")
-    assert await bar.evaluate("(bar, first) => bar === first", handle)  # it moves, and is no new one
+    assert await bar.evaluate("(bar, first) => bar === first", handle)  # it moves, and is not a new one
 
     source.put(SERVICES.ready())
     await expect(row).to_contain_text("Ready")

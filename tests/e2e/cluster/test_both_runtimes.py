@@ -106,7 +106,7 @@ class Caller:
             under_load=self.load(),
             metrics=self.get("/metrics").text,
             grpc_digits=infer_by_grpc(grpc_address, [len(digits), 1, 28, 28], pixels),
-            bad=self.predict("mnist", digits[0]["image"], "this is no image"),
+            bad=self.predict("mnist", digits[0]["image"], "this is not an image"),
         )
 
     def load(self) -> list[tuple[int, Answer]]:

@@ -199,7 +199,7 @@ def exchange(port: int, sent: bytes, seed: int) -> bytes:
 
 
 def statuses(received: bytes) -> list[int]:
-    """Of the responses, each with its length; what is no response is an error."""
+    """Of the responses, each with its length; what is not a response is an error."""
     found = []
     while received:
         head, _, rest = received.partition(b"\r\n\r\n")
@@ -212,7 +212,7 @@ def statuses(received: bytes) -> list[int]:
 
 
 @given(SEEDS)
-@example(seed=22565300)  # a client that expects to be asked sends what is no chunk at once
+@example(seed=22565300)  # a client that expects to be asked sends what is not a chunk at once
 def test_a_head_or_body_gets_a_response_that_blames_the_client(server: Server, seed: int) -> None:
     (sent,) = damaged(REQUESTS, 1, seed, _HEAD_TOKENS)
     received = exchange(server.port, sent, seed)

@@ -36,7 +36,7 @@ COMMANDS = (
     ("doctor",),
 )
 FIX = "; look at the kubeconfig and its context"
-NO_VERSION = "its response names no version: this is no API server"
+NO_VERSION = "its response names no version: this is not an API server"
 
 
 def answer(status: str, body: str, kind: str = "application/json") -> Behaviour:
@@ -57,10 +57,10 @@ SERVERS: dict[str, tuple[Behaviour | None, str]] = {
         answer("200 OK", "<html>Log in</html>", "text/html"),
         "the response of the API server is not an object: <html>Log in</html>",
     ),
-    "404": (answer("404 Not Found", "404 page not found"), "it does not know /version: this is no API server"),
+    "404": (answer("404 Not Found", "404 page not found"), "it does not know /version: this is not an API server"),
     "another object": (answer("200 OK", '{"status": "ok"}'), NO_VERSION),
     "a list": (answer("200 OK", "[]"), "the response of the API server is not an object: []"),
-    "broken JSON": (answer("200 OK", '{"kind": }'), "its response is not JSON: this is no API server"),
+    "broken JSON": (answer("200 OK", '{"kind": }'), "its response is not JSON: this is not an API server"),
     "a proxy's refusal": (answer("403 Forbidden", "Access denied"), "Access denied"),
     "wrong credentials": (answer("401 Unauthorized", '{"kind": "Status", "message": "Unauthorized"}'), "Unauthorized"),
 }

@@ -22,7 +22,7 @@ from tests.support.sample_services import OLD_FIELD_NAMES, model, service
 
 def documents(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.rglob("*.yaml")):
-        text = path.read_text().replace("{username}", "user")  # the one placeholder that is no YAML
+        text = path.read_text().replace("{username}", "user")  # the one placeholder that is not YAML
         yield from (document for document in yaml.safe_load_all(text) if document)
 
 

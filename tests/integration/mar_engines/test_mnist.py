@@ -72,7 +72,7 @@ def test_both_sample_requests_hold_the_same_image() -> None:
 def test_the_archive_sees_the_digit_and_names_an_instance_that_is_no_image(handler: Any) -> None:
     assert handler(instances("sample.json") * 2) == [DIGIT, DIGIT]
     for wrong in ({"data": [1, 2]}, {"data": "seven"}, None):
-        with pytest.raises(ValueError, match=r'^instance 1 is no image: expected {"data": \[784 numbers\]}$'):
+        with pytest.raises(ValueError, match=r'^instance 1 is not an image: expected {"data": \[784 numbers\]}$'):
             handler([*instances("sample.json"), wrong])
 
 

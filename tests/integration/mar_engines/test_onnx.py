@@ -258,9 +258,9 @@ def reason_of(path: Path) -> str:
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    path.write_bytes(b"\x08\x08\x3a\x02\xff\xff")  # its graph is no message
+    path.write_bytes(b"\x08\x08\x3a\x02\xff\xff")  # its graph is not a message
 
-    assert reason_of(path) == "it is no ONNX file, or damaged; export or copy it again"
+    assert reason_of(path) == "it is not an ONNX file, or damaged; export or copy it again"
 
 
 def test_weights_in_another_file_that_is_not_there_are_named(tmp_path: Path) -> None:

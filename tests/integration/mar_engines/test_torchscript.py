@@ -240,7 +240,7 @@ def test_results_of_any_structure_are_named(tmp_path: Path, module: nn.Module, e
     assert [lists(engine.run({"rows": np.ones((1, 1), np.float32)})) for _ in range(2)] == [expected] * 2
 
 
-# --- numbers and text beside tensors, and results that are no rows ------------------------------------------
+# --- numbers and text beside tensors, and results that are not rows ------------------------------------------
 
 VALUES = {"times": 3, "plus": 0.5, "negative": True}
 

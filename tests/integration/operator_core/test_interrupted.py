@@ -164,7 +164,7 @@ class Operator:
         for item in gone:
             self.cache.remove(item)
         changed = [item for key, item in existing.items() if self.versions.get(key) != _version(item)]
-        news = [item for item in changed if not self.cache.knows(item)]  # the responses to its writes are no news
+        news = [item for item in changed if not self.cache.knows(item)]  # the responses to its writes are not news
         for item in news:
             self.cache.put(item)
         unexpected = [item for item in news if not self.cache.was_expected(item)]

@@ -235,7 +235,7 @@ def test_torchserve_cannot_serve_another_bare_model(
 
     assert (outcome.exit_code, outcome.reason) == (
         13,
-        f"{source}: TorchServe cannot serve {name} without an archive, since it is no TorchScript; take the runtime "
+        f"{source}: TorchServe cannot serve {name} without an archive, since it is not TorchScript; take the runtime "
         "isvc-mar for ONNX and torch.export, or pack it and its handler with isvc pack",
     )
 

@@ -253,7 +253,7 @@ def test_links_that_lead_to_links_end(tmp_path: Path) -> None:
         return tmp_path / f"{length}.tar"
 
     unpack(chain(MAX_LINKS), tmp_path / "out")
-    with pytest.raises(InvalidArchive, match="holds a link, 'l0', to what is no file in it"):
+    with pytest.raises(InvalidArchive, match="holds a link, 'l0', to what is not a file in it"):
         unpack(chain(MAX_LINKS + 1), tmp_path / "refused")
 
 

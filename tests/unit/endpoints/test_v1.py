@@ -96,7 +96,7 @@ async def test_no_advice_names_the_path_that_was_asked(method: str, model: str, 
         assert asked not in [place.rstrip("/") for place in places]
 
 
-# --- What is no JSON -----------------------------------------------------------------------------------
+# --- What is not JSON -----------------------------------------------------------------------------------
 
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
 BOUNDARY = b"--0f8fad5b"

@@ -44,7 +44,7 @@ class Raw(FakeModel):
             case b"stream":
                 return StreamingResponse(_pieces(told))
             case b"status":
-                return Response(b"this is no picture", 422)
+                return Response(b"this is not a picture", 422)
             case b"fail":
                 raise InferenceFailed("cannot read this", 422)
         return Response(told)
@@ -141,7 +141,7 @@ async def test_ping_says_whether_all_models_are_ready(apis: Any) -> None:
         ({"k": b"5", "data": b"\xff", "body": b"y"}, b"data=\xff [('body', b'y'), ('k', b'5')]"),
         ({}, b"= []"),
         ({"data": b"x", "do": b"stream"}, b"one, data=x [('do', b'stream')]"),
-        ({"data": b"x", "do": b"status"}, b"this is no picture"),
+        ({"data": b"x", "do": b"status"}, b"this is not a picture"),
     ],
 )
 async def test_a_model_gets_the_pieces_of_a_request_by_their_names(

@@ -35,7 +35,7 @@ def test_each_predictor_is_waited_for_once_and_a_model_without_one_for_nobody() 
 
 
 def test_an_address_that_can_never_be_reached_is_refused() -> None:
-    with pytest.raises(BadAddress, match="p:nine' is no address"):
+    with pytest.raises(BadAddress, match="p:nine' is not an address"):
         addresses_of([asking("p:nine")])
 
 

@@ -315,7 +315,7 @@ async def test_a_predictor_over_grpc_that_has_a_limit_of_its_own_needs_none_of_t
 
 async def test_an_answer_over_grpc_that_is_no_message_is_the_predictors_fault() -> None:
     async with recording_predictor(b"\xff", []) as host, InferenceGRPCClient(host) as client:
-        with pytest.raises(PredictorBroken, match=r"is no valid inference\.ModelInferResponse"):
+        with pytest.raises(PredictorBroken, match=r"is not a valid inference\.ModelInferResponse"):
             await client.infer(asked())
 
 

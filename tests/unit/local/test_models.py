@@ -136,7 +136,7 @@ def test_a_file_that_no_server_can_load_is_refused_unless_a_handler_or_an_archiv
     with pytest.raises(UnusableInput, match=rf"^{tmp_path}/a/m\.pt: is empty; copy or save it again$"):
         check_loadable(folder(tmp_path / "a", "m.pt"))
     (tmp_path / "text.onnx").write_text("hello")
-    with pytest.raises(UnusableInput, match=rf"^{tmp_path}/text\.onnx: is no ONNX model; export it again"):
+    with pytest.raises(UnusableInput, match=rf"^{tmp_path}/text\.onnx: is not an ONNX model; export it again"):
         check_loadable(tmp_path / "text.onnx")
     check_loadable(folder(tmp_path / "b", "m.pt", HANDLER))
     for index, archive in enumerate(("a.mar", "model-store/a.mar")):

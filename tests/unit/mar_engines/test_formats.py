@@ -63,7 +63,9 @@ def test_other_content_is_no_onnx_whatever_its_name(tmp_path: Path, content: byt
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
 
-    assert refused(path) == ("is no ONNX model; export it again, such as by torch.onnx.export, or copy the right file")
+    assert (
+        refused(path) == "is not an ONNX model; export it again, such as by torch.onnx.export, or copy the right file"
+    )
 
 
 def test_an_onnx_file_that_lacks_its_end_is_damaged(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_a_pickled_model_is_refused_by_its_class_and_without_unpickling_it(tmp_p
         (
             "model.pt",
             b"<html>Not found</html>",
-            "is no model that torch saved; expected TorchScript, a torch.export program or an AOTInductor package",
+            "is not a model that torch saved; expected TorchScript, a torch.export program or an AOTInductor package",
         ),
         ("model.h5", b"\x89HDF", "the name ends in none of .pt, .pth, .ts, .pt2, .onnx"),
     ],

@@ -291,7 +291,7 @@ async def test_models_share_the_gpus_unless_their_yaml_names_some(
 
     def load_engine(path: Path, device: str, _: int) -> None:
         devices.append(device)
-        raise CannotLoad(path, "is no model")
+        raise CannotLoad(path, "is not a model")
 
     monkeypatch.setattr(engines, "load_engine", load_engine)
     yaml = {"a": b"minWorkers: 1", "b": b"minWorkers: 2", "named": b"deviceIds: [2, 0]", "cpu": b"deviceType: cpu"}

@@ -1,4 +1,4 @@
-"""A model file whose inputs or outputs are no rows: states, scalars, boxes and maps."""
+"""A model file whose inputs or outputs are not rows: states, scalars, boxes and maps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.fake_engine import (
     serve,
 )
 
-# --- models whose inputs are no rows -------------------------------------------------------------------
+# --- models whose inputs are not rows -------------------------------------------------------------------
 
 AUDIO = TensorMetadata("audio", "FP32", (-1, -1))
 STATE = TensorMetadata("state", "FP32", (2, -1, 3))
@@ -119,7 +119,7 @@ async def test_a_value_beside_rows_is_given_to_each_instance_alone() -> None:
     assert engine.sizes == [1, 1, 2, 1]  # the last one shows whether two rows of an output are those of the inputs
 
 
-# --- outputs that are no rows --------------------------------------------------------------------------
+# --- outputs that are not rows --------------------------------------------------------------------------
 
 
 def boxes(inputs: Outputs) -> Outputs:

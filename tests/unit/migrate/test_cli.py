@@ -19,8 +19,8 @@ def test_a_number_beyond_its_bounds_is_refused(flag: str, capsys: pytest.Capture
     ("content", "reason"),
     [
         ("a: [", ":1:5: this is not YAML: "),
-        ("[]", ": a document is no Kubernetes object"),
-        ("kind: Service", ": a document is no Kubernetes object"),
+        ("[]", ": a document is not a Kubernetes object"),
+        ("kind: Service", ": a document is not a Kubernetes object"),
     ],
     ids=["no YAML", "a list", "no name"],
 )

@@ -62,7 +62,7 @@ def test_any_damage_is_an_archive_error_or_harmless(tmp_path: Path) -> None:
         (b'{"model": "bert"}', f"the {MANIFEST} of a.mar has no model; {REPACK}"),
         (b" " * (1 << 20) + b"{}", f"the {MANIFEST} of a.mar is larger than 1.0 MiB; {REPACK}"),
         (manifest(handler=None), f"the {MANIFEST} of a.mar lacks model.handler; {REPACK}"),
-        (manifest(configFile=[]), f"the {MANIFEST} of a.mar has a model.configFile that is no file name; {REPACK}"),
+        (manifest(configFile=[]), f"the {MANIFEST} of a.mar has a model.configFile that is not a file name; {REPACK}"),
         (manifest(handler=7), f"the {MANIFEST} of a.mar lacks model.handler; {REPACK}"),
         (
             manifest(modelName="", modelVersion=""),

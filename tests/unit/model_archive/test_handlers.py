@@ -162,7 +162,7 @@ def test_beside_a_model_file_weights_are_what_torch_saved(
     (tmp_path / weights).write_bytes(content)
 
     assert (weights_problem(manifest) or content_problem(manifest, tmp_path / weights)) == (
-        f"'{weights}' is no state_dict, which TorchServe's base_handler loads beside a model file; save "
+        f"'{weights}' is not a state_dict, which TorchServe's base_handler loads beside a model file; save "
         "model.state_dict() with torch.save, or write a handler that loads it"
         if has_problem
         else None

@@ -240,7 +240,7 @@ def test_a_hostile_json_text_in_an_annotation_is_reported(name: str, text: str) 
 
 
 def test_a_hostile_json_text_in_the_config_map_is_reported() -> None:
-    assert ignored_settings({"deploy": "[" * 100_000}) == ["deploy (it is no JSON object)"]
+    assert ignored_settings({"deploy": "[" * 100_000}) == ["deploy (it is not a JSON object)"]
 
 
 def test_what_placeholders_insert_is_limited() -> None:

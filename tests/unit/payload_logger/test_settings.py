@@ -51,7 +51,7 @@ def test_all_settings_are_read() -> None:
         ('{"url": "http://a", "sampleRate": 1}', "unknown field `sampleRate`"),
         ('{"url": "s3://bucket"}', "its url 's3://bucket' does not begin with http:// or https://"),
         ('{"url": "sink"}', "its url 'sink' does not begin with http:// or https://"),
-        ('{"url": "http://"}', "'http://' is no address of an HTTP server"),
+        ('{"url": "http://"}', "'http://' is not an address of an HTTP server"),
         ('{"url": "http://a:b@sink"}', "its url contains a user name, which would not be sent"),
         ('{"url": "s3://a:b@bucket"}', "its url contains a user name, which would not be sent"),
         ('{"url": "http://[::1"}', "Invalid IPv6 URL"),

@@ -121,7 +121,7 @@ def test_model_files_without_an_archive() -> None:
     ]
     problem, text = found["problems"]
     assert text == (
-        "text.onnx: is no ONNX model; export it again, such as by torch.onnx.export, or copy the right file"
+        "text.onnx: is not an ONNX model; export it again, such as by torch.onnx.export, or copy the right file"
     )
     assert problem.startswith("weights.pt: holds weights only (a state dict), and needs its class: package it")
     assert found["archives"] == []
@@ -136,8 +136,8 @@ def test_model_files_without_an_archive() -> None:
         (b"batchsize: 32", "there is no setting 'batchsize', only inputs, outputs, batchSize, maxBatchDelay"),
         (b"outputs: [{name: x, datatype: FLOAT, shape: [-1]}]", "there is no datatype 'FLOAT', only BOOL, UINT8, "
          "UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES"),
-        (b"a: [1", "it is no YAML (line 1: expected ',' or ']', but got '<stream end>')"),
-        (b"- 1", "it is no mapping of names to values"),
+        (b"a: [1", "it is not YAML (line 1: expected ',' or ']', but got '<stream end>')"),
+        (b"- 1", "it is not a mapping of names to values"),
         (b"#" * MAX_CHECKED + b"\na: [1", None),
     ],
 )  # fmt: skip
@@ -403,15 +403,15 @@ _HANDLER = b"def handle(data, context): return data\n"
 @pytest.mark.parametrize(
     ("file", "content", "words"),
     [
-        ("handler.py", b"def handle(:\n", "its handler 'handler.py' is no Python that compiles: line 1: "),
-        ("handler.py", b"x = '\xff'\n", "its handler 'handler.py' is no Python that compiles: "),
-        ("handler.py", b"(" * 100_000, "its handler 'handler.py' is no Python that compiles: "),
-        ("c.yaml", b"a: [1", "its settings, 'c.yaml', are no YAML (line 1: "),
-        ("c.yaml", b"- 1", "its settings, 'c.yaml', are no mapping of names to values; "),
-        ("c.yaml", b"\x00", "its settings, 'c.yaml', are no YAML; "),
-        ("c.yaml", b"[" * 1_000, "its settings, 'c.yaml', are no YAML"),
-        ("r.txt", b"\x89PNG\xff", "its requirements, 'r.txt', are no text; "),
-        ("r.txt", b"six\0", "its requirements, 'r.txt', are no text; "),
+        ("handler.py", b"def handle(:\n", "its handler 'handler.py' is not Python that compiles: line 1: "),
+        ("handler.py", b"x = '\xff'\n", "its handler 'handler.py' is not Python that compiles: "),
+        ("handler.py", b"(" * 100_000, "its handler 'handler.py' is not Python that compiles: "),
+        ("c.yaml", b"a: [1", "its settings, 'c.yaml', are not YAML (line 1: "),
+        ("c.yaml", b"- 1", "its settings, 'c.yaml', are not a mapping of names to values; "),
+        ("c.yaml", b"\x00", "its settings, 'c.yaml', are not YAML; "),
+        ("c.yaml", b"[" * 1_000, "its settings, 'c.yaml', are not YAML"),
+        ("r.txt", b"\x89PNG\xff", "its requirements, 'r.txt', are not text; "),
+        ("r.txt", b"six\0", "its requirements, 'r.txt', are not text; "),
     ],
     ids=["syntax", "encoding", "nesting", "yaml", "list", "control", "deep", "binary", "null"],
 )
@@ -479,12 +479,12 @@ def test_a_folder_with_a_handler_is_told_as_it_is_served(handler: bytes, entry: 
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        ({"handler.py": b"x = $"}, "its handler 'handler.py' is no Python that compiles: line 1: invalid "
+        ({"handler.py": b"x = $"}, "its handler 'handler.py' is not Python that compiles: line 1: invalid "
          "syntax; correct it"),
         ({"handler.py": b"class A: ...\nclass B: ..."}, "its handler 'handler.py' has the classes A, B, and no "
          "function handle; write one class, or a function `def handle(data, context)`, which is called once with None "
          "as data, to load"),
-        ({"model-config.yaml": b"a: [1"}, "its settings, 'model-config.yaml', are no YAML (line 1: expected ',' or "
+        ({"model-config.yaml": b"a: [1"}, "its settings, 'model-config.yaml', are not YAML (line 1: expected ',' or "
          "']', but got '<stream end>'); correct them"),
         ({"handler.py": b"from ts.torch_handler.base_handler import BaseHandler\nclass A(BaseHandler): ...",
           "model.py": b"", "a.pt": b"", "b.pt": b""}, "TorchServe's BaseHandler loads one of a.pt, b.pt; move the "

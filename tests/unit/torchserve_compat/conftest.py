@@ -1,4 +1,4 @@
-"""What imports say is no fault of what is tested here: TorchServe's wheel leaves a file open, torch warns of pynvml."""
+"""What imports say is not tested here: TorchServe's wheel leaves a file open, torch warns of pynvml."""
 
 from __future__ import annotations
 

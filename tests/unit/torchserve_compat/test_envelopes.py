@@ -224,7 +224,7 @@ OUTPUT = {"name": "y", "datatype": "BOOL", "shape": [1], "data": [True]}
 def test_outputs_that_are_no_tensors_are_the_handlers_fault(answer: Any, message: str) -> None:
     result = run("none", lambda *_: [answer], "v2", [tensor_request(x=[1])])
 
-    assert result.failure == HandlerFailure(f"The handler's outputs are no tensors: {message}", 500)
+    assert result.failure == HandlerFailure(f"The handler's outputs are not tensors: {message}", 500)
 
 
 def test_outputs_of_rows_without_elements_are_the_handlers_fault() -> None:

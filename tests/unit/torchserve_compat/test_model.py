@@ -69,7 +69,7 @@ def infer_request(*inputs: dict[str, Any], **more: Any) -> bytes:
         ("kserve", V1, b'{"instances": [1e400]}', 400,
          "The request body cannot be read: number is infinity when parsed as double (line 1, column 16)."),
         ("json", "/predictions/m", b'{"instances": [{"b64": 5}]}', 400,
-         'The "b64" in instance 0 is no text; it takes base64.'),
+         'The "b64" in instance 0 is not text; it takes base64.'),
         ("kserve", V2, infer_request(tensor("x", 1), tensor("y", 1, 2)), 422,
          'The inputs must have as many rows each: "x" has 1, "y" has 2.'),
     ],

@@ -197,7 +197,7 @@ def _with_text(array: Array) -> Array:
 
 
 def json_values(taken: Tensor) -> list[Any]:
-    """The elements, row by row, as JSON can carry them; raises InferenceError for bytes that are no text."""
+    """The elements, row by row, as JSON can carry them; raises InferenceError for bytes that are not text."""
     if taken.datatype != _BYTES:
         return taken.data.reshape(-1).tolist()
     try:

@@ -11,7 +11,7 @@ from data_plane.protocol.v2 import tensors
 
 
 def to_np_dtype(dtype: str) -> np.dtype[Any] | None:
-    """numpy's type for a datatype's elements; None for what is no datatype."""
+    """numpy's type for a datatype's elements; None for what is not a datatype."""
     if dtype == "BYTES":
         return np.dtype(object)
     try:

@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (line := advice(error.name)) is None:  # a mistake of ours
             raise
         return _fail(line, EXIT_INVALID)
-    except UnicodeError as error:  # of a name or a file that is no UTF-8, where a command does not say which
+    except UnicodeError as error:  # of a name or a file that is not UTF-8, where a command does not say which
         return _fail(one_line(f"a text is not UTF-8: {error}"), EXIT_INVALID)
     except OSError as error:
         return _fail(_of_system(error), EXIT_FAILED)

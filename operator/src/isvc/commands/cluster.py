@@ -38,7 +38,7 @@ class ClusterFlags:
     async def connect(self, *, asks_first: bool = True) -> AsyncIterator[tuple[PersonsApi, str]]:
         """Yield a connection with the API server, and the namespace: the flag's, else that of the context.
 
-        Raises ConfigError for a kubeconfig that cannot be used, KubeError if what it names is no API server, and
+        Raises ConfigError for a kubeconfig that cannot be used, KubeError if what it names is not an API server, and
         NotInstalled if that has no services, unless the caller asks that itself.
         """
         import logging
@@ -109,7 +109,7 @@ async def _service_names(cluster: ClusterFlags) -> list[str]:
 
     if runs := await cluster.runs():
         async with run_source(runs, cluster.namespace or DEFAULT_NAMESPACE) as source:
-            return [key.name for key in source.keys()]  # noqa: SIM118 - it is no mapping
+            return [key.name for key in source.keys()]  # noqa: SIM118 - it is not a mapping
     async with cluster.connect(asks_first=False) as (api, namespace):
         listed = decode(await api.send(ApiRequest("GET", path_of(inference_service.KIND, namespace))))
         return [item["metadata"]["name"] for item in listed["items"]]

@@ -84,7 +84,7 @@ def refuse(checked: Checked) -> None:
 
 
 def print_findings(findings: Iterable[CheckFinding]) -> None:
-    """Print what is no error: what has no effect, and what is left out."""
+    """Print what is not an error: what has no effect, and what is left out."""
     from isvc.run.check import Severity
 
     for finding in findings:

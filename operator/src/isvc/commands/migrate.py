@@ -150,7 +150,7 @@ def _objects_in(files: Sequence[Path]) -> Iterator[Manifest]:
     for text in read_files(files):
         for document in documents_in(text):
             if not isinstance(document, dict) or not {"apiVersion", "kind", "metadata"} <= document.keys():
-                raise UnusableInput(f"{text.source}: a document is no Kubernetes object")
+                raise UnusableInput(f"{text.source}: a document is not a Kubernetes object")
             yield document
 
 

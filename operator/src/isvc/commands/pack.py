@@ -72,7 +72,7 @@ def command(
 
 
 def _without_effect(packed: Packed) -> list[str]:
-    """Return what the servers will say of the settings; nothing of those that are no YAML."""
+    """Return what the servers will say of the settings; nothing of those that are not YAML."""
     import yaml
 
     from isvc.commands.settings import without_effect

@@ -148,7 +148,7 @@ def _payload(
         return lambda _: form
     content = _content(data)
     try:
-        of_json(content, wanted)  # what is no request is said before a cluster is asked
+        of_json(content, wanted)  # what is not a request is said before a cluster is asked
     except UnusableRequest as error:
         raise UnusableRequest(without_at(data) or str(error)) from error
     return lambda declared: of_json(content, wanted, declared)

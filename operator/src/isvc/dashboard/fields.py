@@ -14,7 +14,7 @@ Fields = Mapping[str, str | bytes | bytearray | web.FileField]
 
 
 async def fields_of(request: web.Request) -> Fields:
-    """Return the fields; raises HttpRefusal for a body that is no form, or does not arrive."""
+    """Return the fields; raises HttpRefusal for a body that is not a form, or does not arrive."""
     try:
         async with asyncio.timeout(limits.DASHBOARD_BODY_SECONDS):
             return await request.post()
@@ -23,7 +23,7 @@ async def fields_of(request: web.Request) -> Fields:
             408, f"the body of the request came within {limits.DASHBOARD_BODY_SECONDS:g} s only in part"
         ) from None
     except (ValueError, LookupError, AssertionError, web.RequestPayloadError) as error:
-        # Such as no boundary, no such charset, bytes that are no text, or not packed as they claim to be.
+        # Such as no boundary, no such charset, bytes that are not text, or not packed as they claim to be.
         raise HttpRefusal(400, "the body of the request is not a form") from error
 
 

@@ -130,7 +130,7 @@ def _instances(container: ContainerView, begins: datetime) -> Iterator[_Instance
 
 
 def _parts(pod: PodView, begins: datetime, now: datetime, ready: float | None) -> Iterator[TimelinePart]:
-    """Yield the parts up to the first time that the pod was ready; what its containers did later is no start."""
+    """Yield the parts up to the first time that the pod was ready; what its containers did later is not a start."""
     present = (now - begins).total_seconds()
     reached, following = _after(begins, pod.created_at) or 0.0, _WAITS
     instances = [item for container in pod.containers for item in _instances(container, begins)]

@@ -32,7 +32,7 @@ class Answer:
         return 200 <= self.status <= 299
 
     def value(self) -> Any:
-        """Return the JSON of the body; its text if it is none, and None for bytes that are no text.
+        """Return the JSON of the body; its text if it is none, and None for bytes that are not text.
 
         Numbers that JSON does not have, such as a model's NaN, are the texts "NaN", "Infinity" and "-Infinity".
         """
@@ -49,7 +49,7 @@ class Answer:
             return None
 
     def problem(self) -> str:
-        """Return what an answer that is no prediction says, as one line."""
+        """Return what an answer that is not a prediction says, as one line."""
         value = self.value()
         words = value.get("error") or value.get("message") if isinstance(value, dict) else value
         return one_line(str(words or "without a word"))

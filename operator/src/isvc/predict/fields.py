@@ -23,7 +23,7 @@ def is_field(name: str, value: str) -> bool:
 def without_user(url: str) -> tuple[str, str]:
     """Return the URL without its user and password, and these as the value of Authorization; "" if it has none.
 
-    Raises ValueError for what is no URL.
+    Raises ValueError for what is not a URL.
     """
     parts = urlsplit(url)
     user, at, server = parts.netloc.rpartition("@")

@@ -47,7 +47,7 @@ def of_json(
 
     A lone list becomes v1's instances.
 
-    Raises UnusableRequest for what is no JSON, or has the shape of no protocol; without ``protocol`` also for no
+    Raises UnusableRequest for what is not JSON, or has the shape of no protocol; without ``protocol`` also for no
     instances, which v1 answers with no predictions.
     """
     if protocol is InferenceProtocol.TORCHSERVE:

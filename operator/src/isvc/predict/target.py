@@ -54,7 +54,7 @@ def of_url(url: str, name: str, namespace: str, host: str | None) -> Target:
     """Return the target for a URL that somebody gave: an ingress, or with a path the service itself.
 
     An address without a path is an ingress, such as that of ``isvc run``, which knows services by their hosts.
-    Raises UnusableRequest for what is no URL or no host.
+    Raises UnusableRequest for what is not a URL or no host.
     """
     try:
         url, authorization = server_url(url)

@@ -314,7 +314,7 @@ def _check_once(key: DocumentKey, place: str, places: dict[DocumentKey, str]) ->
 
 
 def documents_in(text: YamlText) -> list[Any]:
-    """Return every document, and the objects of lists; raises UnusableInput for what is no YAML."""
+    """Return every document, and the objects of lists; raises UnusableInput for what is not YAML."""
     try:
         documents = list(yaml.load_all(text.content, _Loader))
     except yaml.MarkedYAMLError as error:

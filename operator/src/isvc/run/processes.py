@@ -262,7 +262,7 @@ def _short_folder() -> str | None:
 def _missing_folder(process: Process) -> str:
     """Return what is wrong with the working folder, for which the error names the program; empty if it is there."""
     folder = process.working_dir
-    return "" if folder is None or Path(folder).is_dir() else f"its workingDir {folder} is no folder of this machine"
+    return "" if folder is None or Path(folder).is_dir() else f"its workingDir {folder} is not a folder of this machine"
 
 
 def kill_group(group: int) -> None:

@@ -29,9 +29,9 @@ async def server_version(api: PersonsApi) -> Manifest | None:
         why = f"it accepts connections and says nothing for {FIRST_RESPONSE_SECONDS:g} s"
         raise _failed(api, why) from error
     except ValueError as error:
-        raise _failed(api, "its response is not JSON: this is no API server") from error
+        raise _failed(api, "its response is not JSON: this is not an API server") from error
     except ObjectNotFound as error:
-        raise _failed(api, "it does not know /version: this is no API server", error.status) from error
+        raise _failed(api, "it does not know /version: this is not an API server", error.status) from error
     except RequestRefused as error:
         if _FORBIDDEN in str(error):
             return None
@@ -39,7 +39,7 @@ async def server_version(api: PersonsApi) -> Manifest | None:
     except KubeError as error:
         raise _failed(api, str(error), error.status) from error
     if not isinstance(found, dict) or "gitVersion" not in found:
-        raise _failed(api, "its response names no version: this is no API server")
+        raise _failed(api, "its response names no version: this is not an API server")
     return found
 
 

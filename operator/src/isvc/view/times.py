@@ -15,7 +15,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def later(text: str | None, seconds: int | None) -> str | None:
-    """Return the time so many seconds after another one; None if one of both is not known, or is no time."""
+    """Return the time so many seconds after another one; None if one of both is not known, or is not a time."""
     at = parse_time(text)
     try:
         return (at + timedelta(seconds=seconds)).isoformat() if at and seconds is not None else None

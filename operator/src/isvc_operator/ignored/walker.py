@@ -187,7 +187,7 @@ def _in_key(key: str, text: str, section: type[BaseModel] | None) -> Iterator[st
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        yield f"{key} (it is no JSON object)"
+        yield f"{key} (it is not a JSON object)"
         return
     for field in _walk(document, fields_of(section) if section else {}, key):
         parent = field.path.removesuffix(field.name)

@@ -17,7 +17,7 @@ _WRITES: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE":
 
 
 def verb_of(method: str, path: str, query: Mapping[str, str]) -> str:
-    """Return Kubernetes' verb of a request, as audit logs have it; "get" also for what is no resource."""
+    """Return Kubernetes' verb of a request, as audit logs have it; "get" also for what is not a resource."""
     if method in _WRITES:
         return _WRITES[method]
     if query.get("watch") == "true":
@@ -26,7 +26,7 @@ def verb_of(method: str, path: str, query: Mapping[str, str]) -> str:
 
 
 def resource_of(path: str) -> str:
-    """Return the plural name of the kind that a request is about; none for what is no resource."""
+    """Return the plural name of the kind that a request is about; none for what is not a resource."""
     found = _COLLECTION.match(path)
     return found[1] if found else ""
 

@@ -195,7 +195,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _serialized(manifest: Manifest) -> bytes:
-    """Return JSON that is YAML as well: an emoji is no surrogate pair, what YAML does not print is escaped."""
+    """Return JSON that is YAML as well: an emoji is not a surrogate pair, what YAML does not print is escaped."""
     text = json.dumps(manifest, ensure_ascii=False)
     return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode(errors="replace")
 

@@ -26,7 +26,7 @@ from isvc_operator.text import one_line
 
 BEARER: Final = "BearerToken"  # the client's name of the header Authorization, whatever its scheme
 _BUFFERED: Final = 2**16  # bytes of a response, as aiohttp has it; the client's 2 MiB are for reading whole lines
-# What the client raises for a file that is no kubeconfig.
+# What the client raises for a file that is not a kubeconfig.
 _OF_ANOTHER_SHAPE: Final = (TypeError, AttributeError, KeyError)
 _UNREADABLE: Final = (ConfigException, YAMLError, OSError, ValueError, *_OF_ANOTHER_SHAPE)
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from isvc_operator.errors import OperatorError
 
-_MESSAGE_CHARACTERS: Final = 500  # of a response that is no Status
+_MESSAGE_CHARACTERS: Final = 500  # of a response that is not a Status
 
 
 class KubeError(OperatorError):

@@ -83,7 +83,7 @@ Path = tuple[Step, ...]
 
 # The first of these that an item has identifies it in its list: a container port has a name, but may lack it.
 _IDENTITIES = ("mountPath", "containerPort", "port", "uid", "name", "key", "type")
-# Who writes here observes the object. It is no wish of what the object should be.
+# Who writes here observes the object. It is not a wish of what the object should be.
 _STATUS = "status"
 
 

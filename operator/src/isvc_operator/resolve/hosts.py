@@ -154,7 +154,7 @@ def _shared_path(metadata: ObjectMeta, config: IngressConfig) -> SharedPath | No
 def _within_dns(host: str) -> str | None:
     """Return the host, with the labels that are too long for DNS cut and ended by a hash of the whole host.
 
-    If it is too long in all, its first label is. None if it is no host name, or the others are too long for that.
+    If it is too long in all, its first label is. None if it is not a host name, or the others are too long for that.
     """
     if not _HOST.fullmatch(host):
         return None

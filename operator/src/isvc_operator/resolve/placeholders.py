@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(
     re.VERBOSE,
 )
 
-# Where Go templates are expected, braces that are no placeholder are text in quotes, or an error.
+# Where Go templates are expected, braces that are not placeholders are text in quotes, or an error.
 _ACTION = re.compile(
     rf"""{_PLACEHOLDER.pattern}
     | \{{\{{-?\s* (?: "(?P<literal>[^"\\]*)" | `(?P<raw_literal>[^`]*)` ) \s*-?\}}\}}

@@ -159,7 +159,7 @@ def _moved_annotations(given: Mapping[str, str], context: Context, moved: Mappin
 def fill_placeholders(component: Component, context: Context) -> Component:
     """Return the predictor whose containers have values in place of placeholders, if it has a runtime.
 
-    As with KServe, templates that are no placeholders are an error in the server and in a transformer beside it only.
+    As with KServe, templates that are not placeholders are an error in the server and in a transformer beside it only.
     KServe's webhook adds the annotation for the format; some runtimes read it.
     """
     if context.served is None:

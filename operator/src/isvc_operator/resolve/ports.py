@@ -34,7 +34,7 @@ _PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 
 
 class ToldPort(NamedTuple):
-    """What the flag or the variable called ``name`` tells a server; ``number`` is None if ``text`` is no port.
+    """What the flag or the variable called ``name`` tells a server; ``number`` is None if ``text`` is not a port.
 
     0 stands for none.
     """
@@ -188,7 +188,7 @@ def _check_told(container: Container, kind: str) -> None:
             continue
         problem = None
         if told.text.isdigit() and not (told.number or (grpc and told.number == 0)):
-            problem = f"which is no port; write one from 1 to {_HIGHEST}"
+            problem = f"which is not a port; write one from 1 to {_HIGHEST}"
         elif told.number and listed and told.number not in anywhere:
             numbers = ", ".join(map(str, listed))
             problem = f"but its ports list {numbers}; write one number in both places, or leave the ports out"

@@ -12,7 +12,7 @@ _LOST = "The process cannot use the GPU any more after such an error, and is rep
 _OF_CUDA = re.compile(r"CUDA error.*")
 _ASSERTED = "device-side assert"  # of CUDA's kernels, for an index that is out of range
 _CURE_OF_INDEX = "A number in the request may be out of the model's range, such as a token outside its vocabulary"
-_OF_CPU = "can't allocate memory"  # torch's words, whose exception is no MemoryError
+_OF_CPU = "can't allocate memory"  # torch's words, whose exception is not a MemoryError
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -21,7 +21,7 @@ class UnsafeArchive(InvalidArchive):
 
 
 class NoModel(Exception):
-    """A file is no model that is served without an archive; the message does not name it."""
+    """A file is not a model that is served without an archive; the message does not name it."""
 
 
 class InvalidConfiguration(Exception):

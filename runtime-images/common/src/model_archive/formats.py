@@ -80,7 +80,7 @@ def _first_bytes(file: ArchiveFile) -> bytes:
 
 
 def _check_onnx(file: ArchiveFile, start: bytes) -> None:
-    """Raise NoModel for a file that is no whole ModelProto with a graph. What is in the graph is not looked at."""
+    """Raise NoModel for a file that is not a whole ModelProto with a graph. What is in the graph is not looked at."""
     try:
         with file.open("rb") as content:
             if Fields(content).all(0, content.seek(0, io.SEEK_END), GRAPH):
@@ -89,13 +89,13 @@ def _check_onnx(file: ArchiveFile, start: bytes) -> None:
         pass
     if start.startswith(_IR_VERSION):
         raise NoModel(_DAMAGED)
-    raise NoModel("is no ONNX model; export it again, such as by torch.onnx.export, or copy the right file")
+    raise NoModel("is not an ONNX model; export it again, such as by torch.onnx.export, or copy the right file")
 
 
 def _why_no_archive(start: bytes) -> str:
     if start.startswith(_ZIP):
         return _DAMAGED
-    return "is no model that torch saved; expected TorchScript, a torch.export program or an AOTInductor package"
+    return "is not a model that torch saved; expected TorchScript, a torch.export program or an AOTInductor package"
 
 
 def _format_of_zip(name: str, path: Path | None, archive: ZipFile) -> Format:
@@ -122,7 +122,7 @@ def _what_was_pickled(pickled: bytes, name: str, path: Path | None) -> str:
     try:
         classes = [each for each in classes_in(pickled) if each.rpartition(".")[0] not in _STATE_DICT_MODULES]
     except ValueError as error:
-        raise BadZipFile("data.pkl is no pickle") from error
+        raise BadZipFile("data.pkl is not a pickle") from error
     pack_weights = _package(_WEIGHTS, path)
     if classes:
         return (

@@ -183,7 +183,7 @@ def _contents(file: Path) -> Contents:
 
 def _no_state(manifest: Manifest, weights: str) -> str:
     return (
-        f"{quoted(weights)} is no state_dict, which TorchServe's {_base(manifest)} loads beside a model file; save "
+        f"{quoted(weights)} is not a state_dict, which TorchServe's {_base(manifest)} loads beside a model file; save "
         "model.state_dict() with torch.save, or write a handler that loads it"
     )
 

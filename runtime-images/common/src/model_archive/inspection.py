@@ -100,7 +100,7 @@ def _entry(manifest: Manifest, content_of: Callable[[str], bytes | None]) -> str
 
 
 def _requirement_lines(content: bytes) -> tuple[str, ...]:
-    """Return the lines of a requirements file that are no comments."""
+    """Return the lines of a requirements file that are not comments."""
     lines = (line.partition("#")[0].strip() for line in content.decode(errors="replace").splitlines())
     return tuple(filter(None, lines))
 
@@ -139,7 +139,7 @@ def _problems_in(
     file = manifest.requirements_file
     content = (content_of(file) or b"")[:MAX_REQUIREMENTS] if file else b""
     if file and not _is_text(content):
-        yield f"{name}: its requirements, {quoted(file)}, are no text; write a line for each package, and pack it again"
+        yield f"{name}: its requirements, {quoted(file)}, are not text; write one package to a line, and pack it again"
 
 
 def handler_problem(
@@ -177,7 +177,7 @@ def reader_of(manifest: Manifest, content_of: Callable[[str], bytes | None]) -> 
 
 
 class _NoPython(Exception):
-    """A file is no Python; the text says where."""
+    """A file is not Python; the text says where."""
 
 
 def _tree(what: str, file: str | None, content_of: Callable[[str], bytes | None]) -> ast.Module | None:
@@ -192,7 +192,7 @@ def _tree(what: str, file: str | None, content_of: Callable[[str], bytes | None]
         why = f"line {error.lineno}: {error.msg}" if error.lineno else str(error.msg)
     except (ValueError, RecursionError, MemoryError):
         why = "it has null bytes, or is nested too deep"
-    raise _NoPython(f"its {what} {quoted(file)} is no Python that compiles: {why}; correct it, and pack it again")
+    raise _NoPython(f"its {what} {quoted(file)} is not Python that compiles: {why}; correct it, and pack it again")
 
 
 def _is_text(content: bytes) -> bool:

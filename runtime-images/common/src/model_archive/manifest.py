@@ -104,7 +104,7 @@ def _version(model: dict[str, Any]) -> str:
 def _file(model: dict[str, Any], field: str, archive: str) -> str | None:
     value = model.get(field)
     if value is not None and not isinstance(value, str):
-        raise _invalid(archive, f"has a model.{field} that is no file name")
+        raise _invalid(archive, f"has a model.{field} that is not a file name")
     return value
 
 

@@ -9,7 +9,7 @@ _OF_MODULES = {"_parameters", "_modules"}  # attributes of each torch.nn.Module
 
 
 def classes_in(pickled: bytes) -> set[str]:
-    """Return the classes and functions that unpickling would import; raise ValueError for what is no pickle."""
+    """Return the classes and functions that unpickling would import; raise ValueError for what is not a pickle."""
     return {text for name, text in _operations(pickled) if name == "GLOBAL"}
 
 

@@ -115,7 +115,7 @@ def encode_result(result: Any) -> bytes:
             outputs = [dataclasses.replace(_of_json(one), parameters=_parameters(one)) for one in result["outputs"]]
             return _encode(outputs, _parameters(result))
         except (KeyError, TypeError, InvalidRequest, msgspec.ValidationError) as error:
-            raise HandlerOutputError(f"The handler's outputs are no tensors: {error}") from error
+            raise HandlerOutputError(f"The handler's outputs are not tensors: {error}") from error
     result = result.tolist() if hasattr(result, "tolist") else result
     return encode_predictions(result if isinstance(result, list) else [result])
 

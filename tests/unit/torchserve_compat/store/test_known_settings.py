@@ -18,7 +18,7 @@ assert _SPEC
 assert _SPEC.origin
 WHEEL = Path(_SPEC.origin).parent
 JAR = str(WHEEL / "frontend/model-server.jar")
-# Constants of ConfigManager that are no settings: names of loggers, values, and what it sets itself.
+# Constants of ConfigManager that are not settings: names of loggers, values, and what it sets itself.
 NO_SETTINGS = {
     "MODEL_METRICS_LOGGER", "MODEL_LOGGER", "MODEL_SERVER_METRICS_LOGGER", "MODEL_SERVER_TELEMETRY_LOGGER",
     "METRIC_FORMAT_PROMETHEUS", "PYTHON_EXECUTABLE", "DEFAULT_TS_ALLOWED_URLS", "VERSION",

@@ -313,7 +313,7 @@ def _takes_much(text: str) -> bool:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Raise KubeError for what is no response of an API server."""
+    """Raise KubeError for what is not a response of an API server."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -327,7 +327,7 @@ async def _nothing() -> AsyncGenerator[bytes, None]:
 
 
 def _collection(path: str, query: Mapping[str, str]) -> Collection | None:
-    """Return what a path lists or watches; None if that is no collection of ours."""
+    """Return what a path lists or watches; None if that is not a collection of ours."""
     parent, _, plural = path.rpartition("/")
     place, _, namespace = parent.partition("/namespaces/")
     kind = _KINDS.get((place, plural))

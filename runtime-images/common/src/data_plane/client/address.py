@@ -34,9 +34,9 @@ class Address:
         try:
             port = url.port
         except ValueError as error:
-            raise BadAddress(f"{text!r} is no address: {error}; give HOST or HOST:PORT.") from error
+            raise BadAddress(f"{text!r} is not an address: {error}; give HOST or HOST:PORT.") from error
         if url.scheme not in _PORTS or not url.hostname or url.query or url.fragment:
-            raise BadAddress(f"{text!r} is no address of an HTTP server; give HOST, HOST:PORT or a URL.")
+            raise BadAddress(f"{text!r} is not an address of an HTTP server; give HOST, HOST:PORT or a URL.")
         return cls(url.scheme, url.hostname, port or _PORTS[url.scheme], url.path.rstrip("/"))
 
     def __str__(self) -> str:

@@ -45,7 +45,7 @@ def fault(text: bytes, error: orjson.JSONDecodeError) -> str:
 
 
 def advice_on(text: bytes, *, takes_files: bool = True) -> str:
-    """Return what to do with a body that is no JSON at all, such as a picture, a form or a text; empty for JSON."""
+    """Return what to do with a body that is not JSON at all, such as a picture, a form or a text; empty for JSON."""
     if _is_begun(text):
         return " In JSON, texts and names have double quotes." if _PYTHON.match(text) else ""
     if text.startswith(_GZIP):

@@ -38,7 +38,7 @@ _decoder = msgspec.json.Decoder(_PredictDocument)
 def decode_request(body: bytes, *, takes_files: bool = True) -> PredictRequest:
     """Decode the request in `body`; raises InvalidRequest with the error and its place.
 
-    `takes_files`: whether a body that is no request may be meant for TorchServe's path, and not come by it.
+    `takes_files`: whether a body that is not a request may be meant for TorchServe's path, and not come by it.
     """
     try:
         document = _decoder.decode(body)

@@ -242,7 +242,7 @@ class App:
         `headers` are those that were read.
         """
         request_id = header(headers, REQUEST_ID) or next(self._ids)
-        response = _error_response(error, "what is no request", _text(request_id))
+        response = _error_response(error, "what is not a request", _text(request_id))
         if _CLOSE[0] not in response.headers:
             response = structs.replace(response, headers=(*response.headers, *_CLOSE))
         self._metrics.observe(_UNROUTED, _UNROUTED, response.status, 0)

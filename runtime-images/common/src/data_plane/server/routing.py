@@ -53,7 +53,7 @@ class Router:
             for pattern, by_method in self._patterns:
                 if found := pattern.fullmatch(wanted):
                     if method not in by_method:
-                        # "m:infer" is no verb of v1, and so the name of a model to the path that tells about one.
+                        # "m:infer" is not a verb of v1, and so the name of a model to the path that tells about one.
                         has_verb = any(":" in value for value in found.groupdict().values())
                         near = nearest_path(wanted, self._templates) if has_verb else ""
                         raise MethodNotAllowed(method, path, by_method, near)

@@ -45,7 +45,7 @@ def _urlencoded(body: bytes) -> list[RequestPart]:
         raise _too_many()
     if broken := _BROKEN_ESCAPE.search(body):
         raise InvalidRequest(
-            f"The form has a % at byte {broken.start()} that begins no escape. If the body is no form, send its own "
+            f"The form has a % at byte {broken.start()} that begins no escape. If the body is not a form, send its own "
             "Content-Type; curl calls whatever it sends with -d a form."
         )
     # Latin-1 has a character for each byte: values are bytes, whatever charset the client used.

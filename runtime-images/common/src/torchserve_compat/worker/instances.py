@@ -60,7 +60,7 @@ def _body(request: HandlerRequest) -> bytes:
 def _decode(text: Any, where: str) -> bytes:
     """Decode base64, which may contain line breaks; raises InvalidRequest for characters that Python would skip."""
     if not isinstance(text, str):
-        raise InvalidRequest(f'The "b64" in {where} is no text; it takes base64.')
+        raise InvalidRequest(f'The "b64" in {where} is not text; it takes base64.')
     try:
         return b64decode("".join(text.split()), validate=True)
     except ValueError as error:

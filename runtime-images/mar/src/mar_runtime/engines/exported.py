@@ -75,7 +75,7 @@ def _input(path: Path, program: ExportedProgram, spec: InputSpec) -> _Input:
         return _Input(TensorMetadata(name, "INT64", ()), int)
     value = next(node.meta.get("val") for node in program.graph.nodes if node.name == name)
     if not isinstance(value, torch.Tensor) or value.dtype not in DATATYPES:
-        raise CannotLoad(path, f"its input {name} is no tensor that a request can carry; package it as a .mar")
+        raise CannotLoad(path, f"its input {name} is not a tensor that a request can carry; package it as a .mar")
     shape = tuple(size if isinstance(size, int) else -1 for size in value.shape)
     return _Input(TensorMetadata(name, DATATYPES[value.dtype], shape))
 

@@ -200,7 +200,7 @@ def _why_not_loaded(error: Exception) -> str:
     if missing := _NO_WEIGHTS.search(text):
         return f"its weights are in {missing[1]}, which is not beside it; put both files into a folder, and serve that"
     if _NO_MODEL.search(text):
-        return "it is no ONNX file, or damaged; export or copy it again"
+        return "it is not an ONNX file, or damaged; export or copy it again"
     return _PLACE.sub("", text).rstrip(".")
 
 

@@ -51,7 +51,7 @@ class DocsEndpoints:
         models = await self._described()
         ready = {name: self._models.is_ready(name) for name in models}
         handlers = {name for name, one in models.items() if one.get("platform") == _OF_HANDLER}
-        # Where `isvc run` has one; what others send is no address of this machine.
+        # Where `isvc run` has one; what others send is not an address of this machine.
         dashboard = (request.header(b"x-isvc-dashboard") or b"").decode("latin-1")
         shown = dashboard if dashboard.startswith("http://127.0.0.1:") else ""
         openapi = document("Models", self._routes, _inputs(models))
