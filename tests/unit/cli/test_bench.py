@@ -220,10 +220,10 @@ def test_a_body_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["127.0.0.1:80"], f"{BEGIN} http://127.0.0.1:80"),
-        (["https:/user:secret@h/v1"], f"{BEGIN} https://h/v1"),
+        (["127.0.0.1:80"], f"{BEGIN} http://127.0.0.1:80 instead."),
+        (["https:/user:secret@h/v1"], f"{BEGIN} https://h/v1 instead."),
         (["127.0.0.1"], "'127.0.0.1' is no service's name; begin a URL with http:// or https://."),
-        (["localhost/v1"], f"{BEGIN} http://localhost/v1"),
+        (["localhost/v1"], f"{BEGIN} http://localhost/v1 instead."),
         (["http://h", "--model=m"], "--model is of a service: leave it out, or give a NAME."),
         (["http://h", "--address=a"], "--address is of a service: leave it out, or give a NAME."),
         (["http://h", "--url=http://g"], "--url is of a service: leave it out, or give a NAME."),

@@ -60,10 +60,10 @@ class ServiceName(click.ParamType[str]):
 
         if (":" in text or "/" in text) and not text.startswith("."):
             if self._or_url:
-                return f"a URL begins with http:// or https://; write {meant(text)}"
+                return f"a URL begins with http:// or https://; write {meant(text)} instead."
             if ctx and any(option.name == "url" for option in ctx.command.params):
                 url = _PATH.sub("", meant(text))
-                return f"a URL is given by a flag; write isvc {ctx.info_name} NAME --url {url}"
+                return f"a URL is given by a flag; write isvc {ctx.info_name} NAME --url {url} instead."
         return f"{text!r} cannot be the name of a service: {_RULE}"
 
 

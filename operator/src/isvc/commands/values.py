@@ -108,7 +108,7 @@ class Origin(click.ParamType[str]):
         try:
             url = urlsplit(server_url(text)[0])
         except UnusableRequest as error:
-            self.fail(str(error), param, ctx)
+            self.fail(f"{error} instead.", param, ctx)
         if url.path not in ("", "/") or url.query or "@" in text:
             self.fail(f"{text!r} is not an origin such as https://dashboard.example.com.", param, ctx)
         host, port = url.hostname or "", url.port
