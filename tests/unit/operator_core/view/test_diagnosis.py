@@ -117,8 +117,8 @@ def test_the_fix_for_a_module_that_is_missing_names_it() -> None:
 
     assert (first.cause, first.fix) == (
         traceback,
-        "correct the name of the module nowhere, or add its package to the requirements and install them: in the "
-        "image, or for isvc run beside isvc",
+        "install the package with the module nowhere (on a cluster: in the image, for isvc run: beside isvc), and add "
+        "it to the requirements; or correct the module's name",
     )
     assert [text for _, text in finding_lines(first)][1:5] == [
         "ModuleNotFoundError: No module named 'nowhere'",
