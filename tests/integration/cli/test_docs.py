@@ -107,7 +107,7 @@ def on_our_runtime(service: dict[str, object]) -> dict[str, object]:
 
 
 def test_the_tests_of_a_new_model_pass(trained: str) -> None:
-    assert "2 passed" in trained
+    assert "4 passed" in trained
     assert "PytestDeprecationWarning" not in trained
 
 

@@ -216,7 +216,7 @@ def test_of_several_kubeconfigs_those_that_exist_are_read(
         (["diagnose", ""], "'' cannot be the name of a service"),
         (["predict", "http:/h:80/v1/models/a:predict"], "write isvc predict NAME --url http://HOST[:PORT]"),
         (["predict", "u:secret@h:80"], "write isvc predict NAME --url http://HOST[:PORT]"),
-        (["dashboard", "--origin", "https//h"], "'https//h' is not the URL of a server; write http://HOST"),
+        (["dashboard", "--origin", "https//h"], "'https//h' is not an origin such as https://dashboard"),
         (["dashboard", "--origin", "https://h/x"], "'https://h/x' is not an origin such as https://dashboard"),
         (["predict", "../pods/x"], "'../pods/x' cannot be the name of a service"),
         (["bench", "../pods/x"], "'../pods/x' cannot be the name of a service"),

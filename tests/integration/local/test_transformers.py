@@ -54,6 +54,18 @@ def test_requests_go_through_the_transformer_and_what_is_explained_to_the_explai
         stop(process)
 
 
+def test_a_transformer_that_asks_for_a_model_that_its_predictor_lacks_is_told_of(sandbox: Sandbox) -> None:
+    told = []
+    for name in ("other", "fake"):
+        body = with_wrappers(transformer=wrapper(args=[f"--model_name={name}"]))
+        with sandbox.running(*arguments(sandbox, body)) as process:
+            told.append([line for line in read_until(process.stdout, "Ctrl-C").splitlines() if "asks for" in line])
+            stop(process)
+
+    line = "  (the transformer asks for other, and its predictor has fake; set the transformer's --model_name)"
+    assert told == [[line], []]
+
+
 def test_requests_go_through_a_transformer_in_the_predictors_pod_which_reaches_the_server_on_localhost(
     sandbox: Sandbox,
 ) -> None:

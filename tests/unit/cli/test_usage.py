@@ -22,11 +22,19 @@ Captured = pytest.CaptureFixture[str]
          "to 3600. See: isvc predict --help\n"),
         (["logs", "a", "--since=0s"], "isvc: Invalid value for '--since': no line is that new; give a time of a second "
          "or more. See: isvc logs --help\n"),
-        (["run", "a.yaml", "--pvc"], "isvc: Option '--pvc' requires an argument. See: isvc --help\n"),
+        (["run", "a.yaml", "--pvc"], "isvc: Option '--pvc' requires an argument. See: isvc run --help\n"),
+        (["run", "a.yaml", "--watch=yes"], "isvc: Option '--watch' does not take a value. See: isvc run --help\n"),
+        (["migrate", "plan", "--context"], "isvc: Option '--context' requires an argument. "
+         "See: isvc migrate plan --help\n"),
+        (["--version=1"], "isvc: Option '--version' does not take a value. See: isvc --help\n"),
+        (["predict", "http://a:80/v1"], "isvc: Invalid value for 'NAME': a URL is given by a flag; write isvc predict "
+         "NAME --url http://HOST[:PORT]. See: isvc predict --help\n"),
         (["migrate", "plan", "x\n\x1b[31m"], "isvc: Got unexpected extra argument (x\\n\\x1b[31m) See: "
          "isvc migrate plan --help\n"),
     ],
-    ids=["command", "argument", "option", "value", "bound", "no time", "no value", "hostile"],
+    ids=["command", "argument", "option", "value", "bound", "no time", "no value", "a value too many", "below a group",
+         "above all", "URL",
+         "hostile"],
 )  # fmt: skip
 def test_a_command_line_that_is_wrong_is_one_line_and_exit_code_2(
     arguments: list[str], line: str, capsys: Captured

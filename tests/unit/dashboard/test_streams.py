@@ -19,6 +19,7 @@ from isvc.dashboard.feed import Feed
 from isvc.dashboard.scraping import Scraping, answered_requests
 from isvc.dashboard.server import dashboard
 from isvc.dashboard.traffic import Point
+from isvc.view.diagnosis import Answered
 from isvc.view.service import view_of
 from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices
@@ -371,7 +372,27 @@ async def test_the_requests_of_a_service_are_those_of_its_transformer_if_that_co
     of_the_predictor = await answered_requests(source, service)
     source.metrics_of["transformer"] = lambda: 'http_requests_total{status="500"} 4\n'
 
-    assert (of_the_predictor, await answered_requests(source, service)) == ({200: 3}, {500: 4})
+    assert (of_the_predictor, await answered_requests(source, service)) == (Answered({200: 3}), Answered({500: 4}))
+
+
+async def test_a_request_whose_model_the_predictor_lacks_is_counted_if_its_transformer_relays_it(
+    source: FakeSource,
+) -> None:
+    source.put(SERVICE.ready())
+    related = source.related(KEY)
+    assert related
+    (predictor,) = view_of(related).components
+    transformer = replace(predictor, kind="transformer", pods=[replace(predictor.pods[0], name="transformer")])
+    alone, service = view_of(related), replace(view_of(related), components=[predictor, transformer])
+    source.metrics_of[SERVICE.pod_name] = lambda: 'http_requests_total{status="404"} 2\n'
+
+    relayed = []
+    for status in (404, 200):
+        counted = f'http_requests_total{{status="{status}"}} 5\n'
+        source.metrics_of["transformer"] = lambda text=counted: text
+        relayed.append((await answered_requests(source, service)).without_model)
+
+    assert (relayed, await answered_requests(source, alone)) == ([2, 0], Answered({404: 2}))
 
 
 async def test_a_chart_has_a_bounded_number_of_points(source: FakeSource, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,22 @@ def test_a_traceback_begins_where_the_users_code_does(tmp_path: Path, is_known: 
     found = written(formatter, f"it failed in {tmp_path}/handler.py", raised_in(tmp_path))
 
     assert (found if is_known else found.replace(f"{tmp_path}/", "")) == FROM_THE_USERS_LINE
+
+
+def test_a_traceback_of_a_hook_has_nothing_of_the_thread_in_which_it_runs(tmp_path: Path) -> None:
+    ours: dict[str, Any] = {"__name__": "transformer_sdk.kserve.serving.threads"}
+    exec("def run(hook):\n    hook()", ours)
+    users: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("def preprocess():\n    {}['x']", str(tmp_path / "model.py"), "exec"), users)
+    with ThreadPoolExecutor(1) as pool:
+        error = pool.submit(ours["run"], users["preprocess"]).exception()
+
+    found = written(IndentingFormatter("%(message)s"), "it failed", error)
+
+    assert found.splitlines()[1:3] == [
+        "    Traceback (most recent call last):",
+        f'      File "{tmp_path}/model.py", line 2, in preprocess',
+    ]
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,18 @@ async def test_without_an_answer_what_is_wrong_with_the_service_is_said() -> Non
             await service.sample("bert")
 
 
+async def test_without_data_a_model_that_the_server_does_not_have_is_told_with_those_that_it_has() -> None:
+    async def behaviour(visitor: Visitor) -> None:
+        is_list = (await visitor.request()).startswith(b"GET /v1/models ")
+        await visitor.say(response(b'{"models": ["a", "b"]}' if is_list else b"", "200 OK" if is_list else "404 No"))
+
+    async with scripted(behaviour) as server, caller(Target(f"http://{server.host}"), 10) as service:
+        with pytest.raises(PredictFailed, match=r"^no model bert is served; choose one with --model: a, b$"):
+            await service.sample("bert")
+        with pytest.raises(UnusableRequest, match="a does not say what its inputs are"):
+            await service.sample("a")
+
+
 async def test_a_sample_that_is_known_is_not_asked_for() -> None:
     async with caller(Target(f"http://127.0.0.1:{free_port()}", samples={"bert": PAYLOAD}), 10) as service:
         assert await service.sample("bert") == PAYLOAD

@@ -16,11 +16,10 @@ import traceback
 from collections.abc import Callable, Iterator
 
 from data_plane.limits import LOOP_HELD_S
-from data_plane.log_lines import OURS
+from data_plane.log_lines import CALLERS
 
 log = logging.getLogger(__name__)
 
-_NOT_THE_USERS = OURS | sys.stdlib_module_names | {"uvloop", "uvicorn"}
 _BEATS = 4  # of the timer within the threshold
 _ADVICE = "if an async hook blocks or computes, make it sync, so that it runs in a thread"
 
@@ -60,6 +59,6 @@ def _place_of(thread: int) -> str:
         package, code = str(frame.f_globals.get("__name__", "")).partition(".")[0], frame.f_code
         if (package, code.co_name) == ("asyncio", "run"):  # the rest has started the loop
             break
-        if package not in _NOT_THE_USERS:
+        if package not in CALLERS:
             return f"{code.co_filename}:{line} ({code.co_name})"
     return ""

@@ -89,9 +89,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         click.echo(error.format_message(), err=True)
         return EXIT_INVALID
     except click.UsageError as error:
-        asked = error.ctx.command_path if error.ctx else "isvc"
+        asked = error.ctx.command_path if error.ctx else _named_in(sys.argv[1:] if argv is None else argv)
         message = error.format_message().replace("\n\t", " ")  # between choices
-        return _fail(f"{one_line(message)} See: {asked} --help", EXIT_INVALID)
+        return _fail(f"{one_line(message).removesuffix('.')}. See: {asked} --help", EXIT_INVALID)
     except click.ClickException as error:
         return _fail(error.format_message(), EXIT_INVALID)
     except click.Abort:
@@ -108,6 +108,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(_of_system(error), EXIT_FAILED)
     except OperatorError as error:
         return _fail(str(error), EXIT_FAILED if isinstance(error, _failures()) else EXIT_INVALID)
+
+
+def _named_in(argv: Sequence[str]) -> str:
+    """Return the command that arguments name: Click does not say whose option has a value too many or too few."""
+    context = click.Context(isvc, info_name="isvc")
+    for name in argv:
+        found = context.command.get_command(context, name) if isinstance(context.command, click.Group) else None
+        if found is None:
+            break
+        context = click.Context(found, context, name)
+    return context.command_path
 
 
 def _of_system(error: OSError) -> str:

@@ -13,14 +13,14 @@ from isvc.commands.output import OutputFormat, output_flag, write_data, write_li
 from isvc_operator.errors import OperatorError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from isvc.view.diagnosis import Diagnosis
+    from isvc.view.diagnosis import Answered, Diagnosis
     from isvc.view.source import ServiceSource
     from isvc.view.values import ServiceView
     from isvc_operator.manifests import ServiceKey
 
-_FAILED_REQUEST = " answered 5"  # in the servers' lines, which have its status
+# In the servers' lines about requests, which have their status.
+_FAILED = " answered 5"
+_WITHOUT_MODEL = " answered 404"
 
 
 @click.command(short_help="say why a service does not serve, and what to do")
@@ -46,28 +46,29 @@ def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
     return 0 if diagnosis.healthy else EXIT_FAILED
 
 
-async def _seen(cluster: ClusterFlags, name: str) -> tuple[ServiceView, Mapping[int, float], str]:
+async def _seen(cluster: ClusterFlags, name: str) -> tuple[ServiceView, Answered, str]:
     from isvc.commands.seen.reading import seen, services_of
     from isvc.dashboard.scraping import answered_requests
-    from isvc.view.diagnosis import has_failed
     from isvc_operator.manifests import ServiceKey
 
     async with services_of(cluster) as (source, namespace):
         key = ServiceKey(namespace, name)
         service = seen(source, key)
         answered = await answered_requests(source, service)
-        return service, answered, await _last_failed(source, key) if has_failed(answered) else ""
+        return service, answered, await _last_failed(source, key, answered) if answered.failed else ""
 
 
-async def _last_failed(source: ServiceSource, key: ServiceKey) -> str:
+async def _last_failed(source: ServiceSource, key: ServiceKey, answered: Answered) -> str:
     """Return the last line about a request that has failed in the logs of a service; empty if none is seen."""
     from isvc.commands.seen.follow import Wanted, past_lines
+    from isvc_operator.api.names import PREDICTOR
 
+    component, failed = (PREDICTOR, _WITHOUT_MODEL) if answered.without_model else (None, _FAILED)
     try:
-        lines = await past_lines(source, key, Wanted())
+        lines = await past_lines(source, key, Wanted(component=component))
     except OperatorError:
         return ""
-    return next((line.text for line in reversed(lines) if _FAILED_REQUEST in line.text), "")
+    return next((line.text for line in reversed(lines) if failed in line.text), "")
 
 
 def _write(service: ServiceView, diagnosis: Diagnosis) -> None:

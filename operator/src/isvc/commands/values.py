@@ -107,9 +107,10 @@ class Origin(click.ParamType[str]):
         text = str(value)
         try:
             url = urlsplit(server_url(text)[0])
-        except UnusableRequest as error:
-            self.fail(str(error), param, ctx)
-        if "://" not in text or url.path not in ("", "/") or url.query or "@" in text:
+        except UnusableRequest:
+            url = urlsplit("")
+        is_origin = url.scheme and "://" in text and "@" not in text and url.path in ("", "/") and not url.query
+        if not is_origin:
             self.fail(f"{text!r} is not an origin such as https://dashboard.example.com.", param, ctx)
         host, port = url.hostname or "", url.port
         name = f"[{host}]" if ":" in host else host

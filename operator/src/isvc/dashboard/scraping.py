@@ -6,12 +6,13 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from isvc import limits
 from isvc.dashboard.feed import Feed
 from isvc.dashboard.traffic import Point, Reading, point, reading_of
+from isvc.view.diagnosis import Answered
 from isvc.view.source import ServiceSource
 from isvc.view.values import HealthStatus, ServiceView
 from isvc_operator.api.names import PREDICTOR, TRANSFORMER
@@ -22,13 +23,14 @@ _log = logging.getLogger(__name__)
 
 EVERY = 5.0  # seconds
 SELDOM = 30.0  # seconds, for a service that nobody looks at
+_NOT_FOUND = 404
 _AGAIN = 30.0  # seconds, for a pod that has no metrics, or does not respond: it would keep others waiting
 
 _Readings = dict[str, Reading]  # by the pod
 
 
-async def answered_requests(source: ServiceSource, service: ServiceView) -> Mapping[int, float]:
-    """Return how many requests of clients the ready pods of a service have counted since they started, by status."""
+async def answered_requests(source: ServiceSource, service: ServiceView) -> Answered:
+    """Return what the ready pods of a service have answered; of a transformer's, also what its predictor has."""
     kinds, room = _servers(service), asyncio.Semaphore(limits.DASHBOARD_SCRAPES)
 
     async def reading(pod: str) -> Reading | None:
@@ -37,11 +39,13 @@ async def answered_requests(source: ServiceSource, service: ServiceView) -> Mapp
 
     found = await asyncio.gather(*map(reading, kinds))
     readings = {pod: counted for pod, counted in zip(kinds, found, strict=True) if counted}
-    first = _first(kinds[pod] for pod in readings)
-    answered = Counter[int]()
+    answered = {PREDICTOR: Counter[int](), TRANSFORMER: Counter[int]()}
     for pod, counted in readings.items():
-        answered.update(counted.requests if kinds[pod] == first else {})
-    return answered
+        answered[kinds[pod]].update(counted.requests)
+    first = answered[_first(kinds[pod] for pod in readings)]
+    # A client that asks the predictor itself is not answered by the transformer.
+    without_model = min(first[_NOT_FOUND], answered[PREDICTOR][_NOT_FOUND]) if TRANSFORMER in kinds.values() else 0
+    return Answered(first, without_model)
 
 
 class Scraping:

@@ -26,6 +26,7 @@ from isvc_operator.responses import read_up_to
 from isvc_operator.text import one_line
 
 _OK: Final = 200
+_NOT_FOUND: Final = 404
 _FAILED: Final = 500
 _OTHER_PORTS: Final = {80: 8080, 443: 8443}  # of an ingress that may not open those below 1024
 
@@ -43,14 +44,18 @@ class Caller:
 
         Raises PredictFailed for a server with several. One that lists none is asked for the service's name.
         """
-        async with self._exchange("GET", "/v1/models", None) as response:
-            content = await _read(response)
-            names = (models_in(content) or [])[:MODELS_LISTED] if response.status == _OK else []
+        names = await self._names()
         if service in names or not names:
             return service
         if len(names) > 1:
             raise PredictFailed(f"{service} serves {one_line(', '.join(names))}; choose one with --model")
         return names[0]
+
+    async def _names(self) -> list[str]:
+        """Return the models that the server lists; none if it has no list of them."""
+        async with self._exchange("GET", "/v1/models", None) as response:
+            content = await _read(response)
+            return (models_in(content) or [])[:MODELS_LISTED] if response.status == _OK else []
 
     async def sample(self, model: str) -> PredictPayload:
         """Return a request that fits the model, or is made from what it says of its inputs.
@@ -64,6 +69,10 @@ class Caller:
             if response.status >= _FAILED:
                 raise self._failed(f"{self.target.url} returned {response.status}")
             found = sample_of(document_in(content)) if response.status == _OK else None
+            is_missing = response.status == _NOT_FOUND
+        names = await self._names() if is_missing else []
+        if names and model not in names:
+            raise PredictFailed(f"no model {model} is served; choose one with --model: {one_line(', '.join(names))}")
         if found is None:
             raise UnusableRequest(f"{model} does not say what its inputs are; give a request with --data @FILE")
         return PredictPayload(InferenceProtocol.V2, found)

@@ -14,6 +14,7 @@ import secrets
 import signal
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -34,7 +35,7 @@ from isvc.run.output import Output
 from isvc.run.pod import claims_of
 from isvc.run.processes import process_group
 from isvc.run.service import LocalService, Settings
-from isvc_operator.api.names import TRANSFORMER
+from isvc_operator.api.names import PREDICTOR, TRANSFORMER
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
 
@@ -142,6 +143,24 @@ async def _show(cluster: LocalCluster, key: ServiceKey, sample: Path | None, out
             handler = handlers.get(name)
             rows = _OF_NUMBERS if handler == "base_handler" else _OF_DATA if handler else ""
             output.show(f"  ({one_line(name)} does not say what it takes; write a request into FILE: {_REQUEST}{rows})")
+    if lacking := await _lacking(cluster, key):
+        output.show(f"  ({lacking})")
+
+
+async def _lacking(cluster: LocalCluster, key: ServiceKey) -> str:
+    """Return that the predictor lacks the models for which a transformer asks; empty if it has one of them."""
+    hosts = cluster.rendered(key).resolved.hosts.components.get(PREDICTOR)
+    if not _is_transformed(cluster, key) or not hosts:
+        return ""
+    endpoint = cluster.endpoint(key)
+    try:
+        asked, has = await served(endpoint), await served(replace(endpoint, host=hosts[0]))
+    except aiohttp.ClientError:  # it has failed since it was ready
+        return ""
+    if not (asked.v1 and has.v1) or {*asked.names} & {*has.names}:
+        return ""
+    asks, models = one_line(", ".join(asked.names)), one_line(", ".join(has.names)) or "none"
+    return f"the transformer asks for {asks}, and its predictor has {models}; set the transformer's --model_name"
 
 
 async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) -> Mapping[str, Sample]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from isvc.view.fixes import SEE_MESSAGE, fix_for
@@ -27,6 +27,7 @@ from isvc_operator.plan.replaced_pods import NEW_PODS
 NOT_PROCESSED: Final = "NotProcessed"
 SCALED_TO_ZERO: Final = "ScaledToZero"
 REQUESTS_FAIL: Final = "RequestsFail"
+_OTHER_MODEL: Final = "set the transformer's --model_name to a model of its predictor"
 _EVENTS: Final = 3  # of the pod that has failed
 _WARNING: Final = "Warning"
 _VARYING: Final = re.compile(r"(?<![\w.-])(?:0x[0-9a-f]+|\d[\d.:TZ-]*)")  # times, addresses, counts
@@ -58,19 +59,32 @@ class Diagnosis:
     rollout: Moment | None = None
 
 
-def diagnose(service: ServiceView, answered: Mapping[int, float] | None = None, last_failed: str = "") -> Diagnosis:
-    """Return the findings on a service.
+@dataclass(frozen=True)
+class Answered:
+    """Requests of clients that the ready pods of a service have counted since they started, by status.
 
-    ``answered`` are the requests that its ready pods have counted, by status; ``last_failed`` is the last line about
-    one that has failed in its logs.
+    ``without_model``: those of a transformer whose predictor does not have the model that it asks for.
     """
+
+    by_status: Mapping[int, float] = field(default_factory=dict)
+    without_model: float = 0
+
+    @property
+    def failed(self) -> Mapping[int, int]:
+        """Those that have failed, and not by a mistake of the client."""
+        statuses = {status: count for status, count in sorted(self.by_status.items()) if status >= 500}
+        return {status: round(count) for status, count in {404: self.without_model, **statuses}.items() if count}
+
+
+def diagnose(service: ServiceView, answered: Answered | None = None, last_failed: str = "") -> Diagnosis:
+    """Return the findings on a service; ``last_failed`` is the last line about a failed request in its logs."""
     causes = [*_causes(service)]
     others = [Finding(**vars(failure)) for failure in _failures(service) if not _is_among(failure, causes)]
     findings = [
         *causes,
         *_distinct(others),
         *_warnings(service, (*causes, *others)),
-        *_failed_requests(service, answered or {}, last_failed),
+        *_failed_requests(service, answered or Answered(), last_failed),
     ]
     return Diagnosis(
         namespace=service.namespace,
@@ -142,18 +156,15 @@ def _without_pods(component: ComponentView) -> Finding:
     return Finding(reason=SCALED_TO_ZERO, cause=cause, fix=f"{fix_for(SCALED_TO_ZERO)} {component.name} --replicas=1")
 
 
-def has_failed(answered: Mapping[int, float]) -> bool:
-    """Whether there is a request that has failed among those that were answered, by status."""
-    return any(status >= 500 and count for status, count in answered.items())
-
-
-def _failed_requests(service: ServiceView, answered: Mapping[int, float], last: str) -> Iterator[Finding]:
-    if has_failed(answered):
-        failed = {status: round(count) for status, count in sorted(answered.items()) if status >= 500 and count}
+def _failed_requests(service: ServiceView, answered: Answered, last: str) -> Iterator[Finding]:
+    if failed := answered.failed:
         statuses = ", ".join(f"{count} with HTTP {status}" for status, count in failed.items())
-        total = round(sum(answered.values()))
+        total = round(sum(answered.by_status.values()))
         cause = f"{sum(failed.values())} of {total} requests have failed since its pods started: {statuses}"
         fix = f"see what the responses say, and the errors in the log: isvc logs {service.name}"
+        if answered.without_model:
+            cause += "; the transformer asks for a model that its predictor does not have"
+            fix = f"{_OTHER_MODEL}; {fix}"
         yield Finding(reason=REQUESTS_FAIL, cause=cause, fix=fix, log=last)
 
 

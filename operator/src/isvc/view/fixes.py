@@ -84,6 +84,6 @@ def fix_for_module(module: str) -> str:
     if not module:
         return ""
     return (
-        f"correct the name of the module {module}, or add its package to the requirements and install them: in the "
-        "image, or for isvc run beside isvc"
+        f"install the package with the module {module} (on a cluster: in the image, for isvc run: beside isvc), and "
+        "add it to the requirements; or correct the module's name"
     )

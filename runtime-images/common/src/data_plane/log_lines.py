@@ -17,6 +17,8 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
 _CONTINUED = "    "  # before each further line of a record: no line of it can pass for another record
 _LOADERS = ("importlib", "ts.model_loader")  # what imports a handler
 OURS = frozenset({"data_plane", "mar_runtime", "torchserve_adapter", "torchserve_compat", "transformer_sdk"})
+# What calls the user's code: ours, threads and event loops of Python, and servers in which the SDK may be.
+CALLERS = OURS | sys.stdlib_module_names | {"uvloop", "uvicorn"}
 
 
 def one_line(text: str) -> str:
@@ -82,13 +84,14 @@ def log_level() -> int:
 
 
 def _begin_with_the_users(shown: traceback.TracebackException, error: BaseException, folder: str) -> None:
-    """Leave out the frames before the first one of a file in `folder`, or else before the first that is neither ours
-    nor of what imports a handler. Of an error of the import itself, no frame is left; one of ours is whole.
+    """Leave out the frames before the first one of a file in `folder`, or else before the first that is neither of what
+    calls the user's code nor of what imports it. Of an error of the import itself, no frame is left; one of ours is
+    whole.
     """
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     modules = [frame.f_globals.get("__name__", "") for frame in frames]
     users = [bool(folder) and frame.f_code.co_filename.startswith(folder) for frame in frames]
-    others = [not (name.startswith(_LOADERS) or name.partition(".")[0] in OURS) for name in modules]
+    others = [not (name.startswith(_LOADERS) or name.partition(".")[0] in CALLERS) for name in modules]
     alone = len(frames) if any(name.startswith(_LOADERS) for name in modules) else 0
     del shown.stack[: next((found.index(True) for found in (users, others) if True in found), alone)]
     for before, raised in ((shown.__cause__, error.__cause__), (shown.__context__, error.__context__)):

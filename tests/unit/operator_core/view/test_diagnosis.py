@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isvc.commands.seen.lines import finding_lines
-from isvc.view.diagnosis import Finding, diagnose
+from isvc.view.diagnosis import Answered, Finding, diagnose
 from isvc.view.service import view_of
 from isvc.view.source import Related
 from isvc_operator.observe.pods import PodFailure
@@ -24,7 +24,8 @@ def found(related: Related) -> Sequence[Finding]:
 def test_requests_that_fail_are_told_of_a_service_that_serves() -> None:
     service = view_of(a_related())
 
-    diagnosis = diagnose(service, {200: 3.0, 503: 1.0, 422: 2.0, 500: 4.0}, "POST / answered 500: KeyError")
+    answered = Answered({200: 3.0, 503: 1.0, 422: 2.0, 500: 4.0})
+    diagnosis = diagnose(service, answered, "POST / answered 500: KeyError")
 
     (finding,) = diagnosis.findings
     assert (diagnosis.healthy, finding.cause, finding.log) == (
@@ -32,7 +33,18 @@ def test_requests_that_fail_are_told_of_a_service_that_serves() -> None:
         "5 of 10 requests have failed since its pods started: 4 with HTTP 500, 1 with HTTP 503",
         "POST / answered 500: KeyError",
     )
-    assert diagnose(service, {200: 3.0, 404: 1.0}) == diagnose(service)
+    assert diagnose(service, Answered({200: 3.0, 404: 1.0})) == diagnose(service)
+
+
+def test_a_transformer_that_asks_for_a_model_that_its_predictor_lacks_is_told() -> None:
+    (finding,) = diagnose(view_of(a_related()), Answered({200: 1.0, 404: 3.0, 500: 1.0}, without_model=2.0)).findings
+
+    assert (finding.cause, finding.fix) == (
+        "3 of 5 requests have failed since its pods started: 2 with HTTP 404, 1 with HTTP 500; the transformer asks "
+        "for a model that its predictor does not have",
+        "set the transformer's --model_name to a model of its predictor; see what the responses say, and the errors in "
+        "the log: isvc logs torchserve",
+    )
 
 
 @pytest.mark.parametrize(("pod", "failure"), FAILING_PODS.values(), ids=FAILING_PODS.keys())
@@ -105,8 +117,8 @@ def test_the_fix_for_a_module_that_is_missing_names_it() -> None:
 
     assert (first.cause, first.fix) == (
         traceback,
-        "correct the name of the module nowhere, or add its package to the requirements and install them: in the "
-        "image, or for isvc run beside isvc",
+        "install the package with the module nowhere (on a cluster: in the image, for isvc run: beside isvc), and add "
+        "it to the requirements; or correct the module's name",
     )
     assert [text for _, text in finding_lines(first)][1:5] == [
         "ModuleNotFoundError: No module named 'nowhere'",
