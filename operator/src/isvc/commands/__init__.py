@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except click.UsageError as error:
         asked = error.ctx.command_path if error.ctx else _named_in(sys.argv[1:] if argv is None else argv)
         message = error.format_message().replace("\n\t", " ")  # between choices
-        return _fail(f"{one_line(message).removesuffix('.')}. See: {asked} --help", EXIT_INVALID)
+        return _fail(f"{one_line(message)} See: {asked} --help", EXIT_INVALID)
     except click.ClickException as error:
         return _fail(error.format_message(), EXIT_INVALID)
     except click.Abort:

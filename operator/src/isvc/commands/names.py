@@ -62,7 +62,7 @@ class ServiceName(click.ParamType[str]):
 
     def _mistake(self, text: str, ctx: click.Context | None) -> str:
         if is_url(text) and ctx and any(option.name == "url" for option in ctx.command.params):
-            return f"a URL is given by a flag; write isvc {ctx.info_name} NAME --url http://HOST[:PORT]"
+            return f"a URL is given by a flag; write isvc {ctx.info_name} NAME --url http://HOST[:PORT]."
         return f"{text!r} cannot be the name of a service: {_RULE}"
 
 
