@@ -182,7 +182,7 @@ def test_a_field_one_level_too_deep_or_too_high_is_told_where_it_belongs(
     [
         ("https:/user:secret@host/m", "error: InferenceService first: storageUri 'https:/…@host/m' has other slashes "
          "than a URI; write https://…"),
-        ("my-bucket/m", "missing: InferenceService first: storageUri 'my-bucket/m' (missing: it has no scheme, so it "
+        ("my-bucket/m", "missing: InferenceService first: storageUri 'my-bucket/m' (it has no scheme, so it "
          "is a path in the image of the storage-initializer; for another place, write pvc://CLAIM/PATH, "
          "s3://BUCKET/PATH or the like)"),
         ("/models/m", "note: InferenceService first: storageUri '/models/m' is a path in the container of the "
