@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import signal
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -21,8 +22,9 @@ import aiohttp
 
 from isvc.dashboard.markup import THIS_MACHINE
 from isvc.dashboard.server import dashboard
+from isvc.inference.sample import guessed_inputs, unknown_inputs
 from isvc.predict.payload import PredictPayload
-from isvc.run.caller import predict, sample_request, served
+from isvc.run.caller import Served, predict, sample_request, served
 from isvc.run.check import Checked
 from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster, local_cluster
@@ -124,23 +126,39 @@ async def _show(cluster: LocalCluster, key: ServiceKey, sample: Path | None, out
     if endpoint.grpc_port:
         addresses.append(("gRPC", f"{LOOPBACK}:{endpoint.grpc_port}"))
     output.show_addresses(endpoint.service, addresses)
-    handlers = {} if _is_transformed(cluster, key) else await asyncio.to_thread(cluster.handlers, key)
-    for name, (protocol, body) in (await _samples(cluster, key, sample)).items():
+    is_transformed = _is_transformed(cluster, key)
+    handlers = {} if is_transformed else await asyncio.to_thread(cluster.handlers, key)
+    models = await _served(cluster, key)
+    for name, (protocol, body) in (await _samples(cluster, key, sample, models)).items():
         if isinstance(body, bytes) and len(body) > _INLINE_BYTES:
             body = await asyncio.to_thread(cluster.keep, body)
         output.show(f"  {endpoint.curl(protocol.path(name), body or Path('FILE'))}")
         if body is None:
-            handler = handlers.get(name)
-            rows = _OF_NUMBERS if handler == "base_handler" else _OF_DATA if handler else ""
-            output.show(f"  ({one_line(name)} does not say what it takes; write a request into FILE: {_REQUEST}{rows})")
+            metadata = None if is_transformed else models.metadata.get(name)
+            request = _request(guessed_inputs(metadata), handlers.get(name))
+            output.show(f"  ({one_line(name)} {unknown_inputs(metadata)}; write a request into FILE: {request})")
 
 
-async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) -> Mapping[str, Sample]:
-    """Return a request for each model of a service that serves."""
+def _request(inputs: Sequence[str], handler: str | None) -> str:
+    """Return what a request of v1 looks like: an instance has each of several inputs by its name."""
+    if len(inputs) > 1:
+        return one_line(f'{{"instances": [{{{", ".join(f"{json.dumps(name)}: ..." for name in inputs)}}}]}}')
+    return _REQUEST + (_OF_NUMBERS if handler == "base_handler" else _OF_DATA if handler else "")
+
+
+async def _served(cluster: LocalCluster, key: ServiceKey) -> Served:
+    """Return what the models of a service say; nothing of one that has failed since it was ready."""
     try:
-        models = await served(cluster.endpoint(key))
-    except aiohttp.ClientError:  # it has failed since it was ready
-        return {}
+        return await served(cluster.endpoint(key))
+    except aiohttp.ClientError:
+        return Served((), v1=True, metadata={})
+
+
+async def _samples(
+    cluster: LocalCluster, key: ServiceKey, beside: Path | None, models: Served | None = None
+) -> Mapping[str, Sample]:
+    """Return a request for each model of a service that serves; ``models`` is what they say, if that is known."""
+    models = models or await _served(cluster, key)
     is_transformed = _is_transformed(cluster, key)
     handlers = {} if is_transformed else await asyncio.to_thread(cluster.handlers, key)
     return {
