@@ -68,6 +68,12 @@ def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         ({"model": "lifecycle: {postStart: {exec: sleep}}"},
          "spec.predictor.model.lifecycle.postStart.exec: must be of type object, not string; write its fields, each as "
          "NAME: VALUE"),
+        ({"model": "env: [A]"},
+         "spec.predictor.model.env[0]: must be of type object, not string; write it as {name: A, …}"),
+        ({"model": "env: [A=1]"},
+         "spec.predictor.model.env[0]: must be of type object, not string; write its fields, each as NAME: VALUE"),
+        ({"model": "envFrom: [{secretRef: keys}]"},
+         "spec.predictor.model.envFrom[0].secretRef: must be of type object, not string; write it as {name: keys}"),
         ({"predictor": 'minReplicas: "1"'},
          "spec.predictor.minReplicas: must be of type integer, not string; write 1, without quotes"),
         ({"predictor": "minReplicas: 1.5"},
@@ -239,7 +245,7 @@ def test_a_misspelt_field_has_no_effect_whatever_else_is_refused(validated: Any)
 def test_what_follows_from_a_refused_value_is_not_told(validated: Any) -> None:
     assert validated(written().replace("{name: pytorch}", "pytorch")) == [
         "error: a.yaml: InferenceService first: spec.predictor.model.modelFormat: must be of type object, not string; "
-        "write its fields, each as NAME: VALUE"
+        "write it as {name: pytorch}"
     ]
 
 
