@@ -48,6 +48,7 @@ from storage_initializer.secrets import hiding
 from storage_initializer.settings import WAYS, Document, of_archive, of_model, settings_problem
 from storage_initializer.sources import Source, SourceFile
 from storage_initializer.termination import leave
+from storage_initializer.uri import LOCAL_SCHEME
 
 _BLOCK = 1 << 18
 _KEPT_BLOCKS = 16
@@ -72,7 +73,8 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         source = open_source(transfer, plan)
         with tempfile.TemporaryDirectory() as scratch:
             listed = plan.selection.of(retry.run(source.list_files))
-            document = Inspection(source, retry, Path(scratch)).document(listed)
+            place = Path(transfer.source.path) if transfer.source.scheme == LOCAL_SCHEME else None
+            document = Inspection(source, retry, Path(scratch), place).document(listed)
     except InitializerError as error:
         error.source = error.source or shown
         sys.stderr.write(f"{one_line(hide(str(error)))}\n")
@@ -88,11 +90,15 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 
 @dataclass(frozen=True)
 class Inspection:
-    """Looks into one source; ``scratch`` is a folder for files that cannot be read in parts."""
+    """Looks into one source; ``scratch`` is a folder for files that cannot be read in parts.
+
+    ``place`` is the source's own path, if it is on this machine: advice is about the files beside a model.
+    """
 
     source: Source
     retry: Retry
     scratch: Path
+    place: Path | None = None
 
     def document(self, listed: Sequence[SourceFile]) -> Document:
         files = {file.path: file for file in listed}
@@ -164,7 +170,8 @@ class Inspection:
         found: Document = {"path": str(file.path), "bytes": file.size}
         try:
             packed = self._packed(file)
-            form = format_of(packed)
+            place = self.place / file.path if self.place and self.place.is_dir() else self.place
+            form = format_of(packed, place)
         except NoModel as error:
             problems.append(f"{file.path}: {error}")
             return {**found, "format": None}

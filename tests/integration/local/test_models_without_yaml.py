@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("models")
     torch_models.save_traced(folder / "traced.pt", torch_models.Affine(), torch.zeros(1, 3))
-    torch_models.save_scripted(folder / "scripted.pt", torch_models.Affine())
+    torch_models.save_scripted(folder / "scripted.pt", torch_models.Gathering())
     torch_models.save_exported(folder / "exported.pt2", torch_models.Affine(), torch.zeros(2, 3))
     torch_models.save_onnx(folder / "tiny.onnx", torch_models.Affine(), torch.zeros(1, 3))
     weights = torch_models.save_scripted(folder / "shades.pt", torch_models.Shades())
@@ -96,7 +96,8 @@ def test_of_a_model_that_says_nothing_a_request_is_asked(running: tuple[Sandbox,
 
     assert (
         f"  curl -X POST {url} -T FILE\n"
-        '  (scripted does not say what it takes; write a request into FILE: {"instances": [...]})\n'
+        "  (scripted takes ids and weights, and does not say what they hold; write a request into FILE: "
+        '{"instances": [{"ids": ..., "weights": ...}]})\n'
     ) in running[1]
 
 

@@ -89,6 +89,14 @@ def test_a_field_without_effect_is_told_once_and_a_claim_by_the_folder_that_was_
     assert f"there is no absent in {sandbox.folder / 'models'}; " in log
 
 
+def test_a_path_below_the_working_folder_is_served_and_nothing_complains(sandbox: Sandbox) -> None:
+    uri = os.path.relpath(sandbox.folder / "models")
+
+    done = sandbox.run(*arguments(sandbox, service(uri=uri), runtime()), *request(sandbox))
+
+    assert (done.returncode, "storageUri" in done.stderr) == (0, False), done.stderr
+
+
 def test_a_server_without_a_reason_is_explained_by_what_it_printed_last(sandbox: Sandbox) -> None:
     silent = runtime(command=["python", "-c", "print('no such model')\nraise SystemExit(7)"])
 

@@ -44,15 +44,23 @@ def test_what_is_known_of_a_file_is_what_its_server_says(name: str, tmp_path: Pa
     assert len(found.inputs) == len(examples)
 
 
-@pytest.mark.parametrize("name", ["scripted.pt", "exported.pt2"])
-def test_of_others_nothing_is_said(name: str, tmp_path: Path) -> None:
+def test_of_a_scripted_file_the_names_are_known_and_what_python_types_hold(tmp_path: Path) -> None:
+    path = tmp_path / "scripted.pt"
+    torch_models.save_scripted(path, torch_models.Masked())
+
+    found = signature_of(path, format_of(path))
+
+    assert found == FileSignature(
+        (TensorInfo("rows", None, None), TensorInfo("mask", None, None), TensorInfo("scale", "FP64", ()))
+    )
+    assert [one.name for one in found.inputs] == [one.name for one in served(path).inputs]
+
+
+def test_of_an_exported_program_nothing_is_said(tmp_path: Path) -> None:
     import torch
 
-    path = tmp_path / name
-    if path.suffix == ".pt":
-        torch_models.save_scripted(path, torch_models.Affine())
-    else:
-        torch_models.save_exported(path, torch_models.Affine(), torch.zeros(2, 3))
+    path = tmp_path / "exported.pt2"
+    torch_models.save_exported(path, torch_models.Affine(), torch.zeros(2, 3))
 
     assert signature_of(path, format_of(path)) == FileSignature()
 

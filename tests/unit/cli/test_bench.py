@@ -147,9 +147,7 @@ async def test_a_model_that_does_not_say_what_it_takes_needs_data(capsys: Captur
     code, sent = await bench_service("--model", "other")
 
     assert (code, sent) == (2, [])
-    assert capsys.readouterr().err == (
-        "isvc: other does not say what its inputs are; give a request with --data @FILE\n"
-    )
+    assert capsys.readouterr().err == ("isvc: other does not say what it takes; give a request with --data @FILE\n")
 
 
 # --- what cannot be done -------------------------------------------------------------------------------

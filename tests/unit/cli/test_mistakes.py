@@ -68,6 +68,12 @@ def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         ({"model": "lifecycle: {postStart: {exec: sleep}}"},
          "spec.predictor.model.lifecycle.postStart.exec: must be of type object, not string; write its fields, each as "
          "NAME: VALUE"),
+        ({"model": "env: [A]"},
+         "spec.predictor.model.env[0]: must be of type object, not string; write it as {name: A, …}"),
+        ({"model": "env: [A=1]"},
+         "spec.predictor.model.env[0]: must be of type object, not string; write its fields, each as NAME: VALUE"),
+        ({"model": "envFrom: [{secretRef: keys}]"},
+         "spec.predictor.model.envFrom[0].secretRef: must be of type object, not string; write it as {name: keys}"),
         ({"predictor": 'minReplicas: "1"'},
          "spec.predictor.minReplicas: must be of type integer, not string; write 1, without quotes"),
         ({"predictor": "minReplicas: 1.5"},
@@ -182,7 +188,7 @@ def test_a_field_one_level_too_deep_or_too_high_is_told_where_it_belongs(
     [
         ("https:/user:secret@host/m", "error: InferenceService first: storageUri 'https:/…@host/m' has other slashes "
          "than a URI; write https://…"),
-        ("my-bucket/m", "missing: InferenceService first: storageUri 'my-bucket/m' (missing: it has no scheme, so it "
+        ("my-bucket/m", "missing: InferenceService first: storageUri 'my-bucket/m' (it has no scheme, so it "
          "is a path in the image of the storage-initializer; for another place, write pvc://CLAIM/PATH, "
          "s3://BUCKET/PATH or the like)"),
         ("/models/m", "note: InferenceService first: storageUri '/models/m' is a path in the container of the "
@@ -239,7 +245,7 @@ def test_a_misspelt_field_has_no_effect_whatever_else_is_refused(validated: Any)
 def test_what_follows_from_a_refused_value_is_not_told(validated: Any) -> None:
     assert validated(written().replace("{name: pytorch}", "pytorch")) == [
         "error: a.yaml: InferenceService first: spec.predictor.model.modelFormat: must be of type object, not string; "
-        "write its fields, each as NAME: VALUE"
+        "write it as {name: pytorch}"
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from isvc.run.check import Checked, CheckFinding, Severity, check
+from isvc.run.check import Checked, CheckFinding, Severity, check, without_models
 from isvc.run.documents import YamlText
 from isvc.run.place import Place
 from tests.support.local_services import parsed, runtime, service
@@ -203,3 +203,10 @@ def test_each_finding_says_where_to_look() -> None:
         Place(**a_service, name="refused", field="spec.predictor.modle"),
         Place(**a_service, name="unserved"),
     ]
+
+
+def test_a_path_without_a_scheme_is_one_of_the_machine_that_serves_it() -> None:
+    found = checked(service(uri="./models"))
+
+    assert [finding.severity for finding in found.findings] == [Severity.MISSING]
+    assert (without_models(found).findings, without_models(found).usable) == ((), list(found.rendered))

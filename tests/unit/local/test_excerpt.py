@@ -91,6 +91,16 @@ async def test_what_a_transformer_says_of_its_own_work_and_libraries_of_their_st
     assert (printed.lines(), verbose.lines()) == ([logged[place] for place in kept], logged)
 
 
+async def test_a_bar_that_is_finished_is_left_out() -> None:
+    printed = Printed()
+    bars = [f"Loading weights: {share}%|{'█' * 5}| {share}/100 [00:00<00:00, 25.94it/s]" for share in (50, 100)]
+
+    for line in (*bars, "done by 100%| of them"):
+        printed.excerpt.line(line)
+
+    assert printed.lines() == [bars[0], "done by 100%| of them"]
+
+
 def test_of_a_download_people_see_its_progress_its_end_and_what_it_has_left_for_them() -> None:
     printed = Printed(is_initializer=True)
 

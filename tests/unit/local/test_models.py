@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 import yaml
 
-from isvc.run.documents import YamlText
+from isvc.run.documents import read_documents
 from isvc.run.errors import UnusableInput
 from isvc.run.models import check_loadable, handlers_in, is_without_yaml, unused_config, without_yaml_below, yaml_of
 from model_archive.configuration import CONFIG
@@ -97,6 +97,23 @@ def test_a_service_has_its_models_name(tmp_path: Path, file: str, name: str, mod
     assert yaml.safe_load(yaml_of(path).content) == service(name, path, model_format)
 
 
+def test_models_of_one_name_are_told_how_both_are_served(tmp_path: Path) -> None:
+    first, second = (yaml_of(folder(tmp_path / name, "net.pt") / "net.pt") for name in ("a", "b c"))
+    rename = "a service has the name of its file or folder, so rename one"
+    cases = {
+        second: f"{rename}, or name its folder: isvc run '{tmp_path}/b c'",
+        yaml_of(folder(tmp_path / "net")): rename,
+        first: "remove one of them",
+    }
+
+    for other, instead in cases.items():
+        _, (problem,) = read_documents([first, other], "default")
+        assert problem.text == (
+            f"InferenceService net of namespace default is given twice: object 1 of {first.source}, and object 1 of "
+            f"{other.source}; {instead}"
+        )
+
+
 def test_the_path_of_a_folder_is_whole_and_what_lies_hidden_in_it_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +121,7 @@ def test_the_path_of_a_folder_is_whole_and_what_lies_hidden_in_it_is_left_out(
 
     made = yaml_of(Path())
 
-    assert made == YamlText(".", made.content)
+    assert made.source == "."
     ignored = {"storage.isvc-operator.io/ignore-patterns": ".*,*/.*,__pycache__/,*/__pycache__/"}
     assert yaml.safe_load(made.content) == service("mine", tmp_path / "mine", annotations=ignored)
 

@@ -111,7 +111,7 @@ def test_a_service_without_a_model_is_told_what_is_missing(
 
     (line,) = [line for line in getattr(capsys.readouterr(), stream).splitlines() if "storageUri" in line]
     assert line.removeprefix("isvc: ") == (
-        "missing: InferenceService first: spec.predictor.model.storageUri (missing: the server of runtime fake reads "
+        "missing: InferenceService first: spec.predictor.model.storageUri (the server of runtime fake reads "
         "/mnt/models, where nothing puts a model; write it, or an image that contains the model)"
     )
 

@@ -497,3 +497,15 @@ def test_what_is_wrong_with_such_a_folder(files: dict[str, bytes], problem: str)
     found = inspected({"handler.py": _HANDLER, **files})
 
     assert (found["problems"], found["archives"][0]["problems"]) == ([problem], [problem])
+
+
+def test_of_weights_the_file_with_their_class_is_named_as_where_they_are_served(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    write_files(tmp_path, {"w.pt": zipped("w/data.pkl"), "net.py": b"from torch import nn\nclass Net(nn.Module): ..."})
+    files = f"--model-file {tmp_path}/net.py --serialized-file {tmp_path}/w.pt; then isvc run NAME.mar)"
+
+    for source in (tmp_path, tmp_path / "w.pt"):
+        assert main([str(source)], {}) == 0
+        (problem,) = json.loads(capsys.readouterr().out)["problems"]
+        assert problem.endswith(files)

@@ -7,9 +7,11 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import orjson
 import pytest
+from ts.utils.util import load_label_mapping
 
 from tests.unit.torchserve_compat.running import context, no_piece, whole
 from torchserve_compat.frames import HandlerBatch, HandlerFailure
@@ -126,6 +128,20 @@ def test_matplotlibs_first_import_is_not_told(caplog: pytest.LogCaptureFixture, 
     logging.getLogger("matplotlib.font_manager").warning(text)
 
     assert (text in caplog.messages) is is_told
+
+
+@pytest.mark.parametrize("is_classifier", [False, True])
+def test_names_of_classes_are_missed_only_where_a_handler_reads_them(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_classifier: bool
+) -> None:
+    for name in ("image_classifier", "object_detector", "text_classifier", "dali_image_classifier"):
+        monkeypatch.delitem(sys.modules, f"ts.torch_handler.{name}", raising=False)
+    if is_classifier:
+        monkeypatch.setitem(sys.modules, "ts.torch_handler.image_classifier", ModuleType("image_classifier"))
+
+    load_label_mapping(str(tmp_path / "index_to_name.json"))
+
+    assert bool(caplog.messages) is is_classifier
 
 
 def test_a_handler_that_cannot_be_imported_fails_with_that_alone(

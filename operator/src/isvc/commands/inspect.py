@@ -130,7 +130,8 @@ def _write_folder(found: dict[str, Any]) -> None:
 
 
 def _tensor(model: dict[str, Any], way: str, tensor: dict[str, Any]) -> list[str]:
-    return [model["path"], _WAYS[way], tensor["name"], tensor["datatype"], str(tensor["shape"])]
+    shape = "?" if tensor["shape"] is None else str(tensor["shape"])
+    return [model["path"], _WAYS[way], tensor["name"], tensor["datatype"] or "?", shape]
 
 
 def _row(archive: dict[str, Any], format_size: Any) -> list[str]:

@@ -44,6 +44,13 @@ _EMPTY: Final = ": it is empty; "
 _BELONGS: Final = "(it belongs in "
 _NOTHING: Final = "nothing to serve: "
 _NAME, _RULE_OF_NAME = "metadata.name", "because Services are named after it"
+# Fields whose objects, or those in whose lists, have a name: it alone is enough, or others follow it.
+_NAMED: Final = {
+    **dict.fromkeys(("modelFormat", "supportedModelFormats", "imagePullSecrets", "authenticationRef"), ""),
+    **dict.fromkeys(("configMap", "configMapRef", "secretRef"), ""),
+    **dict.fromkeys(("containers", "initContainers", "env", "volumes", "volumeMounts"), ", …"),
+    **dict.fromkeys(("configMapKeyRef", "secretKeyRef"), ", …"),
+}
 _NEAR: Final = 0.8  # the ratio of difflib; a field that is known may be as near as 0.6
 
 
@@ -158,10 +165,10 @@ def _explained(mistake: _Mistake, body: Mapping[str, Any]) -> _Mistake:
         misspelt = next((field for field in given if suggestion(field, [name], least=_NEAR)), None)
         return _unknown(parent, misspelt, [name]) if misspelt else replace(mistake, what=_REQUIRED[0])
     if wrong := _TYPE.fullmatch(what):
-        what = f"must be of type {wrong[2]}, not {wrong[1]}{_instead(wrong[2], value)}"
+        what = f"must be of type {wrong[2]}, not {wrong[1]}{_instead(wrong[2], value, mistake.path)}"
     elif shape := _SHAPE.fullmatch(what):
         wanted = _TYPES.get(shape[1], shape[1])
-        what = f"must be of type {wanted}{_instead(wanted, value)}"
+        what = f"must be of type {wanted}{_instead(wanted, value, mistake.path)}"
     elif enum := _ENUM.fullmatch(what):
         near = "".join(suggestion(given, _unquoted(enum[2])) for given in _unquoted(enum[1]))
         what = f"Unsupported value: {enum[1]}{near}: supported values: {enum[2]}"
@@ -172,7 +179,7 @@ def _explained(mistake: _Mistake, body: Mapping[str, Any]) -> _Mistake:
     return replace(mistake, what=what)
 
 
-def _instead(wanted: str, given: Any) -> str:
+def _instead(wanted: str, given: Any, path: str) -> str:
     """Return what to write for a value that is of another type than is wanted; empty if nobody can know."""
     match wanted:
         case "string" if isinstance(given, str):
@@ -189,6 +196,9 @@ def _instead(wanted: str, given: Any) -> str:
         case "object" if isinstance(given, list):
             return "; write its fields without dashes"
         case "object" if isinstance(given, str):
+            others = _NAMED.get("".join(names_in(path)[-1:]))
+            if others is not None and re.fullmatch(r"[A-Za-z][\w.-]*", given):
+                return f"; write it as {{name: {given}{others}}}"
             return "; write its fields, each as NAME: VALUE"
     return ""
 

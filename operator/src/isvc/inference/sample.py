@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from isvc.limits import SAMPLE_DIMENSIONS, SAMPLE_VALUES
+from isvc_operator.text import one_line
 
 _NUMBERS = {
     **dict.fromkeys(("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"), 0),
@@ -67,6 +68,15 @@ def guessed_inputs(metadata: Any) -> list[str]:
     inputs = metadata.get("inputs")
     found = [item for item in inputs if isinstance(item, dict)] if isinstance(inputs, list) else []
     return [str(item.get("name")) for item in found] if [-1] in [item.get("shape") for item in found] else []
+
+
+def unknown_inputs(metadata: Any) -> str:
+    """Return what a model leaves open of its inputs, as a sentence goes on after its name."""
+    names = [one_line(name) for name in guessed_inputs(metadata)]
+    if not names:
+        return "does not say what it takes"
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return f"takes {listed}, and does not say what {'it holds' if len(names) == 1 else 'they hold'}"
 
 
 def _shape(item: Any) -> list[int] | None:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from isvc.inference.protocol import InferenceProtocol, document_in, metadata_path, models_in
-from isvc.inference.sample import sample_of
+from isvc.inference.sample import sample_of, unknown_inputs
 from isvc.inference.timing import HEADER, stages_of
 from isvc.limits import ANSWER_BYTES, MODELS_LISTED
 from isvc.predict.answer import Answer
@@ -68,13 +68,12 @@ class Caller:
             content = await _read(response)
             if response.status >= _FAILED:
                 raise self._failed(f"{self.target.url} returned {response.status}")
-            found = sample_of(document_in(content)) if response.status == _OK else None
-            is_missing = response.status == _NOT_FOUND
-        names = await self._names() if is_missing else []
+            metadata = document_in(content) if response.status == _OK else None
+        names = await self._names() if response.status == _NOT_FOUND else []
         if names and model not in names:
             raise PredictFailed(f"no model {model} is served; choose one with --model: {one_line(', '.join(names))}")
-        if found is None:
-            raise UnusableRequest(f"{model} does not say what its inputs are; give a request with --data @FILE")
+        if (found := sample_of(metadata)) is None:
+            raise UnusableRequest(f"{model} {unknown_inputs(metadata)}; give a request with --data @FILE")
         return PredictPayload(InferenceProtocol.V2, found)
 
     async def predict(self, model: str, payload: PredictPayload) -> Answer:

@@ -70,6 +70,11 @@ class CheckFinding:
     text: str
     place: Place = NOWHERE
 
+    @property
+    def said(self) -> str:
+        """The text for people who read the severity before it: some have it in brackets, for a status."""
+        return self.text.replace(f"({self.severity.value}: ", "(")
+
 
 @dataclass(frozen=True)
 class Refusals:
@@ -254,11 +259,16 @@ def paths_of_a_machine(checked: Checked) -> Iterator[CheckFinding]:
 
 
 def without_models(checked: Checked) -> Checked:
-    """Return the services that lack a model refused: a server that ends at once would be started again and again."""
-    lacking = [item for item in checked.findings if item.severity is Severity.MISSING and item.place.field]
-    findings = (replace(item, severity=Severity.ERROR) if item in lacking else item for item in checked.findings)
+    """Return the services that lack a model refused: a server that ends at once would be started again and again.
+
+    A path without a scheme is one of this machine: whether it exists says the storage-initializer.
+    """
+    missing = [item for item in checked.findings if item.severity is Severity.MISSING]
+    lacking = [item for item in missing if item.place.field]
+    others = (item for item in checked.findings if item not in missing)
+    findings = (*others, *(replace(item, severity=Severity.ERROR) for item in lacking))
     keys = frozenset(ServiceKey(item.place.namespace, item.place.name) for item in lacking)
-    return replace(checked, findings=tuple(findings), unusable=checked.unusable | keys)
+    return replace(checked, findings=findings, unusable=checked.unusable | keys)
 
 
 def without_effect(given: Documents, rendered: Iterable[Rendered], config: OperatorConfig) -> Iterator[Located]:

@@ -43,10 +43,14 @@ _KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in with_role(Role
 
 @dataclass(frozen=True)
 class YamlText:
-    """A YAML text and the name of the file that it came from."""
+    """A YAML text and the name of the file that it came from.
+
+    ``instead`` is what to do if an object of it is given elsewhere as well.
+    """
 
     source: str
     content: str
+    instead: str = "remove one of them"
 
 
 class DocumentKey(NamedTuple):
@@ -171,7 +175,7 @@ def read_documents(
                 group, item = _read(document, text, namespace, refusals)
                 if group != "ignored":
                     key = _key_of(_placed(document, namespace))
-                    _check_once(key, f"object {number} of {text.source}", places)
+                    _check_once(key, f"object {number} of {text.source}", places, text.instead)
                     files[key] = text.source
             except UnusableInput as error:
                 problems.append(Located(str(error), _place(document, text)))
@@ -303,13 +307,12 @@ def _place(body: Any, text: YamlText) -> Place:
     return Place(file=text.source, kind=kind, namespace=namespace, name=name)
 
 
-def _check_once(key: DocumentKey, place: str, places: dict[DocumentKey, str]) -> None:
+def _check_once(key: DocumentKey, place: str, places: dict[DocumentKey, str], instead: str) -> None:
     """Raise UnusableInput for an object that was given before, at another of the ``places``."""
     if first := places.get(key):
         namespace = f" of namespace {key.namespace}" if key.namespace else ""
-        raise UnusableInput(
-            f"{key.kind} {key.name}{namespace} is given twice: {first}, and {place}; remove one of them"
-        )
+        instead = YamlText.instead if first == place else instead
+        raise UnusableInput(f"{key.kind} {key.name}{namespace} is given twice: {first}, and {place}; {instead}")
     places[key] = place
 
 

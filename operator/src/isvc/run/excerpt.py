@@ -36,10 +36,11 @@ _ROUTINE: Final = re.compile(
     r"|\S+ \[(worker |W-).*?\] (generated new fontManager|ONNX enabled|OpenVINO is not enabled|"
     r"Torch TensorRT (not )?enabled)$"
 )
-# What Java and TorchServe print at each start, and the calls of a traceback in Java.
+# What Java and TorchServe print at each start, the calls of a traceback in Java, and a finished bar of tqdm's, by which
+# transformers shows that it loads weights.
 _NOISE: Final = re.compile(
     r"WARNING: sun\.reflect\.Reflection\.getCallerClass is not supported|nvidia-smi not available or failed: Cannot run"
-    r"|Model server started\.$|\tat [\w.$]+\("
+    r"|Model server started\.$|\tat [\w.$]+\(|.*?100%\|[^|]*\| \S+/\S+ \[.*\]$"
 )
 _VARYING: Final = re.compile(r"\b[0-9a-f]{8,}\b|\d+")
 

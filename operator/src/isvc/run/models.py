@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from errno import ENOENT
 from pathlib import Path
@@ -99,7 +100,12 @@ def yaml_of(path: Path) -> YamlText:
             }
         },
     }
-    return YamlText(str(path), yaml.safe_dump(service, sort_keys=False, width=FILE_BYTES))
+    name_folder = "" if path.is_dir() else f", or name its folder: isvc run {shlex.quote(str(path.parent))}"
+    return YamlText(
+        str(path),
+        yaml.safe_dump(service, sort_keys=False, width=FILE_BYTES),
+        instead=f"a service has the name of its file or folder, so rename one{name_folder}",
+    )
 
 
 def _bare_models(path: Path) -> list[Path]:

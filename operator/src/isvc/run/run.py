@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import signal
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -22,8 +23,9 @@ import aiohttp
 
 from isvc.dashboard.markup import THIS_MACHINE
 from isvc.dashboard.server import dashboard
+from isvc.inference.sample import guessed_inputs, unknown_inputs
 from isvc.predict.payload import PredictPayload
-from isvc.run.caller import predict, sample_request, served
+from isvc.run.caller import Served, predict, sample_request, served
 from isvc.run.check import Checked
 from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster, local_cluster
@@ -48,6 +50,7 @@ _REQUEST = '{"instances": [...]}'
 _OF_DATA = '; each instance is a row, so for a handler that takes "data" from its rows it is {"data": ...}'
 _OF_NUMBERS = "; each instance is a list of numbers, such as [0.5, 1.0]"
 _STOPPING: Final = {1: "stopping", 2: "the servers are ended at once, with their requests"}  # by the count of signals
+_NOTHING: Final = Served((), v1=False, metadata={})
 _STALE: Final = "Files that you change are served by the next isvc run; with --watch, at once."
 _SOON: Final = 2.0  # seconds; a run that stops within them does not say what it waits for
 _INLINE_BYTES = 500  # of a body in a printed command; a longer one is a file
@@ -134,41 +137,52 @@ async def _show(cluster: LocalCluster, key: ServiceKey, sample: Path | None, out
     if endpoint.grpc_port:
         addresses.append(("gRPC", f"{LOOPBACK}:{endpoint.grpc_port}"))
     output.show_addresses(endpoint.service, addresses)
-    handlers = {} if _is_transformed(cluster, key) else await asyncio.to_thread(cluster.handlers, key)
-    for name, (protocol, body) in (await _samples(cluster, key, sample)).items():
+    is_transformed = _is_transformed(cluster, key)
+    handlers = {} if is_transformed else await asyncio.to_thread(cluster.handlers, key)
+    models = await _served(cluster, key)
+    for name, (protocol, body) in (await _samples(cluster, key, sample, models)).items():
         if isinstance(body, bytes) and len(body) > _INLINE_BYTES:
             body = await asyncio.to_thread(cluster.keep, body)
         output.show(f"  {endpoint.curl(protocol.path(name), body or Path('FILE'))}")
         if body is None:
-            handler = handlers.get(name)
-            rows = _OF_NUMBERS if handler == "base_handler" else _OF_DATA if handler else ""
-            output.show(f"  ({one_line(name)} does not say what it takes; write a request into FILE: {_REQUEST}{rows})")
-    if lacking := await _lacking(cluster, key):
+            metadata = None if is_transformed else models.metadata.get(name)
+            request = _request(guessed_inputs(metadata), handlers.get(name))
+            output.show(f"  ({one_line(name)} {unknown_inputs(metadata)}; write a request into FILE: {request})")
+    if is_transformed and (lacking := await _lacking(cluster, key, models)):
         output.show(f"  ({lacking})")
 
 
-async def _lacking(cluster: LocalCluster, key: ServiceKey) -> str:
+async def _lacking(cluster: LocalCluster, key: ServiceKey, asked: Served) -> str:
     """Return that the predictor lacks the models for which a transformer asks; empty if it has one of them."""
-    hosts = cluster.rendered(key).resolved.hosts.components.get(PREDICTOR)
-    if not _is_transformed(cluster, key) or not hosts:
-        return ""
-    endpoint = cluster.endpoint(key)
-    try:
-        asked, has = await served(endpoint), await served(replace(endpoint, host=hosts[0]))
-    except aiohttp.ClientError:  # it has failed since it was ready
-        return ""
+    predictor = cluster.rendered(key).resolved.hosts.components.get(PREDICTOR)
+    has = await _served(cluster, key, predictor[0]) if predictor else _NOTHING
     if not (asked.v1 and has.v1) or {*asked.names} & {*has.names}:
         return ""
     asks, models = one_line(", ".join(asked.names)), one_line(", ".join(has.names)) or "none"
     return f"the transformer asks for {asks}, and its predictor has {models}; set the transformer's --model_name"
 
 
-async def _samples(cluster: LocalCluster, key: ServiceKey, beside: Path | None) -> Mapping[str, Sample]:
-    """Return a request for each model of a service that serves."""
+def _request(inputs: Sequence[str], handler: str | None) -> str:
+    """Return what a request of v1 looks like: an instance has each of several inputs by its name."""
+    if len(inputs) > 1:
+        return one_line(f'{{"instances": [{{{", ".join(f"{json.dumps(name)}: ..." for name in inputs)}}}]}}')
+    return _REQUEST + (_OF_NUMBERS if handler == "base_handler" else _OF_DATA if handler else "")
+
+
+async def _served(cluster: LocalCluster, key: ServiceKey, host: str = "") -> Served:
+    """Return what the models of a service, or of its component with that host, say."""
+    endpoint = cluster.endpoint(key)
     try:
-        models = await served(cluster.endpoint(key))
+        return await served(replace(endpoint, host=host or endpoint.host))
     except aiohttp.ClientError:  # it has failed since it was ready
-        return {}
+        return _NOTHING
+
+
+async def _samples(
+    cluster: LocalCluster, key: ServiceKey, beside: Path | None, models: Served | None = None
+) -> Mapping[str, Sample]:
+    """Return a request for each model of a service that serves; ``models`` is what they say, if that is known."""
+    models = models or await _served(cluster, key)
     is_transformed = _is_transformed(cluster, key)
     handlers = {} if is_transformed else await asyncio.to_thread(cluster.handlers, key)
     return {

@@ -42,7 +42,7 @@ from isvc_operator.observe.component import observe_component
 from isvc_operator.observe.events import events_for
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
-from isvc_operator.resolve.ignored import all_ignored_parts
+from isvc_operator.resolve.ignored import NO_MODEL, all_ignored_parts
 from isvc_operator.resolve.requested import components_of, model_of
 from isvc_operator.text import block, last_of
 
@@ -369,7 +369,12 @@ class LocalService:
             service=self.rendered.service,
             resolved=resolved,
             components=components,
-            ignored=tuple(all_ignored_parts(self.rendered.service, resolved, self.rendered.config)),
+            # What lacks a model is refused here, but for a path without a scheme, which is one of this machine.
+            ignored=tuple(
+                line
+                for line in all_ignored_parts(self.rendered.service, resolved, self.rendered.config)
+                if NO_MODEL not in line
+            ),
         )
 
     def _log(self, end: LogEnd) -> str:

@@ -210,12 +210,13 @@ def _completed(finding: Finding, service: ServiceView) -> Finding:
         if item.restarts > 1
     ]
     about = {f"Pod/{pod.name}" for pod in pods}
-    warned = {
-        (item.reason, _VARYING.sub("", item.message)): item  # the last of each
-        for item in service.history
-        if item.source is HistorySource.EVENT and item.warning and item.about in about
-    }
-    events = sorted(warned.values(), key=service.history.index)[-_EVENTS:]
+    warned: dict[tuple[str, str], Moment] = {}  # the last of each, with the count of all
+    for item in service.history:
+        if item.source is HistorySource.EVENT and item.warning and item.about in about:
+            key = item.reason, _VARYING.sub("", item.message)
+            before = warned.pop(key, None)
+            warned[key] = replace(item, count=item.count + before.count) if before else item
+    events = list(warned.values())[-_EVENTS:]
     return replace(finding, fix=finding.fix or SEE_MESSAGE, evidence=[*older, *restarts, *map(_event, events)])
 
 

@@ -26,16 +26,17 @@ _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12  # fields of a graph in onnx.proto
 _FORWARD: Final = r".*?^  def forward\(self: [\w.]+,?(.*?)\) -> "
 # What a reader of a zip, a text or a table says of something else than was expected.
 _OTHER_FORM: Final = (ValueError, LookupError, StopIteration, BadZipFile, RuntimeError, EOFError, zlib.error)
-_ARGUMENT: Final = re.compile(r"\s*(\w+): Tensor\Z")
+_ARGUMENT: Final = re.compile(r"\s*(\w+): (?:Optional\[)?(Tensor|int|float|bool|str)\]?(?:=.*)?\Z")
+_SCALARS: Final = {"int": "INT64", "float": "FP64", "bool": "BOOL", "str": "BYTES"}
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor by its name; a size of -1 may be any."""
+    """A tensor by its name; a size of -1 may be any. None is what the file does not say."""
 
     name: str
-    datatype: str
-    shape: tuple[int, ...]
+    datatype: str | None
+    shape: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class FileSignature:
 
 
 def signature_of(file: ArchiveFile, of: Format) -> FileSignature:
-    """Return what an ONNX file, or traced TorchScript, says of its tensors."""
+    """Return what an ONNX file, or TorchScript, says of its tensors."""
     try:
         if of is Format.ONNX:
             with file.open("rb") as stream:
@@ -61,20 +62,22 @@ def _of_torchscript(file: ArchiveFile) -> FileSignature:
     """Return inputs of any number of rows, like those of the example, if it has as many rows of each."""
     given = examples(file)
     rows = {example.shape[:1] for example in given}
-    if len(rows) != 1 or () in rows:
-        raise Unreadable
     with file.open("rb") as content, ZipFile(content) as archive:
-        names = _arguments(archive)
+        taken = _arguments(archive)
+    if len(rows) != 1 or () in rows or len(given) != len(taken):
+        return FileSignature(
+            tuple(TensorInfo(name, _SCALARS.get(kind), () if kind in _SCALARS else None) for name, kind in taken)
+        )
     return FileSignature(
         tuple(
             TensorInfo(name, example.datatype, (-1, *example.shape[1:]))
-            for name, example in zip(names, given, strict=True)
+            for (name, _), example in zip(taken, given, strict=True)
         )
     )
 
 
-def _arguments(archive: ZipFile) -> list[str]:
-    """Return the names that ``forward`` of the saved module takes, all of them tensors."""
+def _arguments(archive: ZipFile) -> list[tuple[str, str]]:
+    """Return the names and the types that ``forward`` of the saved module takes, all of them tensors or scalars."""
     top = archive.namelist()[0].partition("/")[0]
     with archive.open(f"{top}/data.pkl") as pickled:
         beginning = pickled.read(MAX_CHECKED)
@@ -87,7 +90,7 @@ def _arguments(archive: ZipFile) -> list[str]:
     arguments = [_ARGUMENT.match(each) for each in found[1].split(",")] if found else [None]
     if not all(arguments):
         raise Unreadable
-    return [each[1] for each in arguments if each]
+    return [(each[1], each[2]) for each in arguments if each]
 
 
 def _of_onnx(stream: IO[bytes]) -> FileSignature:

@@ -90,7 +90,7 @@ def test_pods_that_fail_for_different_causes_are_a_finding_each() -> None:
     assert [item.cause for item in found(a_related(first, second))] == [*words]
 
 
-def test_of_events_that_repeat_each_other_the_last_one_is_evidence() -> None:
+def test_of_events_that_repeat_each_other_the_last_one_is_evidence_with_the_count_of_all() -> None:
     server = a_container(state=waiting("CrashLoopBackOff"), before=ended(1, "no licence"))
     messages = {"BackOff": ("back-off 10s restarting", "back-off 40s restarting"), "Unhealthy": ("it gives 503",)}
     events = [
@@ -102,7 +102,7 @@ def test_of_events_that_repeat_each_other_the_last_one_is_evidence() -> None:
     (finding,) = found(a_related(a_crashed_pod(containers=[server]), events=events))
     assert finding.evidence == [
         "2026-01-01T12:00:00Z Unhealthy: it gives 503",
-        "2026-01-01T12:00:01Z BackOff: back-off 40s restarting",
+        "2026-01-01T12:00:01Z BackOff: back-off 40s restarting (2 times)",
     ]
 
 

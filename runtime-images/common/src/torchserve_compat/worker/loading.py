@@ -9,6 +9,7 @@ import gc
 import inspect
 import logging
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -23,8 +24,18 @@ from torchserve_compat.values import NOT_AWAITED
 from torchserve_compat.worker.calls import HandlerCalls
 
 _THEIR_HANDLERS = "ts.torch_handler."
+_CLASSIFIERS = ("image_classifier", "object_detector", "text_classifier", "dali_image_classifier")
 # Of what TorchServe's handlers import: it tells that the first import on a machine takes a moment.
 logging.getLogger("matplotlib.font_manager").addFilter(lambda record: "font cache" not in record.getMessage())
+
+
+def _matters(record: logging.LogRecord) -> bool:
+    """Drop that there are no names of classes, which BaseHandler says of every model, where no handler reads them."""
+    is_classifier = any(f"{_THEIR_HANDLERS}{name}" in sys.modules for name in _CLASSIFIERS)
+    return is_classifier or not record.getMessage().endswith("Inference output will not include class name.")
+
+
+logging.getLogger("ts.utils.util").addFilter(_matters)
 
 
 @dataclass(frozen=True)
