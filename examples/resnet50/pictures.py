@@ -38,4 +38,4 @@ def _read(row: dict[str, Any]) -> Image.Image:
         encoded = base64.b64decode(content, validate=True) if isinstance(content, str) else content
         return Image.open(io.BytesIO(encoded)).convert("RGB")
     except (OSError, TypeError, binascii.Error) as error:
-        raise PredictionException(f"This is not a picture ({type(error).__name__})", 400) from error
+        raise PredictionException(f"This is no picture ({type(error).__name__})", 400) from error

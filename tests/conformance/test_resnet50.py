@@ -66,7 +66,7 @@ def test_what_is_no_picture_fails_alone(runtime: Runtime) -> None:
         answers = list(clients.map(runtime.send, requests))
 
     assert [answer.status for answer in answers] == [200, 400, 200, 400]
-    assert "This is not a picture" in answers[1].document["error"]
+    assert "This is no picture" in answers[1].document["error"]
     assert "k is to be a whole number above 0" in answers[3].document["error"]
 
 

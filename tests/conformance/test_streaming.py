@@ -221,7 +221,7 @@ def test_an_answer_of_one_piece_is_answered(runtime: Runtime) -> None:
 
 
 def test_the_v1_protocol_is_refused(runtime: Runtime) -> None:
-    """TorchServe sends the pieces, which are not JSON together."""
+    """TorchServe sends the pieces, which are no JSON together."""
     answers = [runtime.predict(model, {"instances": ["{}"]}) for model in MODELS]
 
     assert {answer.status for answer in answers} == {200 if runtime.kind == TORCHSERVE else 501}

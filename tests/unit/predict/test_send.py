@@ -108,7 +108,7 @@ async def test_without_data_a_model_that_the_server_does_not_have_is_told_with_t
     async with scripted(behaviour) as server, caller(Target(f"http://{server.host}"), 10) as service:
         with pytest.raises(PredictFailed, match=r"^no model bert is served; choose one with --model: a, b$"):
             await service.sample("bert")
-        with pytest.raises(UnusableRequest, match="a does not say what its inputs are"):
+        with pytest.raises(UnusableRequest, match="a does not say what it takes"):
             await service.sample("a")
 
 
