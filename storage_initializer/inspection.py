@@ -170,8 +170,8 @@ class Inspection:
         found: Document = {"path": str(file.path), "bytes": file.size}
         try:
             packed = self._packed(file)
-            is_alone = self.place is None or not self.place.is_dir()
-            form = format_of(packed, self.place if is_alone else self.place / file.path)
+            place = self.place
+            form = format_of(packed, place / file.path if place and place.is_dir() else place)
         except NoModel as error:
             problems.append(f"{file.path}: {error}")
             return {**found, "format": None}
