@@ -41,11 +41,11 @@ def test_text_of_a_container_is_never_markup(terminal: tuple[TerminalOutput, io.
     output.log("first/kserve-container", hostile)
     output.say(hostile)
     output.show(hostile)
-    output.show_addresses(hostile, [(hostile, hostile)])
+    output.show_service(hostile, [(hostile, hostile)], [hostile])
     output.end()
 
     assert stderr.getvalue().count(hostile) == 2
-    assert stdout.getvalue().count(hostile) == 4
+    assert stdout.getvalue().count(hostile) == 5
     assert "\x1b]8" not in stderr.getvalue() + stdout.getvalue()  # a link
 
 
@@ -80,7 +80,7 @@ def test_a_server_that_prints_something_like_progress_gets_no_bar(
 def test_where_there_is_no_terminal_lines_are_plain(capsys: pytest.CaptureFixture[str]) -> None:
     with new_output() as output:
         output.log("first/kserve-container", "serving")
-        output.show_addresses("first", [("URL", "http://127.0.0.1:8080/default/first/")])
+        output.show_service("first", [("URL", "http://127.0.0.1:8080/default/first/")], [])
 
     assert capsys.readouterr() == (
         "\nfirst is served\n  URL: http://127.0.0.1:8080/default/first/\n",
@@ -150,7 +150,7 @@ def test_on_a_terminal_an_address_is_copied_as_a_whole_and_a_download_has_a_bar(
         with new_output() as output:
             output.log("first/kserve-container", "serving")
             output.log(INITIALIZER, "42 % of 1.5 GiB (80.0 MiB/s, 11 s left)")
-            output.show_addresses("first", [("URL", url), ("Host", "first.example.com")])
+            output.show_service("first", [("URL", url), ("Host", "first.example.com")], [])
     shown = reading.result()
     os.close(terminal)
 

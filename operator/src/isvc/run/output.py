@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TextIO, cast
 from zlib import crc32
 
@@ -118,10 +119,9 @@ class PlainOutput(_Printed):
     def show(self, text: str) -> None:
         self._stdout.write(f"{text}\n")
 
-    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None:
-        self.show(f"\n{service} is served")
-        for name, address in addresses:
-            self.show(f"  {name}: {address}")
+    def show_service(self, service: str, addresses: Sequence[tuple[str, str]], lines: Sequence[str]) -> None:
+        shown = (f"{name}: {address}" for name, address in addresses)
+        self.show("\n  ".join((f"\n{service} is served", *shown, *lines)))
 
     def end(self) -> None:
         """Nothing moves."""
@@ -166,13 +166,15 @@ class TerminalOutput(_Printed):
         with self._without_bars():
             self._stdout.print(self._text(text))
 
-    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None:
+    def show_service(self, service: str, addresses: Sequence[tuple[str, str]], lines: Sequence[str]) -> None:
         width = max((len(name) for name, _ in addresses), default=0)
         with self._without_bars():
             self._stdout.print()
             self._stdout.print(self._text(f"{service} is served", style="bold green"))
             for name, address in addresses:  # a table of Rich would fold an address, which is copied as a whole
                 self._stdout.print(self._text.assemble((f"  {name:<{width}}  ", "dim"), (address, "bold")))
+            for line in lines:
+                self._stdout.print(self._text(f"  {line}"))
 
     def end(self) -> None:
         """Remove what moves."""
@@ -326,10 +328,11 @@ class Output:
         """Print a result: a response, or a command that can be pasted."""
         self._results.add(len(text), partial(self._printed.show, text), 2 * UNREAD_OUTPUT_BYTES)
 
-    def show_addresses(self, service: str, addresses: Sequence[tuple[str, str]]) -> None:
-        """Print the addresses of a service, each with its name."""
-        size = sum(len(name) + len(address) for name, address in addresses)
-        self._results.add(size, partial(self._printed.show_addresses, service, addresses), 2 * UNREAD_OUTPUT_BYTES)
+    def show_service(self, service: str, addresses: Sequence[tuple[str, str]], lines: Sequence[str]) -> None:
+        """Print in one piece how a service is reached: its addresses, each with its name, and commands."""
+        size = sum(map(len, (*chain.from_iterable(addresses), *lines)))
+        printing = partial(self._printed.show_service, service, addresses, lines)
+        self._results.add(size, printing, 2 * UNREAD_OUTPUT_BYTES)
 
     def end(self) -> None:
         """Print what is left, and remove what moves."""

@@ -136,20 +136,24 @@ async def _show(cluster: LocalCluster, key: ServiceKey, sample: Path | None, out
     addresses = [("URL", f"{endpoint.url}{endpoint.path}/"), ("Host", f"{endpoint.host} at {endpoint.url}")]
     if endpoint.grpc_port:
         addresses.append(("gRPC", f"{LOOPBACK}:{endpoint.grpc_port}"))
-    output.show_addresses(endpoint.service, addresses)
-    is_transformed = _is_transformed(cluster, key)
+    output.show_service(endpoint.service, addresses, [line async for line in _commands(cluster, key, sample)])
+
+
+async def _commands(cluster: LocalCluster, key: ServiceKey, sample: Path | None) -> AsyncIterator[str]:
+    """Yield a command for each model of a service, and what has to be known of it."""
+    endpoint, is_transformed = cluster.endpoint(key), _is_transformed(cluster, key)
     handlers = {} if is_transformed else await asyncio.to_thread(cluster.handlers, key)
     models = await _served(cluster, key)
     for name, (protocol, body) in (await _samples(cluster, key, sample, models)).items():
         if isinstance(body, bytes) and len(body) > _INLINE_BYTES:
             body = await asyncio.to_thread(cluster.keep, body)
-        output.show(f"  {endpoint.curl(protocol.path(name), body or Path('FILE'))}")
+        yield endpoint.curl(protocol.path(name), body or Path("FILE"))
         if body is None:
             metadata = None if is_transformed else models.metadata.get(name)
             request = _request(guessed_inputs(metadata), handlers.get(name))
-            output.show(f"  ({one_line(name)} {unknown_inputs(metadata)}; write a request into FILE: {request})")
+            yield f"({one_line(name)} {unknown_inputs(metadata)}; write a request into FILE: {request})"
     if is_transformed and (lacking := await _lacking(cluster, key, models)):
-        output.show(f"  ({lacking})")
+        yield f"({lacking})"
 
 
 async def _lacking(cluster: LocalCluster, key: ServiceKey, asked: Served) -> str:

@@ -47,9 +47,11 @@ _OF_POD: Final = {
 
 def history_of(related: Related) -> list[Moment]:
     """Return the last moments, the oldest first; those without a valid time are left out."""
+    # The time of a condition is that of its status; an Event has that of its reason, which may have changed since.
+    told = {event["reason"] for event in related.events if event["involvedObject"]["kind"] == KIND}
     moments = [
         *_of_service(related.service),
-        *_of_conditions(related.service),
+        *(moment for moment in _of_conditions(related.service) if moment.reason not in told),
         *(moment for pod in related.pods for moment in _of_pod(pod)),
         *(moment for event in sorted(related.events, key=_version) for moment in _of_event(event, related)),
     ]

@@ -167,11 +167,14 @@ def furthest(pods: Sequence[Pod]) -> Pod | None:
 
 def stage_of(pod: Pod) -> Stage:
     name = name_of(pod)
-    for status in _status(pod, "initContainerStatuses"):
-        if status["name"] == CONTAINER_INITIALIZER and "running" in status.get("state", {}):
-            return Stage(LOADING, f"pod {name}: the storage-initializer is copying the model")
     if any("running" in item.get("state", {}) for item in _status(pod, "containerStatuses")):
         return Stage(STARTING, f"pod {name}: {_starting(pod)}")
+    for status in _status(pod, "initContainerStatuses"):
+        state = status.get("state", {}) if status["name"] == CONTAINER_INITIALIZER else {}
+        if "running" in state:
+            return Stage(LOADING, f"pod {name}: the storage-initializer is copying the model")
+        if state.get("terminated", {}).get("exitCode") == 0:
+            return Stage(STARTING, f"pod {name}: the server's image is pulled, and its container created")
     if not pod.get("spec", {}).get("nodeName"):
         return Stage(SCHEDULING, f"pod {name}: waiting for a node")
     return Stage(PREPARING, f"pod {name}: volumes and images are being prepared")

@@ -188,7 +188,7 @@ STAGES: dict[str, tuple[list[dict[str, Any]], Stage]] = {
     ),
     "the initializer has ended": (
         [a_pod(initializer=an_initializer(), containers=[a_container(state=waiting("PodInitializing"))])],
-        Stage("PreparingPod", f"pod {POD}: volumes and images are being prepared"),
+        Stage("StartingServer", f"pod {POD}: the server's image is pulled, and its container created"),
     ),
     "the server runs": (
         [a_pod(initializer=an_initializer(), containers=[a_container()])],

@@ -63,6 +63,18 @@ def test_within_a_second_what_happened_comes_before_what_is_said_of_it() -> None
     ]  # fmt: skip
 
 
+def test_the_reason_of_a_condition_has_the_time_of_its_event() -> None:
+    service = a_service_body()
+    condition = {"type": "PredictorReady", "status": "False", "lastTransitionTime": at(1)}
+    events = [an_event("StartingServer", "pod 2", about="InferenceService/torchserve", at=at(9))]
+    for reason in ("StartingServer", "NotTold"):
+        service["status"] = {"conditions": [{**condition, "reason": reason}]}
+        moments = history_of(well_formed(Related(service=service, events=events)))
+
+        told = [(item.at, item.reason) for item in moments if item.reason != "Created"]
+        assert told == [(at(1), reason)] * (reason == "NotTold") + [(at(9), "StartingServer")]
+
+
 def test_only_the_last_moments_are_told() -> None:
     events = [an_event("E", str(number), at=at(number % 60)) for number in range(SEEN_MOMENTS + 100)]
 
