@@ -110,7 +110,7 @@ def _add_server_flags(flag: Callable[..., None]) -> None:
 
 def _add_predictor_flags(flag: Callable[..., None]) -> None:
     flag("--model_name", str, "model", "The model's name in paths.")
-    flag("--predictor_host", str, None, "HOST or HOST:PORT of the predictor.")
+    flag("--predictor_host", str, None, "HOST, HOST:PORT or HOST:PORT/PATH of the predictor.")
     for name, text in (
         ("--protocol", "The old name of --predictor_protocol."),
         ("--predictor_protocol", "The protocol of the predictor."),

@@ -55,7 +55,9 @@ def of_json(
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise UnusableRequest(f"the data is not JSON: {error}; send a file as it is with --file") from error
+        raise UnusableRequest(
+            f"the data is not JSON: {error}; send a file as it is with --file, or a text with --protocol torchserve"
+        ) from error
     if protocol is None and _rows(value) == []:
         raise UnusableRequest(
             'the data has an empty list, of which nothing is predicted; write instances into it, such as {"instances": '
