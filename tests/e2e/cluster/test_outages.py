@@ -65,7 +65,12 @@ def test_a_server_that_breaks_is_named_until_its_pod_is_replaced(services: Names
 
     condition = services.wait_for_condition("Ready", "False", outage.reason, name, WITHIN)
     assert ("Requests are still served (2 pods available)" in condition["message"]) is bool(others)
-    eventually(lambda: outage.words in services.condition("Ready", name)["message"], "the cause is told", WITHIN)
+    eventually(
+        lambda: outage.words in services.condition("Ready", name)["message"],
+        "the cause is told",
+        WITHIN,
+        lambda: services.condition("Ready", name)["message"],
+    )
     assert_diagnosed(services, name, outage.reason, outage.words)
     assert ("Warning", outage.reason) in events_on(services, name)
 
