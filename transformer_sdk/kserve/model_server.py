@@ -6,9 +6,11 @@ import argparse
 import asyncio
 import inspect
 import logging
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from data_plane.model_server.errors import StartError
 from data_plane.ports import HTTP_PORT
 from transformer_sdk.kserve import context, flags
 from transformer_sdk.kserve.constants.constants import DEFAULT_HTTPS_PORT, KSERVE_LOGLEVEL
@@ -86,12 +88,16 @@ class ModelServer:
     def start(self, models: Sequence[BaseKServeModel]) -> None:
         """Serve until SIGTERM or SIGINT; raises NoModelReady when none of the models can serve requests.
 
-        A model that is not ready yet is loaded.
+        A model that is not ready yet is loaded. A port that is taken or an unusable certificate ends the process by
+        SystemExit, with the reason as its last line.
         """
         from transformer_sdk.kserve.serving import processes  # the server takes a while to import
 
         self._register(models)
-        processes.run(self._config())
+        try:
+            processes.run(self._config())
+        except StartError as error:
+            sys.exit(str(error))
 
     def _config(self) -> ServerConfig:
         settings = self.settings

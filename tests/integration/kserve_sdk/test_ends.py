@@ -47,15 +47,21 @@ def started(folder: Path, *flags: str, slow: bool = False) -> tuple[subprocess.P
         return subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file), log
 
 
-def test_a_grpc_port_that_is_taken_is_all_that_it_speaks_of(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flag", ["--http_port", "--grpc_port"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_port_that_is_taken_is_its_only_error(tmp_path: Path, flag: str, workers: int) -> None:
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        process, log = started(tmp_path, f"--grpc_port={port}")
+        process, log = started(tmp_path, f"{flag}={port}", f"--workers={workers}")
         code = process.wait(timeout=60)
 
+    said = log.read_text()
     assert code == 1
-    assert f"Port {port} cannot be opened: Address already in use" in log.read_text()
-    assert "never awaited" not in log.read_text()
+    assert (
+        f"Port {port} cannot be opened: Address already in use; stop what uses it or choose another with {flag}."
+        in said
+    )
+    assert not [words for words in ("Traceback", "never awaited") if words in said]
 
 
 def test_the_address_and_grpcs_port_of_the_environment_are_the_only_ones_that_are_served_on(

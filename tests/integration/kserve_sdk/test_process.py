@@ -142,15 +142,6 @@ def test_workers_do_not_outlive_a_parent_that_is_killed(fake: FakePredictor, tmp
         wait_ended(workers)
 
 
-def test_a_port_that_is_taken_is_named(fake: FakePredictor, tmp_path: Path) -> None:
-    port = fake.host.rpartition(":")[2]
-    transformer = Transformer(tmp_path, "localhost", f"--http_port={port}")
-    code = transformer.process.wait(timeout=60)
-
-    assert code != 0
-    assert f"Port {port} cannot be opened" in transformer.log.read_text()
-
-
 HOLDING = """
 import time
 from transformer_sdk.kserve import ModelServer

@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from multiprocessing.context import ForkProcess
 from typing import Any
 
+from data_plane.model_server.errors import StartError
 from data_plane.model_server.life import open_port
 from transformer_sdk.kserve import hooks
 from transformer_sdk.kserve.serving import predictor_wait
@@ -33,7 +34,10 @@ _FORK = multiprocessing.get_context("fork")
 
 
 def run(config: ServerConfig) -> None:
-    """Serve until a signal. A worker that ends by itself ends all others; its exit code is returned."""
+    """Serve until a signal; raises StartError.
+
+    A worker that ends by itself ends all others; its exit code is returned.
+    """
     if predictor_wait.is_wanted(os.environ):
         models = (*config.repository.get_models().values(), *config.async_models)
         addresses = predictor_wait.addresses_of(models)
@@ -81,6 +85,8 @@ def _work(config: ServerConfig, listener: socket.socket) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         _run(config, lambda: listener)
+    except StartError as error:
+        sys.exit(str(error))
     except Exception:
         log.exception("worker %d failed", os.getpid())
         sys.exit(1)

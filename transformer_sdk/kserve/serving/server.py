@@ -54,6 +54,7 @@ async def serve(config: ServerConfig, listener: socket.socket) -> bool:
         listener=listener,
         host=os.environ.get(HOST_VARIABLE, ""),
         grpc_port=_grpc_port(config.grpc_port, os.environ),
+        grpc_flags="--grpc_port",
         max_request_size=config.max_request_size,
         request_timeout_s=config.request_timeout_s,
         grace_period_s=config.grace_period_s,

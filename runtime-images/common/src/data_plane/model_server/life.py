@@ -49,6 +49,7 @@ class Listeners:
     listener: socket.socket
     host: str
     grpc_port: int
+    grpc_flags: str = "--grpc-port or --host"  # that choose another one
     max_request_size: int
     request_timeout_s: float
     grace_period_s: int
@@ -82,13 +83,15 @@ def request_budget(limit: int | None, processes: int = 1) -> ByteBudget:
     return ByteBudget(limit or int(container.memory() * BUFFERED_SHARE) // processes)
 
 
-def open_port(host: str, port: int, flag: str = "--http-port") -> socket.socket:
+def open_port(host: str, port: int, flags: str = "--http-port or --host") -> socket.socket:
     """Open a listening socket; raises StartError if the port cannot be opened."""
     try:
         return listen(host, port)
     except OSError as error:
-        reason = f"Port {port} cannot be opened: {error.strerror}"
-        raise StartError(f"{reason}; stop what uses it or choose another with {flag} or --host.") from error
+        reason = (error.strerror or "").partition(" (while")[0]  # the rest is the address in Python's form
+        raise StartError(
+            f"Port {port} cannot be opened: {reason}; stop what uses it or choose another with {flags}."
+        ) from error
 
 
 async def serve_app(
@@ -193,7 +196,7 @@ async def _start_grpc(
     server = GrpcServer(
         models,
         metrics,
-        listener=open_port(listeners.host or EVERY_ADDRESS, listeners.grpc_port, "--grpc-port"),
+        listener=open_port(listeners.host or EVERY_ADDRESS, listeners.grpc_port, listeners.grpc_flags),
         request_timeout_s=listeners.request_timeout_s,
         max_message_size=listeners.max_request_size,
         budget=listeners.budget,
