@@ -32,7 +32,9 @@ def test_the_shape_of_the_data_shows_the_protocol(value: object, protocol: Infer
 
 def test_a_protocol_that_is_named_is_taken() -> None:
     assert of_json(b'{"prompt": "x"}', InferenceProtocol.V1) == PredictPayload(InferenceProtocol.V1, b'{"prompt": "x"}')
-    assert of_json(b"no json", InferenceProtocol.TORCHSERVE) == PredictPayload(InferenceProtocol.TORCHSERVE, b"no json")
+    torchserve = InferenceProtocol.TORCHSERVE
+    assert of_json(b'{"prompt": "x"}', torchserve) == PredictPayload(torchserve, b'{"prompt": "x"}')
+    assert of_json(b"a text", torchserve) == PredictPayload(torchserve, b"a text", "text/plain")
 
 
 @pytest.mark.parametrize(

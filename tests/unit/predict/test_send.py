@@ -98,6 +98,12 @@ async def test_without_an_answer_what_is_wrong_with_the_service_is_said() -> Non
     ):
         with pytest.raises(PredictFailed, match=r"returned 503; bert is Failed: NoLicence$"):
             await service.sample("bert")
+    async with (
+        scripted(saying(response(b"{}"))) as server,  # a transformer's, whose predictor has failed
+        caller(replace(failed, url=f"http://{server.host}"), 10) as service,
+    ):
+        with pytest.raises(PredictFailed, match=r"^bert does not say what it takes; bert is Failed: NoLicence$"):
+            await service.sample("bert")
 
 
 async def test_without_data_a_model_that_the_server_does_not_have_is_told_with_those_that_it_has() -> None:

@@ -14,6 +14,7 @@ from isvc.predict.errors import UnusableRequest
 
 _BYTES = "application/octet-stream"
 _JSON = "application/json"
+_TEXT = "text/plain"
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,21 @@ def of_json(
 ) -> PredictPayload:
     """Return the payload for JSON; without ``protocol`` its shape decides, or if that fits both the ``declared`` one.
 
-    A lone list becomes v1's instances.
+    A lone list becomes v1's instances. TorchServe's own protocol also takes text that is not JSON.
 
     Raises UnusableRequest for what is not JSON, or has the shape of no protocol; without ``protocol`` also for no
     instances, which v1 answers with no predictions.
     """
-    if protocol is InferenceProtocol.TORCHSERVE:
-        return PredictPayload(protocol, content)
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
+        if protocol is InferenceProtocol.TORCHSERVE:
+            return PredictPayload(protocol, content, _TEXT)
         raise UnusableRequest(
             f"the data is not JSON: {error}; send a file as it is with --file, or a text with --protocol torchserve"
         ) from error
+    if protocol is InferenceProtocol.TORCHSERVE:
+        return PredictPayload(protocol, content)
     if protocol is None and _rows(value) == []:
         raise UnusableRequest(
             'the data has an empty list, of which nothing is predicted; write instances into it, such as {"instances": '

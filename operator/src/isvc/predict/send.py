@@ -73,7 +73,10 @@ class Caller:
         if names and model not in names:
             raise PredictFailed(f"no model {model} is served; choose one with --model: {one_line(', '.join(names))}")
         if (found := sample_of(metadata)) is None:
-            raise UnusableRequest(f"{model} {unknown_inputs(metadata)}; give a request with --data @FILE")
+            why = f"{model} {unknown_inputs(metadata)}"
+            if self.target.trouble:  # such as a predictor that has failed behind a transformer that answers
+                raise self._failed(why)
+            raise UnusableRequest(f"{why}; give a request with --data @FILE")
         return PredictPayload(InferenceProtocol.V2, found)
 
     async def predict(self, model: str, payload: PredictPayload) -> Answer:
