@@ -230,12 +230,19 @@ def test_lines_of_a_log_keep_their_indent() -> None:
 
 
 def test_lines_of_a_log_that_repeat_the_cause_are_left_out() -> None:
-    failure = Failure(reason="ServerFailed", cause="bert: KeyError: 'a'", log="loading bert\nKeyError: 'a'\n")
+    log = """
+  File "/models/handler.py", line 3, in load
+    return found["a"]
+           ~~~~~^^^^^
+KeyError: 'a'
+"""
+    failure = Failure(reason="ServerFailed", cause="bert: KeyError: 'a'", log=log)
 
     assert text(finding_lines(failure)) == [
         "reason    ServerFailed",
         "cause     bert: KeyError: 'a'",
-        "log       | loading bert",
+        'log       |   File "/models/handler.py", line 3, in load',
+        '          |     return found["a"]',
     ]
 
 

@@ -182,9 +182,9 @@ def gist(failure: Failure) -> tuple[str, str]:
 
 
 def log_tail(failure: Failure) -> str:
-    """Return the last lines of a failure's log without those that its cause ends with."""
+    """Return the last lines of a failure's log without those that its cause ends with, and a traceback's markers."""
     lines = failure.log.rstrip().splitlines()
-    while lines and lines[-1].strip() in failure.cause:
+    while lines and lines[-1].strip(" ^~") in failure.cause:
         lines.pop()
     return "\n".join(lines)
 
