@@ -23,7 +23,7 @@ from isvc_operator.errors import OperatorError
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.render.children import render
 from isvc_operator.resolve.component import StorageContext
-from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
+from isvc_operator.resolve.ignored import all_ignored_parts
 from isvc_operator.resolve.requested import storage_requests
 from isvc_operator.resolve.runtime import Runtimes
 from isvc_operator.resolve.service import resolve
@@ -74,8 +74,7 @@ def outcome_of(documents: Sequence[Manifest], shipped: Sequence[ServingRuntime] 
             objects={ObjectReference(item["kind"], item["metadata"]["name"]): item for item in objects},
         )
         resolved = resolve(service, runtimes, config, storage=storage)
-        of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
-        ignored = (*ignored_parts(service, resolved, config), *of_runtime, *ignored_settings(data))
+        ignored = (*all_ignored_parts(service, resolved, config), *ignored_settings(data))
         urls = (resolved.hosts.url, resolved.hosts.address, *resolved.hosts.urls.values())
         return Outcome(render(resolved, config), urls, ignored, inputs=resolved.inputs.every)
     except OperatorError as error:

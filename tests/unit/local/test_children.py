@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from isvc.run.check import without_effect
 from isvc.run.children import render_services
 from isvc.run.documents import parse_documents
 from isvc.run.files import read_files, read_runtimes
@@ -53,19 +52,6 @@ def test_a_runtime_of_another_namespace_is_not_used() -> None:
 
     assert rendered == []
     assert str(invalid).startswith("InferenceService first: there is no ServingRuntime in this namespace")
-
-
-def test_a_model_that_the_server_will_not_find_is_reported() -> None:
-    reads = runtime()
-    reads["spec"]["containers"][0]["args"] = ["--model-dir=/mnt/models"]
-    body = service()
-    del body["spec"]["predictor"]["model"]["storageUri"]
-    given = parsed(reads, body)
-    rendered, _ = render_services(given, (), OperatorConfig())
-
-    (reported,) = without_effect(given, rendered, OperatorConfig())
-
-    assert reported.text.startswith("InferenceService first: spec.predictor.model.storageUri (missing: ")
 
 
 def test_a_service_is_run_without_the_tls_that_it_asks_for_and_rendered_with_it() -> None:

@@ -111,8 +111,8 @@ def test_a_service_without_a_model_is_told_what_is_missing(
 
     (line,) = [line for line in getattr(capsys.readouterr(), stream).splitlines() if "storageUri" in line]
     assert line.removeprefix("isvc: ") == (
-        "missing: InferenceService first: spec.predictor.model.storageUri (the server of runtime fake reads "
-        "/mnt/models, where nothing puts a model; write it, or an image that contains the model)"
+        "missing: InferenceService first: spec.predictor.model.storageUri (not written, and the server of "
+        "runtime fake reads /mnt/models, where nothing puts a model; write it, or an image that contains the model)"
     )
 
 
@@ -138,8 +138,8 @@ def test_a_service_without_a_model_is_not_run(tmp_path: Path, capsys: pytest.Cap
 
     assert capsys.readouterr().err.splitlines() == [
         "isvc: no effect: InferenceService first: spec.predictor.model.storageURI (did you mean storageUri?)",
-        "isvc: InferenceService first: spec.predictor.model.storageUri (missing: the server of runtime fake reads "
-        "/mnt/models, where nothing puts a model; write it, or an image that contains the model)",
+        "isvc: InferenceService first: spec.predictor.model.storageUri (not written, and the server of "
+        "runtime fake reads /mnt/models, where nothing puts a model; write it, or an image that contains the model)",
     ]
 
 

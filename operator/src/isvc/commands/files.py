@@ -89,7 +89,7 @@ def print_findings(findings: Iterable[CheckFinding]) -> None:
 
     for finding in findings:
         if finding.severity in (Severity.MISSING, Severity.NO_EFFECT, Severity.NOTE):
-            sys.stderr.write(f"isvc: {finding.severity.value}: {finding.said}\n")
+            sys.stderr.write(f"isvc: {finding.severity.value}: {finding.text}\n")
 
 
 def check_files(files: Sequence[Path], flags: FileFlags, *, needs_service: bool = False) -> Checked:

@@ -32,7 +32,7 @@ def command(*, files: tuple[Path, ...], flags: FileFlags, no_services: bool, out
         write_data({"findings": [_as_data(finding) for finding in checked.findings]}, output)
     else:
         for finding in checked.findings:
-            write_line(f"{finding.severity.value}:", finding.said)
+            write_line(f"{finding.severity.value}:", finding.text)
         if not checked.findings:
             count = len(checked.rendered)
             write_line(f"ok: {count} {'service' if count == 1 else 'services'} can be served as written")

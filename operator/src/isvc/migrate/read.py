@@ -19,7 +19,7 @@ from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.objects import ObjectReader
 from isvc_operator.kube.requests import path_of
 from isvc_operator.manifests import Manifest, ServiceKey, controller_of, labels_of, name_of
-from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
+from isvc_operator.resolve.ignored import all_ignored_parts
 
 _CHILDREN = (
     *((kind.api_version, kind.plural) for kind in with_role(Role.CHILD) if kind.made_by_kserve),
@@ -106,8 +106,7 @@ def check_service(inputs: Inputs, before: Sequence[Manifest], *, restricted: boo
     resolved = decision.resolved
     if resolved is None:
         return (ok("stopped: it has no pods"),)
-    of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
-    ignored = (*ignored_parts(inputs.service, resolved, inputs.own_config), *of_runtime)
+    ignored = tuple(all_ignored_parts(inputs.service, resolved, inputs.own_config))
     return check_children(ServiceChange(inputs.body, before, decision.children, resolved, ignored, restricted))
 
 

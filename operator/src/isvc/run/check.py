@@ -38,7 +38,7 @@ from isvc_operator.errors import ConfigError, InvalidCredentials, InvalidSpec, P
 from isvc_operator.ignored.walker import ignored_settings
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Container, Manifest, ServiceKey
-from isvc_operator.resolve.ignored import NO_MODEL, ignored_parts, ignored_parts_of_runtime, unread_settings
+from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime, missing_models, unread_settings
 from isvc_operator.resolve.requested import is_stopped, model_of, references, storage_requests
 from isvc_operator.resolve.runtime import ChosenRuntime, Runtimes, choose_runtime
 from isvc_operator.resolve.storage.planning import choose_container
@@ -69,11 +69,6 @@ class CheckFinding:
     severity: Severity
     text: str
     place: Place = NOWHERE
-
-    @property
-    def said(self) -> str:
-        """The text for people who read the severity before it: some have it in brackets, for a status."""
-        return self.text.replace(f"({self.severity.value}: ", "(")
 
 
 @dataclass(frozen=True)
@@ -166,7 +161,8 @@ def check(
     told = set(map(_in_container, of_runtimes))  # which the pods of each service have as well
     findings = [
         *_findings(Severity.NO_EFFECT, _unread(data, _of_settings(given, settings))),
-        *map(_missing, _findings(Severity.NO_EFFECT, without_effect(given, rendered, config))),
+        *_findings(Severity.NO_EFFECT, without_effect(given, rendered, config)),
+        *_findings(Severity.MISSING, _missing(given, rendered)),
         *_findings(Severity.NOTE, _left_out(given)),
         *_findings(Severity.ERROR, problems),
         *_findings(Severity.ERROR, (line for line in of_children if _in_container(line) not in told)),
@@ -200,9 +196,11 @@ def _findings(severity: Severity, lines: Iterable[Located]) -> Iterator[CheckFin
         yield CheckFinding(severity, one_line(line.text), line.place)
 
 
-def _missing(finding: CheckFinding) -> CheckFinding:
-    """Return the finding, that of a missing model as such: a status has it among what has no effect."""
-    return replace(finding, severity=Severity.MISSING) if NO_MODEL in finding.text else finding
+def _missing(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located]:
+    for item in rendered:
+        kind, metadata = item.service.kind, item.service.metadata
+        lines = missing_models(item.resolved)
+        yield from located(f"{kind} {metadata.name}: ", lines, given.place(kind, metadata.namespace, metadata.name))
 
 
 def _of_settings(given: Documents, settings: Mapping[str, str] | None) -> Place:

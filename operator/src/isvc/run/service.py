@@ -42,7 +42,7 @@ from isvc_operator.observe.component import observe_component
 from isvc_operator.observe.events import events_for
 from isvc_operator.observe.status import Observation, derive_status
 from isvc_operator.render.routes import routes_of
-from isvc_operator.resolve.ignored import NO_MODEL, all_ignored_parts
+from isvc_operator.resolve.ignored import ignored_parts, ignored_parts_of_runtime
 from isvc_operator.resolve.requested import components_of, model_of
 from isvc_operator.text import block, last_of
 
@@ -365,16 +365,13 @@ class LocalService:
             with_logs(observe_component(item.kind, known.get(item.kind), labelled, stopped=False), related)
             for item in components_of(self.rendered.service)
         ]
+        of_runtime = ignored_parts_of_runtime(resolved.chosen.runtime) if resolved.chosen else ()
         return Observation(
             service=self.rendered.service,
             resolved=resolved,
             components=components,
-            # What lacks a model is refused here, but for a path without a scheme, which is one of this machine.
-            ignored=tuple(
-                line
-                for line in all_ignored_parts(self.rendered.service, resolved, self.rendered.config)
-                if NO_MODEL not in line
-            ),
+            # Without missing models: here they are refused, and a path without a scheme is one of this machine.
+            ignored=(*ignored_parts(self.rendered.service, resolved, self.rendered.config), *of_runtime),
         )
 
     def _log(self, end: LogEnd) -> str:

@@ -40,7 +40,6 @@ from isvc_operator.resolve.service import Resolved
 from isvc_operator.resolve.storage.planning import FOR_DOWNLOADS
 from isvc_operator.text import one_line
 
-NO_MODEL = "(missing: "  # follows a field that nobody has written, and without which nothing is served
 _OF_STORAGE = frozenset({*FOR_DOWNLOADS, ANNOTATION_PVC_MODE, ANNOTATION_READONLY})
 
 
@@ -67,8 +66,10 @@ def ignored_parts_of_runtime(runtime: ServingRuntime) -> Iterator[str]:
 
 
 def all_ignored_parts(service: InferenceService, resolved: Resolved | None, config: OperatorConfig) -> Iterator[str]:
-    """Yield what has no effect in the service and in the runtime that was chosen for it."""
+    """Yield what has no effect in the service and in the runtime that was chosen for it, and missing models."""
     yield from ignored_parts(service, resolved, config)
+    if resolved:
+        yield from missing_models(resolved)
     if resolved and resolved.chosen:
         yield from ignored_parts_of_runtime(resolved.chosen.runtime)
 
@@ -129,16 +130,10 @@ def _unsent(field: str, logger: LoggerSpec, config: LoggerConfig) -> Iterator[st
 
 
 def unserved_parts(resolved: Resolved) -> Iterator[str]:
-    """Yield settings of storage and autoscalers, a version that the image lacks, a port without a server, no model."""
+    """Yield settings of storage and autoscalers, a version that the image lacks, a port without a server."""
     plans = [component.storage for component in resolved.components]
     yield from dict.fromkeys(text for plan in plans if plan for text in plan.ignored)
     yield from undownloaded_parts(resolved)
-    for source in dict.fromkeys(source for plan in plans if plan and not plan.chosen for source in plan.copied):
-        if source.is_relative:
-            yield (
-                f"storageUri {source.shown} {NO_MODEL}it has no scheme, so it is a path in the image of the "
-                "storage-initializer; for another place, write pvc://CLAIM/PATH, s3://BUCKET/PATH or the like)"
-            )
     for component in resolved.components:
         yield from component.scaling.ignored
     model, chosen = model_of(resolved.service.spec.predictor), resolved.chosen
@@ -147,10 +142,26 @@ def unserved_parts(resolved: Resolved) -> Iterator[str]:
     field, server = model_field(resolved.service.spec.predictor), resolved.predictor.server
     yield from _unused_version(model, chosen, server, field)
     yield from _other_grpc_ports(model, chosen, server, field)
-    if resolved.predictor.storage is None and not model.image and _expects_a_model(server, chosen):
+
+
+def missing_models(resolved: Resolved) -> Iterator[str]:
+    """Yield the fields that lead to no model, each with why: one that is not written, or a path without a scheme."""
+    plans = [component.storage for component in resolved.components]
+    for source in dict.fromkeys(source for plan in plans if plan and not plan.chosen for source in plan.copied):
+        if source.is_relative:
+            yield (
+                f"storageUri {source.shown} (it has no scheme, so it is a path in the image of the "
+                "storage-initializer; for another place, write pvc://CLAIM/PATH, s3://BUCKET/PATH or the like)"
+            )
+    predictor, chosen = resolved.service.spec.predictor, resolved.chosen
+    model = model_of(predictor)
+    if model is None or chosen is None or model.image or resolved.predictor.storage:
+        return
+    if _expects_a_model(resolved.predictor.server, chosen):
         yield (
-            f"{field}.storageUri {NO_MODEL}the server of runtime {chosen.runtime.metadata.name} reads {MODELS_MOUNT}, "
-            "where nothing puts a model; write it, or an image that contains the model)"
+            f"{model_field(predictor)}.storageUri (not written, and the server of runtime "
+            f"{chosen.runtime.metadata.name} reads {MODELS_MOUNT}, where nothing puts a model; write it, or an image "
+            "that contains the model)"
         )
 
 
