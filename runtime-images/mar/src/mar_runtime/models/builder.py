@@ -72,19 +72,19 @@ class BuiltModel:
 
 
 class ModelBuilder:
-    """Builds models. `on_failure` is called when the server's own process cannot use the GPU any more."""
+    """Builds models. `on_gpu_lost` is called when the server's own process cannot use the GPU any more."""
 
     def __init__(
         self,
         settings: RuntimeSettings,
         metrics: ServerMetrics,
         handler_metrics: HandlerMetrics,
-        on_failure: OnFailure,
+        on_gpu_lost: OnFailure,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._handler_metrics = handler_metrics
-        self._on_failure = on_failure
+        self._on_gpu_lost = on_gpu_lost
         self._context = workers_context(cuda=settings.cuda)
         self._gpu_turns = GpuTurns(settings.gpus)
         self._threads = 1
@@ -189,7 +189,7 @@ class ModelBuilder:
             request.name, "1", engine,
             limits=limits,
             metrics=metrics,
-            on_lost=lambda error: self._on_failure(ModelFailed(f"Model {request.name}: {error.message}")),
+            on_lost=lambda error: self._on_gpu_lost(ModelFailed(f"Model {request.name}: {error.message}")),
             ahead=self._ahead,
         )  # fmt: skip
         # Objects that torch's import created are permanent: keep full collections from visiting them while serving.
