@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 from model_archive.archive import has_manifest, is_model, is_source, is_unpacked
 from model_archive.configuration import CONFIG, STORES
 from model_archive.errors import DamagedArchive
+from model_archive.formats import SUFFIXES
 from model_archive.handlers import is_script
 from model_archive.manifest import MANIFEST
 from storage_initializer.errors import LayoutError
@@ -22,7 +23,6 @@ from storage_initializer.plan import LayoutName
 
 log = logging.getLogger(__name__)
 
-_BARE_MODELS = (".pt", ".pt2", ".onnx")
 # Turns lists of numbers into a tensor and back; one of TorchServe's own.
 _HANDLER = "base_handler"
 _HEAD = "# Written by the storage-initializer, because the source has none.\n"
@@ -53,7 +53,7 @@ def complete_layout(layout: LayoutName, root: Path) -> None:
         _configure(layout, root, stores[0])
     elif layout is LayoutName.AUTO and is_source(root):
         log.info("served as it is, by its own handler")
-    elif bare := [root / entry.name for entry in entries if entry.name.endswith(_BARE_MODELS) and entry.is_file()]:
+    elif bare := [root / entry.name for entry in entries if entry.name.endswith(SUFFIXES) and entry.is_file()]:
         _complete_bare(layout, root, bare)
 
 
@@ -123,7 +123,8 @@ def _make_archive(store: Path, model: Path) -> None:
         )
     manifest = store / model.stem / MANIFEST
     manifest.parent.mkdir(parents=True)
-    content = {"modelName": model.stem, "modelVersion": "1.0", "handler": _HANDLER, "serializedFile": model.name}
+    script = f"{model.stem}.pt"  # TorchServe's handlers load TorchScript from files with this suffix only
+    content = {"modelName": model.stem, "modelVersion": "1.0", "handler": _HANDLER, "serializedFile": script}
     manifest.write_text(json.dumps({"runtime": "python", "model": content}, indent=2), encoding="utf-8")
     log.info("made %s/%s of %s, with TorchServe's %s", store.name, model.stem, model.name, _HANDLER)
-    model.rename(store / model.stem / model.name)
+    model.rename(store / model.stem / script)

@@ -9,6 +9,7 @@ from email.message import Message
 from pathlib import PurePosixPath
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from model_archive.formats import SUFFIXES
 from storage_initializer.errors import UsageError
 from storage_initializer.kinds import UNPACKED
 
@@ -17,7 +18,7 @@ _PROGRAMS = (".php", ".asp", ".aspx", ".ashx", ".cgi", ".fcgi", ".pl", ".jsp", "
 # A number is a version's, as in ``bert-1.0`` or ``bert.v2``.
 _TYPE = re.compile(r"\.(?!v?\d)[A-Za-z0-9_-]{1,16}")
 # A query may hold host names and much else that has a dot.
-_MODELS = (*UNPACKED, ".mar", ".pt", ".pt2", ".onnx")
+_MODELS = (*UNPACKED, ".mar", *SUFFIXES)
 _UNNAMED = "model"
 
 

@@ -27,7 +27,7 @@ from storage_initializer.sources import Checksum, Content, SourceFile
 
 if TYPE_CHECKING:
     from obstore import Bytes, GetOptions, ObjectMeta
-    from obstore.store import AzureStore, ClientConfig, GCSStore, RetryConfig, S3Store
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 Result = TypeVar("Result")
 # ``retry`` tries again, and says so in the log.
@@ -45,7 +45,7 @@ class StoreClient:
     ``failure`` returns the error of the identity's credentials, where they are not obstore's own.
     """
 
-    store: S3Store | GCSStore | AzureStore
+    store: ObjectStore
     identity: object
     failure: Callable[[], InitializerError | None] = lambda: None
 

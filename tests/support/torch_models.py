@@ -25,6 +25,13 @@ class Gathering(nn.Module):
         return ids.sum() + weights.sum()
 
 
+class AsFloats(nn.Module):
+    """Takes numbers of any type."""
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        return numbers.float()
+
+
 class Shades(nn.Module):
     """Pictures to six classes."""
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput
+from data_plane.protocol.v2.datatypes import DATATYPES, Datatype
 from data_plane.protocol.v2.requests import TensorMetadata
 from mar_runtime.engines import CannotLoad, Engine, load_engine
 from mar_runtime.engines.signature import Signature
@@ -63,6 +64,15 @@ def test_a_traced_model_says_what_its_example_was(tmp_path: Path) -> None:
         TensorMetadata("ids", "INT64", (-1, 4)),
         TensorMetadata("weights", "FP16", (-1, 3, 2)),
     )
+
+
+@pytest.mark.parametrize("row", [row for row in DATATYPES.values() if row.torch], ids=lambda row: row.name)
+def test_the_datatype_of_an_example_is_that_of_its_tensor(tmp_path: Path, row: Datatype) -> None:
+    path = torch_models.save_traced(
+        tmp_path / "model.pt", torch_models.AsFloats(), torch.zeros(1, dtype=getattr(torch, row.torch))
+    )
+
+    assert [example.datatype for example in examples(path)] == [row.name]
 
 
 @pytest.mark.parametrize("shapes", [((2, 4), (1, 3)), ((4,), ()), ((), ())])

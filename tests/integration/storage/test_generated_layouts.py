@@ -205,13 +205,14 @@ def test_the_runtime_without_java_serves_a_handler_with_its_weights_as_it_is(
     assert sorted(read_tree(models)) == ["handler.py", "model.pt"]
 
 
-def test_torchserve_gets_an_archive_of_a_script(initialize: Initialize, source: Path, models: Path) -> None:
-    script = save_script(source / "embedding.pt").read_bytes()
+@pytest.mark.parametrize("name", ["embedding.pt", "embedding.pth", "embedding.ts"])
+def test_torchserve_gets_an_archive_of_a_script(initialize: Initialize, source: Path, models: Path, name: str) -> None:
+    script = save_script(source / name).read_bytes()
 
     outcome = initialize(source, models, STORAGE_LAYOUT="torchserve")
 
     assert outcome.log[-4:-1] == [
-        "made model-store/embedding of embedding.pt, with TorchServe's base_handler",
+        f"made model-store/embedding of {name}, with TorchServe's base_handler",
         WROTE,
         "checked model-store/embedding (all are loaded; model embedding, version 1.0)",
     ]
@@ -248,7 +249,7 @@ def test_a_runtime_serves_what_was_written(initialize: Initialize, source: Path,
     """An archive that was moved, and a script that was wrapped: one configuration serves both from one store."""
     write_echo(source / "archives/echo.mar")
     (source / "scripts").mkdir()
-    save_script(source / "scripts/model.pt")
+    save_script(source / "scripts/model.pth")
     for name in ("archives", "scripts"):
         assert initialize(source / name, models / name, STORAGE_LAYOUT="torchserve").exit_code == 0
     (models / "scripts/model-store/model").rename(models / "archives/model-store/model")

@@ -148,7 +148,7 @@ def content_problem(manifest: Manifest, weights: Path) -> str | None:
 
 def is_script(model: Path) -> bool:
     """Return whether it is TorchScript. A state_dict is a zip as well; only a program has constants."""
-    return model.suffix == _SCRIPT and _holds(model, "constants.pkl")
+    return _holds(model, "constants.pkl")
 
 
 def _module_in(weights: Path) -> str | None:

@@ -19,6 +19,9 @@ _RECORD = "/traced_inputs.pkl"
 _DATATYPES = {
     "BoolStorage": "BOOL",
     "ByteStorage": "UINT8",
+    "UInt16Storage": "UINT16",
+    "UInt32Storage": "UINT32",
+    "UInt64Storage": "UINT64",
     "CharStorage": "INT8",
     "ShortStorage": "INT16",
     "IntStorage": "INT32",
