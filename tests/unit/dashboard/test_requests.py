@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from html import unescape
 from typing import Any
 
@@ -14,10 +16,13 @@ from yarl import URL
 
 from isvc import limits
 from isvc.dashboard.request import Split, labels_of, split_of
+from isvc.dashboard.server import dashboard
+from isvc.inference.protocol import InferenceProtocol
 from isvc.view.source import ServiceRequest, ServiceResponse
+from isvc_operator.manifests import ServiceKey
 from tests.support.fake_services import FakeServices
 from tests.support.fake_source import FakeSource, no_response
-from tests.unit.dashboard.conftest import without_colors
+from tests.unit.dashboard.conftest import TOKEN, without_colors
 
 PATH = "/services/models/torchserve"
 TIMING = "queue;dur=1.000, batch;dur=0.500, model;dur=6.000, transport;dur=0.500"
@@ -51,6 +56,30 @@ async def test_the_form_has_the_models_and_a_sample(viewer: aiohttp.ClientSessio
     assert '<option value="bert" selected>' in text
     assert "/v2/models/bert/infer" in text
     assert "&#34;image&#34;" in text
+
+
+async def test_the_form_begins_with_a_request_that_is_known_to_fit_where_the_model_says_nothing(
+    source: FakeSource,
+) -> None:
+    async def known(key: ServiceKey) -> Mapping[str, tuple[InferenceProtocol, bytes]]:
+        assert key == ServiceKey("models", "torchserve")
+        return {"bert": (InferenceProtocol.V1, b'{"instances": [[3, 1]]}\n')}
+
+    source.respond = lambda request: replace(respond(request), body=b'{"models": ["bert"], "inputs": []}')
+    async with (
+        dashboard(source, port=0, token=TOKEN, where="here", known=known) as address,
+        aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+    ):
+        async with session.get(address):
+            pass
+        forms = {}
+        for protocol in ("v1", "v2"):
+            async with session.get(URL(address).with_path(f"{PATH}/sample").with_query(protocol=protocol)) as response:
+                forms[protocol] = unescape(await response.text())
+
+    assert 'spellcheck="false">{"instances": [[3, 1]]}</textarea>' in forms["v1"]
+    assert "does not say what it takes" not in forms["v1"]
+    assert "does not say what it takes" in forms["v2"]
 
 
 @pytest.mark.parametrize("status", [None, 503], ids=["nobody", "a proxy"])

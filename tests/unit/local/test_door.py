@@ -31,14 +31,14 @@ async def test_a_run_says_nothing_of_a_client_that_hangs_up(
     async def gone(*_: object) -> None:
         raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
 
-    async def no_samples(_: object) -> dict[str, Any]:
+    async def none_known(_: object) -> dict[str, Any]:
         return {}
 
     monkeypatch.setattr(web.StreamResponse, "write", gone)
     with tempfile.TemporaryDirectory() as folder:
         cluster = SimpleNamespace(folder=Path(folder), services={}, read_changes=nullcontext, log=lambda *_: lines())
         async with (
-            door(cast(LocalCluster, cluster), url="", dashboard="", samples=no_samples),
+            door(cast(LocalCluster, cluster), url="", dashboard="", known=none_known),
             aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(Path(folder) / SOCKET))) as session,
             session.get(f"http://run{path}") as response,
         ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from isvc.dashboard.access import VIEWER
 from isvc.dashboard.errors import HttpRefusal
 from isvc.dashboard.fields import fields_of, text_of
 from isvc.dashboard.pages import Pages
-from isvc.dashboard.samples import sample, with_file
+from isvc.dashboard.samples import SampleBody, sample, with_file
 from isvc.dashboard.states import summary_of
 from isvc.inference.protocol import InferenceProtocol, document_in, metadata_path, models_in
 from isvc.inference.timing import HEADER, REST, parts_of, stages_of
@@ -26,6 +26,9 @@ from isvc.view.values import HealthStatus, ServiceView
 from isvc_operator.errors import OperatorError
 from isvc_operator.manifests import ServiceKey
 from isvc_operator.text import one_line
+
+# The requests that are known to fit a service's models, by the models' names.
+KnownRequests = Callable[[ServiceKey], Awaitable[Mapping[str, tuple[InferenceProtocol, bytes]]]]
 
 _STAGES = {
     "queue": "waited for the model",
@@ -83,8 +86,9 @@ def _is_probability(value: Any) -> bool:
 class Requests:
     """The form, and what it sends."""
 
-    def __init__(self, source: ServiceSource, pages: Pages, templates: Environment) -> None:
+    def __init__(self, source: ServiceSource, pages: Pages, templates: Environment, known: KnownRequests) -> None:
         self._source = source
+        self._known = known
         self._pages = pages
         self._templates = templates
         self._bytes = 0  # of the requests that are being sent
@@ -112,6 +116,8 @@ class Requests:
         model = request.query.get("model") or next(iter(models), key.name)
         metadata = await self._metadata(reach, key, model)
         begin, address = sample(protocol, metadata), self._source.address(key)
+        if begin.note:  # nothing but zeros are made of metadata
+            begin = await self._known_sample(key, model, protocol) or begin
         return self._html("form", key=key, protocol=protocol.value, models=models or [model], model=model,
                           body=begin.body, note=begin.note, target=protocol.path(model), address=address,
                           with_file=with_file(protocol, metadata, _FILE))  # fmt: skip
@@ -153,6 +159,11 @@ class Requests:
         if service.health is HealthStatus.READY:
             return self._html("unanswered", message=message)
         return self._html("unserved", key=key, summary=summary_of(service), message=message)
+
+    async def _known_sample(self, key: ServiceKey, model: str, protocol: InferenceProtocol) -> SampleBody | None:
+        of, body = (await self._known(key)).get(model, (None, b""))
+        is_shown = of is protocol and len(body) <= limits.DASHBOARD_RESPONSE_BYTES
+        return SampleBody(body.decode(errors="replace").strip()) if is_shown else None
 
     @staticmethod
     async def _metadata(reach: Reachable, key: ServiceKey, model: str) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -23,11 +23,13 @@ from isvc.dashboard.guard import Guard, add_headers
 from isvc.dashboard.log import Logs
 from isvc.dashboard.markup import templates
 from isvc.dashboard.pages import Pages
-from isvc.dashboard.request import Requests
+from isvc.dashboard.request import KnownRequests, Requests
 from isvc.dashboard.scraping import Scraping
 from isvc.dashboard.sign_in import People, SignIn
 from isvc.dashboard.stream import Streams
+from isvc.inference.protocol import InferenceProtocol
 from isvc.view.source import ServiceSource
+from isvc_operator.manifests import ServiceKey
 
 LOOPBACK = "127.0.0.1"
 _LOCAL = (LOOPBACK, "localhost", "[::1]")
@@ -35,17 +37,25 @@ _log = logging.getLogger(__name__)
 _log.addFilter(WithoutClientErrors())
 
 
+async def _none_known(_: ServiceKey) -> Mapping[str, tuple[InferenceProtocol, bytes]]:
+    return {}
+
+
 @asynccontextmanager
-async def dashboard(source: ServiceSource, *, port: int, token: str, where: str) -> AsyncIterator[str]:
+async def dashboard(
+    source: ServiceSource, *, port: int, token: str, where: str, known: KnownRequests = _none_known
+) -> AsyncIterator[str]:
     """Serve the dashboard on loopback, and yield its address with the token; a free port if ``port`` is 0.
 
-    ``where`` names what is shown: this machine, or a cluster. Raises DashboardFailed if the port is in use.
+    ``where`` names what is shown: this machine, or a cluster. ``known`` are requests to begin with in the form. Raises
+    DashboardFailed if the port is in use.
     """
     with _listener(LOOPBACK, port) as listener:
         port = listener.getsockname()[1]
         origins = [f"http://{name}:{port}" for name in _LOCAL]
         pages = templates(where=where)
-        async with _pages(source, RunToken(token, source, port=port), pages, listener, origins):
+        access = RunToken(token, source, port=port)
+        async with _pages(source, access, pages, listener=listener, origins=origins, known=known):
             yield f"http://{LOOPBACK}:{port}/?token={token}"
 
 
@@ -62,13 +72,19 @@ async def shared_dashboard(
         is_secure = all(origin.startswith("https://") for origin in origins)
         clock = asyncio.get_running_loop().time
         access = SignIn(people, pages, is_secure=is_secure, port=listener.getsockname()[1], clock=clock)
-        async with _pages(source, access, pages, listener, origins):
+        async with _pages(source, access, pages, listener=listener, origins=origins, known=_none_known):
             yield
 
 
 @asynccontextmanager
 async def _pages(
-    source: ServiceSource, access: Authenticator, pages: Environment, listener: socket.socket, origins: Sequence[str]
+    source: ServiceSource,
+    access: Authenticator,
+    pages: Environment,
+    *,
+    listener: socket.socket,
+    origins: Sequence[str],
+    known: KnownRequests,
 ) -> AsyncIterator[None]:
     streams, feed = Streams(access, source), Feed(source)
     scraping = Scraping(source, feed)
@@ -79,7 +95,7 @@ async def _pages(
     )
     application.on_response_prepare.append(add_headers)
     services = Pages(source, feed, scraping, streams, pages)
-    for room in (access, Assets(), services, Logs(services, streams), Requests(source, services, pages)):
+    for room in (access, Assets(), services, Logs(services, streams), Requests(source, services, pages, known)):
         application.add_routes(room.routes())
     async with _serving(application, listener, connections, streams), _running(feed.run, scraping.run):
         yield

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from pathlib import Path
 
 from aiohttp import web
 
 from isvc.client_errors import WithoutClientErrors
-from isvc.inference.protocol import InferenceProtocol
+from isvc.dashboard.request import KnownRequests
 from isvc.run.cluster import LocalCluster
 from isvc.run.errors import UnusableInput
-from isvc.run.files import read_bytes
 from isvc.source.runs import SOCKET, document_of
 from isvc.view.source import ContainerKey, LogOptions
 from isvc_operator.errors import OperatorError
@@ -23,8 +21,6 @@ from isvc_operator.manifests import ServiceKey
 _log = logging.getLogger(__name__)
 _log.addFilter(WithoutClientErrors())
 
-Sample = tuple[InferenceProtocol, Path | bytes | None]  # for a model; None if no request is known that fits it
-
 
 @asynccontextmanager
 async def door(
@@ -32,11 +28,11 @@ async def door(
     *,
     url: str,
     dashboard: str,
-    samples: Callable[[ServiceKey], Awaitable[Mapping[str, Sample]]],
+    known: KnownRequests,
 ) -> AsyncIterator[None]:
     """Answer commands; ``url`` is the ingress, ``dashboard`` the address of the page.
 
-    ``samples`` has a request for each model of a service.
+    ``known`` are requests for the models of a service.
     """
 
     async def run(_: web.Request) -> web.Response:
@@ -56,12 +52,10 @@ async def door(
 
     async def samples_of(request: web.Request) -> web.Response:
         key = ServiceKey(request.query["namespace"], request.query["name"])
-        found = {
-            model: (protocol, content.decode(errors="replace"))
-            for model, (protocol, body) in (await samples(key) if key in cluster.services else {}).items()
-            if (content := read_bytes(body) if isinstance(body, Path) else body) is not None
-        }
-        return web.json_response(found)
+        found = await known(key)
+        return web.json_response(
+            {model: (protocol, body.decode(errors="replace")) for model, (protocol, body) in found.items()}
+        )
 
     async def log(request: web.Request) -> web.StreamResponse:
         asked = request.query

@@ -16,6 +16,7 @@ import signal
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -23,6 +24,7 @@ import aiohttp
 
 from isvc.dashboard.markup import THIS_MACHINE
 from isvc.dashboard.server import dashboard
+from isvc.inference.protocol import InferenceProtocol
 from isvc.inference.sample import guessed_inputs, unknown_inputs
 from isvc.predict.payload import PredictPayload
 from isvc.run.caller import Served, predict, sample_request, served
@@ -30,8 +32,9 @@ from isvc.run.check import Checked
 from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster, local_cluster
 from isvc.run.container import LOOPBACK
-from isvc.run.door import Sample, door
+from isvc.run.door import door
 from isvc.run.errors import Interrupted, RunFailed
+from isvc.run.files import read_bytes
 from isvc.run.ingress import DRAIN, ingress
 from isvc.run.output import Output
 from isvc.run.pod import claims_of
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from isvc.run.watch import WatchedFiles
 
 T = TypeVar("T")
+Sample = tuple[InferenceProtocol, Path | bytes | None]  # for a model; None if no request is known that fits it
 
 _REQUEST = '{"instances": [...]}'
 _OF_DATA = '; each instance is a row, so for a handler that takes "data" from its rows it is {"data": ...}'
@@ -78,12 +82,18 @@ async def serve(
     """
     async with (
         _running(checked, settings, output) as cluster,
-        dashboard(cluster, port=dashboard_port, token=secrets.token_urlsafe(24), where=THIS_MACHINE) as address,
+        dashboard(
+            cluster,
+            port=dashboard_port,
+            token=secrets.token_urlsafe(24),
+            where=THIS_MACHINE,
+            known=partial(_known, cluster, samples),
+        ) as address,
         door(
             cluster,
             url=f"http://{LOOPBACK}:{settings.http_port}",
             dashboard=address,
-            samples=lambda key: _samples(cluster, key, samples.get(key)),
+            known=partial(_known, cluster, samples),
         ),
     ):
         cluster.dashboard = address.partition("?")[0]  # other users of this machine can read the page that links to it
@@ -180,6 +190,18 @@ async def _served(cluster: LocalCluster, key: ServiceKey, host: str = "") -> Ser
         return await served(replace(endpoint, host=host or endpoint.host))
     except aiohttp.ClientError:  # it has failed since it was ready
         return _NOTHING
+
+
+async def _known(
+    cluster: LocalCluster, samples: Mapping[ServiceKey, Path], key: ServiceKey
+) -> Mapping[str, tuple[InferenceProtocol, bytes]]:
+    """Return the requests that are known to fit the models of a service, as they are sent."""
+    found = await _samples(cluster, key, samples.get(key)) if key in cluster.services else {}
+    return {
+        model: (protocol, read_bytes(body) if isinstance(body, Path) else body)
+        for model, (protocol, body) in found.items()
+        if body is not None
+    }
 
 
 async def _samples(
