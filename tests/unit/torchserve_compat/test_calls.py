@@ -34,7 +34,7 @@ class Unspeakable(Exception):
         (ValueError("negative"), HandlerFailure("ValueError : negative", 500)),
         (
             FileNotFoundError(2, "No such file", "/models/m/labels.json"),
-            HandlerFailure("FileNotFoundError : [Errno 2] No such file: 'labels.json'", 500),
+            HandlerFailure("FileNotFoundError : [Errno 2] No such file: '<model_dir>/labels.json'", 500),
         ),
         (PredictionException("too dark", 422), HandlerFailure("too dark", 422)),
         (PredictionException("too dark", "422"), HandlerFailure("too dark", 422)),

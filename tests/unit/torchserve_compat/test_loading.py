@@ -192,12 +192,12 @@ def test_a_handler_that_is_not_there_is_named(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_of_the_archive_is_named_as_it_is_in_it(tmp_path: Path) -> None:
+def test_a_file_of_the_archive_is_named_below_the_folder_that_handlers_know(tmp_path: Path) -> None:
     missing = FileNotFoundError(2, "No such file or directory", f"{tmp_path}/data/labels.json")
 
     failure = describe("m", str(tmp_path), missing)
 
-    assert failure.message == "[Errno 2] No such file or directory: 'data/labels.json'"
+    assert failure.message == "[Errno 2] No such file or directory: '<model_dir>/data/labels.json'"
 
 
 def test_an_exception_without_a_message_is_told_by_its_type(tmp_path: Path) -> None:

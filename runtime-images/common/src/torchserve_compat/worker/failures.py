@@ -38,7 +38,7 @@ _logged: dict[tuple[type, str, int | None], float] = {}  # when an exception was
 def failure_of(error: Exception, handle: Handle, folder: str | None) -> frames.HandlerFailure:
     """Return the failure that the server sends; log it, unless the handler chose it or its requests run again alone.
 
-    `folder` is that of the unpacked archive: its files are named as they are in it.
+    `folder` is that of the unpacked archive.
     """
     if isinstance(error, HandlerOutputError):  # the frames of its traceback are ours
         log.warning("the handler failed: %s", text_of(error))
@@ -46,8 +46,13 @@ def failure_of(error: Exception, handle: Handle, folder: str | None) -> frames.H
         log.log(logging.WARNING if _is_news(error) else logging.DEBUG, "the handler failed", exc_info=error)
     message = _error_message(error, handle)
     if folder:
-        message = message.replace(f"{folder}/", "")
+        message = with_model_dir(message, folder)
     return frames.HandlerFailure(message, http_status(error), alone=isinstance(error, NeedsOwnBatch))
+
+
+def with_model_dir(message: str, folder: str) -> str:
+    """Return a message without the place of the unpacked archive, under the name by which handlers know it."""
+    return message.replace(f"{folder}/", "<model_dir>/")
 
 
 def _is_news(error: Exception) -> bool:

@@ -22,6 +22,7 @@ from data_plane.garbage import no_collections
 from data_plane.messages import text_of
 from torchserve_compat.values import NOT_AWAITED
 from torchserve_compat.worker.calls import HandlerCalls
+from torchserve_compat.worker.failures import with_model_dir
 
 _THEIR_HANDLERS = "ts.torch_handler."
 _CLASSIFIERS = ("image_classifier", "object_detector", "text_classifier", "dali_image_classifier")
@@ -117,10 +118,7 @@ class HandlerLoader(TsModelLoader):  # type: ignore[misc]  # the wheel has no ty
 
 
 def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailure:
-    """Return type, message and place of an exception raised while the model was loaded.
-
-    Files in `model_dir` are named as they are in the archive.
-    """
+    """Return type, message and place of an exception raised while the model was loaded."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename.startswith(os.path.realpath(model_dir))]
     # The message of a SyntaxError has the place, and a handler that is not there has none.
@@ -129,7 +127,7 @@ def describe(model_name: str, model_dir: str, error: BaseException) -> LoadFailu
     return LoadFailure(
         model=model_name,
         type=type(error).__name__,
-        message=text_of(error).replace(f"{model_dir}/", ""),
+        message=with_model_dir(text_of(error), model_dir),
         where=f"{Path(own[-1].filename).name}:{own[-1].lineno} in {own[-1].name}" if own else "",
         missing_module=error.name if isinstance(error, ModuleNotFoundError) else None,
     )
