@@ -202,7 +202,7 @@ class ApiServer:
         self._connections.close()
 
     def position(self) -> int:
-        """A point in the log, to count the calls since then."""
+        """A point in the log, to count the calls since then; it may be within a line that is being written."""
         return self.audit_log.stat().st_size if self.audit_log.exists() else 0
 
     def calls(self, user_agent: str = "", since: int = 0) -> list[Call]:
@@ -213,10 +213,12 @@ class ApiServer:
     def audit_events(self, since: int = 0) -> list[dict[str, Any]]:
         """The lines of the log, in order: one before each request, another after its answer.
 
-        The last one may be half written.
+        The last one may be half written, and `since` within one that was.
         """
         with self.audit_log.open("rb") as log:
-            log.seek(since)
+            if since:
+                log.seek(since - 1)
+                log.readline()
             return [json.loads(line) for line in log if line.endswith(b"\n")]
 
 

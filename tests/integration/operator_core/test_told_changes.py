@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -58,13 +57,17 @@ def roll_out(namespace: Namespace) -> None:
 
 
 def told(namespace: Namespace, reason: str) -> str:
-    """The message of the first Event of this reason on the service."""
+    """The message of the first Event of this reason on the service that tells of the second revision.
+
+    One before it is possible: the operator may see the service before a runtime that was created with it.
+    """
     selector = f"--field-selector=involvedObject.kind=InferenceService,reason={reason}"
 
-    def found() -> Any:
-        return json.loads(namespace.kubectl("get", "events", selector, "--output=json"))["items"]
+    def found() -> list[str]:
+        events = json.loads(namespace.kubectl("get", "events", selector, "--output=json"))["items"]
+        return [event["message"] for event in events if NEW_PODS in event["message"]]
 
-    return str(eventually(found, f"an Event {reason}")[0]["message"])
+    return str(eventually(found, f"an Event {reason}")[0])
 
 
 def test_a_change_of_the_runtime(server: ApiServer, log: Path, served: Namespace) -> None:
