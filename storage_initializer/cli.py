@@ -105,8 +105,8 @@ def _stage(
     log.info("%s → %s", transfer.source.shown, transfer.destination)
 
     def finish(folder: Path) -> Sequence[str]:
-        complete_layout(plan.layout, folder)
-        return check_layout(plan.layout, folder, transfer.destination)
+        unserved = complete_layout(plan.layout, folder)
+        return [*unserved, *check_layout(plan.layout, folder, transfer.destination)]
 
     retry = Retry(plan.policy.attempts, random.random, time.sleep)
     if access := retry.run(source.describe):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
 
 from model_archive.archive import has_manifest, is_model, is_source, is_unpacked
@@ -42,19 +42,23 @@ load_models=all
 """
 
 
-def complete_layout(layout: LayoutName, root: Path) -> None:
-    """Complete the folder, unless it has a configuration, be it misplaced, or no model."""
+def complete_layout(layout: LayoutName, root: Path) -> Sequence[str]:
+    """Complete the folder, unless it has a configuration, be it misplaced, or no model; return what is not served."""
     if layout is LayoutName.NONE or _has_configuration(root):
-        return
+        return ()
     entries = _entries(root)
+    bare = [root / entry.name for entry in entries if entry.name.endswith(SUFFIXES) and entry.is_file()]
     if archives := [root / entry.name for entry in entries if _is_archive(entry)]:
         _configure(layout, root, _store_with(root, archives))
-    elif stores := [name for name in STORES if _has_archive(root / name)]:
+        return _beside_archives(bare)
+    if stores := [name for name in STORES if _has_archive(root / name)]:
         _configure(layout, root, stores[0])
-    elif layout is LayoutName.AUTO and is_source(root):
+        return _beside_archives(bare)
+    if layout is LayoutName.AUTO and is_source(root):
         log.info("served as it is, by its own handler")
-    elif bare := [root / entry.name for entry in entries if entry.name.endswith(SUFFIXES) and entry.is_file()]:
+    elif bare:
         _complete_bare(layout, root, bare)
+    return ()
 
 
 def _has_configuration(root: Path) -> bool:
@@ -66,6 +70,13 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     """Return the entries by name. Each knows its type without a system call: there may be thousands of files."""
     with os.scandir(folder) as entries:
         return sorted(entries, key=lambda entry: entry.name)
+
+
+def _beside_archives(bare: Sequence[Path]) -> Sequence[str]:
+    if not bare:
+        return ()
+    names = ", ".join(each.name for each in bare)
+    return (f"not served: {names}: beside archives, only those are; move these into a folder of their own",)
 
 
 def _complete_bare(layout: LayoutName, root: Path, models: Iterable[Path]) -> None:

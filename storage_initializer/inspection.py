@@ -55,6 +55,7 @@ _KEPT_BLOCKS = 16
 # Where a copy would go: nothing is written.
 _NOWHERE = "/nonexistent/isvc-inspect"
 _MOUNT = PurePosixPath("/mnt/models")
+_UNSERVED = "{} is not served: beside archives, only those are; move it into a folder of its own"
 _UNPACKED = "{} is unpacked when it is downloaded, and is not looked into; unpack it, and name the folder"
 _PACK_AGAIN = ", and pack it again"  # which is no advice on a folder that is served as it is
 # What no server takes from model-config.yaml, as the file has it.
@@ -116,7 +117,8 @@ class Inspection:
         if len(archives) > MAX_INSPECTED:
             problems.append(f"there are {len(archives)} archives, of which {MAX_INSPECTED} were looked into")
         is_one = has_handler or PurePosixPath() in archives
-        models = [path for path in files if path.suffix in SUFFIXES and len(path.parts) == 1 and not is_one]
+        bare = [path for path in files if path.suffix in SUFFIXES and len(path.parts) == 1 and not is_one]
+        models = [] if archives else bare
         declared: Document = {}
         if models and PurePosixPath(MODEL_CONFIG) in files:
             content = self._beginning(files[PurePosixPath(MODEL_CONFIG)], MAX_CHECKED + 1)
@@ -139,6 +141,7 @@ class Inspection:
             ],
             "models": [self._model(files[path], declared, problems) for path in models],
             "problems": [*problems, *(problem for found in looked_into.values() for problem in found.problems)],
+            "notes": [_UNSERVED.format(path) for path in bare if archives],
         }
 
     def _unpacked(self, files: Mapping[PurePosixPath, SourceFile]) -> PurePosixPath | None:

@@ -192,6 +192,18 @@ def test_the_runtime_without_java_needs_nothing_for_a_bare_model(
     assert list(read_tree(models)) == [name]
 
 
+def test_a_model_file_beside_an_archive_is_named_as_not_served(
+    initialize: Initialize, source: Path, models: Path
+) -> None:
+    write_echo(source / "echo.mar")
+    (source / "net.onnx").write_bytes(b"model")
+
+    outcome = initialize(source, models)
+
+    assert outcome.exit_code == 0
+    assert "not served: net.onnx: beside archives, only those are; move these into a folder of their own" in outcome.log
+
+
 def test_the_runtime_without_java_serves_a_handler_with_its_weights_as_it_is(
     initialize: Initialize, source: Path, models: Path
 ) -> None:

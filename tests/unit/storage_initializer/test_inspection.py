@@ -441,6 +441,14 @@ def test_a_handler_is_not_run_and_its_warnings_are_not_shown(tmp_path: Path, rec
     assert not recwarn.list
 
 
+def test_a_model_file_beside_an_archive_is_not_served(tmp_path: Path) -> None:
+    found = inspected({"a.mar": mar(tmp_path, None, {"handler.py": _HANDLER}), "net.onnx": b"model"})
+
+    assert (found["models"], found["problems"], found["notes"]) == (
+        [], [], ["net.onnx is not served: beside archives, only those are; move it into a folder of its own"],
+    )  # fmt: skip
+
+
 def test_a_file_beside_a_handler_is_no_model_by_itself() -> None:
     found = inspected({"handler.py": _HANDLER, "weights.pt": b"weights"})
 

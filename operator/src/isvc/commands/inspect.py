@@ -35,7 +35,7 @@ def command(*, source: str, output: OutputFormat) -> int:
         raise UnusableInput(f"{source} does not exist; name an archive, a folder or a URI")
     found = _look(source)
     found["problems"] += [line for line in _without_effect(found) if line not in found["problems"]]
-    found["notes"] = _of_one_runtime(found)
+    found["notes"] += _of_one_runtime(found)
     if output is OutputFormat.TEXT:
         _write(found)
     else:
