@@ -78,7 +78,7 @@ def test_the_samples_pod_is_an_initializer_and_a_server_that_share_a_folder() ->
                 working_dir=None,
                 termination_log=FOLDER / ".termination/storage-initializer",
                 container="storage-initializer",
-                names=names,
+                names={models: "/mnt/models", "/run/0/.claims/leeway": "/data/leeway"},
             ),
         ),
         servers=(

@@ -71,6 +71,9 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
     def planned(container: Container) -> Process:
         bindings = _bindings(container, volumes, ports, machine)
         process = plan_process(f"{machine.prefix}{_process_name(labels, container)}{machine.tag}", container, bindings)
+        process = replace(
+            process, names={str(path): mount for mount, path in bindings.paths.items() if mount != PVC_MOUNT_ROOT}
+        )
         for port in _ports(container)[:1]:
             _check_port(process, ports[port])
         return process
@@ -78,10 +81,8 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
     claims = {claim for volume in volumes.values() if (claim := _claim(volume))}
     links = {_claims_root(machine) / claim: _folder_of_claim(claim, machine) for claim in claims}
     init = tuple(planned(container) for container in spec.get("initContainers", ()))
-    names = {
-        **{str(link): str(target) for link, target in links.items()},
-        **{folder: _folder_of(source) for source, folder in copied(init, links)},
-    }
+    linked = {str(link): str(target) for link, target in links.items()}
+    copies = {folder: _folder_of(source) for source, folder in copied(init, links)}
     return PodPlan(
         folder=machine.folder,
         folders=(
@@ -96,8 +97,8 @@ def plan_pod(deployment: Mapping[str, Any], machine: Machine) -> PodPlan:
         },
         links=links,
         ports=ports,
-        init=tuple(replace(process, names=names) for process in init),
-        servers=tuple(replace(planned(container), names=names) for container in spec["containers"]),
+        init=tuple(replace(process, names={**process.names, **linked}) for process in init),
+        servers=tuple(replace(planned(container), names={**linked, **copies}) for container in spec["containers"]),
         grace=spec.get("terminationGracePeriodSeconds", PodPlan.grace),
     )
 
