@@ -277,5 +277,5 @@ def _write(method: str, found: Mapping[str, Any]) -> None:
     if client["cores"] > _BUSY:
         write_line(Styled("it was busy all the time: the server may be faster than this", Style.WARNING))
     if client["lateP99Ms"] > _WAITED_MS:
-        late = f"1 % of the requests were sent {client['lateP99Ms']:.1f} ms late or more; that counts"
+        late = f"1 % of the requests were sent {client['lateP99Ms']:.1f} ms late or more, which the latencies include"
         write_line(Styled(late, Style.FAINT))

@@ -30,7 +30,8 @@ _WITHOUT_MODEL = " answered 404"
 def command(*, name: str, cluster: ClusterFlags, output: OutputFormat) -> int:
     """Say why a service does not serve: one cause first, with its evidence and what to do about it.
 
-    What else is worth knowing comes after it. The exit code is 0 if the service serves and nothing has failed, else 1.
+    What else is worth knowing comes after it. The exit code is 0 if the service serves and no pod has failed, else 1;
+    requests that have failed do not count.
     """
     import asyncio
 

@@ -18,6 +18,11 @@ from isvc.dashboard.errors import HttpRefusal
 from isvc.view.source import Reachable, ServiceSource, Shown
 from isvc_operator.manifests import ServiceKey
 
+_NOT_OPENED = (
+    "open the address that was printed when the dashboard started: it contains a token; isvc dashboard prints that of "
+    "isvc run again"
+)
+
 
 class Viewer(Protocol):
     """A person who looks."""
@@ -102,7 +107,7 @@ class RunToken:
         if "token" in request.query and request.method == "GET":
             raise self._entered(request)
         if not _are_equal(request.cookies.get(self._cookie, ""), self._session):
-            raise HttpRefusal(403, "open the address that was printed when the dashboard started: it contains a token")
+            raise HttpRefusal(403, _NOT_OPENED)
         return self._viewer
 
     def _entered(self, request: web.Request) -> Exception:

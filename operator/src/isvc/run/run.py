@@ -51,7 +51,9 @@ T = TypeVar("T")
 Sample = tuple[InferenceProtocol, Path | bytes | None]  # for a model; None if no request is known that fits it
 
 _REQUEST = '{"instances": [...]}'
-_OF_DATA = '; each instance is a row, so for a handler that takes "data" from its rows it is {"data": ...}'
+_OF_DATA = (
+    '; an instance is what the handler gets as a row: [0.5, 1.0], or {"data": ...} if it takes "data" from its rows'
+)
 _OF_NUMBERS = "; each instance is a list of numbers, such as [0.5, 1.0]"
 _STOPPING: Final = {1: "stopping", 2: "the servers are ended at once, with their requests"}  # by the count of signals
 _NOTHING: Final = Served((), v1=False, metadata={})
