@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 OK = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 19\r\n\r\n{"predictions":[7]}'
 
+_TURNS = 10  # of the event loop, in which the connections that it has accepted begin; it takes three
+
 Behaviour = Callable[["Visitor"], Awaitable[None]]
 
 
@@ -75,7 +77,7 @@ async def scripted(
 
     visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
-    async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(_visit(Visitor(reader, writer, server, server.visits + 1), behaviour))
         visits[task] = writer
         task.add_done_callback(visits.pop)
@@ -86,6 +88,8 @@ async def scripted(
         yield server
     finally:
         listening.close()
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         for task, writer in visits.items():
             task.cancel()
             writer.close()  # also if the task has not begun
