@@ -76,6 +76,20 @@ def test_the_table_of_what_clients_see_has_every_state() -> None:
     assert [row[0] for row in _SEEN] == [state.name for state in State]
 
 
+def test_a_model_that_is_loaded_by_request_leaves_the_server_ready_for_the_others() -> None:
+    models = Models(["first", "second"])
+    ready = [models.ready]
+    for event in [
+        ("first", State.READY), ("second", State.READY),  # at the start, all of them are waited for
+        ("third", State.LOADING), ("first", State.UNLOADING), ("second", State.UNLOADING), ("third", State.READY),
+        ("third", State.RECOVERING),
+    ]:  # fmt: skip
+        models.record(*event)
+        ready.append(models.ready)
+
+    assert ready == [False, False, True, True, True, False, True, False]
+
+
 def test_recording_returns_whether_the_health_changed() -> None:
     models = Models(["m"])
     events = [

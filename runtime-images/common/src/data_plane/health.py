@@ -34,6 +34,11 @@ class Health:
         return self.state is State.READY
 
     @property
+    def is_changing(self) -> bool:
+        """Whether it is loaded or unloaded."""
+        return self.state in (State.LOADING, State.UNLOADING)
+
+    @property
     def holds_back_readiness(self) -> bool:
         """Whether the server is not ready because of this model."""
         return self.state not in (State.READY, State.FAILED)

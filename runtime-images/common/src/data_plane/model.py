@@ -143,7 +143,9 @@ class Models:
         self._versions: dict[str, dict[str, ServableModel]] = {}
         self._default: dict[str, str] = {}
         self._health: dict[str, Health] = {}
-        for name in expected:
+        names = tuple(expected)
+        self._expected = set(names)  # those that have not been ready yet
+        for name in names:
             self.record(name, State.LOADING)
 
     @property
@@ -165,8 +167,14 @@ class Models:
 
     @property
     def ready(self) -> bool:
-        """Whether the server takes requests, and every model that has not failed is ready."""
-        return not self.reason and not any(one.holds_back_readiness for one in self._health.values())
+        """Whether the server takes requests, and every model that has not failed is ready.
+
+        Those that are loaded or unloaded by request do not matter while another one is ready.
+        """
+        by_request = {name for name, one in self._health.items() if one.is_changing} - self._expected
+        others = [one for name, one in self._health.items() if name not in by_request]
+        has_ready = not by_request or any(one.is_ready for one in others)
+        return has_ready and not self.reason and not any(one.holds_back_readiness for one in others)
 
     def add(self, model: ServableModel, *, default: bool = False) -> None:
         """Serve this version; the first version of a model is its default until another is named.
@@ -196,6 +204,8 @@ class Models:
             return False
         self._versions.setdefault(name, {})
         self._health[name] = after
+        if after.is_ready:
+            self._expected.discard(name)
         return True
 
     def resolve(self, name: str) -> str:
