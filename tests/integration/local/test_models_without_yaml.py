@@ -85,6 +85,8 @@ def test_torchserves_image_classifier_gets_a_picture(running: tuple[Sandbox, str
     (classes,) = answer(commands(running[1])["shades"])["predictions"]
 
     assert len(classes) == 5
+    guess = "(shades may take another picture or text: this is a guess, from what its handler is)"
+    assert [line.strip() for line in running[1].splitlines() if "guess" in line] == [guess]
 
 
 def test_a_handler_gets_the_sample_beside_it(running: tuple[Sandbox, str]) -> None:

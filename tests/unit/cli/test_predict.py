@@ -183,3 +183,23 @@ async def test_a_file_that_a_handler_did_not_take_is_told_how_torchserves_own_ta
         f"isvc: http://{server.host}/predictions/bert returned 500: no\n"
         "isvc: note: TorchServe's own handlers take --file FILE or --file data=FILE, without --protocol v1\n",
     )
+
+
+async def test_of_a_sample_that_is_not_taken_it_is_said_that_it_may_not_fit(capsys: Captured) -> None:
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1]}
+
+    async def refusing(visitor: Visitor) -> None:
+        while True:
+            asked = await visitor.request()
+            body = b'{"error":"no"}' if asked.startswith(b"POST") else json.dumps({"inputs": [tensor]}).encode()
+            status = b"500 Failed" if asked.startswith(b"POST") else b"200 OK"
+            await visitor.say(b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n%b" % (status, len(body), body))
+
+    async with scripted(refusing) as server:
+        code = await asyncio.to_thread(main, ["predict", "bert", "--url", f"http://{server.host}"])
+
+    assert code == 1
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        f"isvc: http://{server.host}/v2/models/bert/infer returned 500: no",
+        "isvc: note: the sample may not fit the model: give a request with --data or --file",
+    ]

@@ -105,6 +105,8 @@ def command(
     make = _payload(data, files, protocol)
     answer, trouble = asyncio.run(_predict(given, make, has_protocol=bool(protocol or files)))
     code = _write(answer, trouble, output)
+    if make is None and answer.status in (_RAISED, *_REFUSED):
+        stderr_note("the sample may not fit the model: give a request with --data or --file")
     if files and answer.status == _RAISED:
         stderr_note("TorchServe's own handlers take --file FILE or --file data=FILE, without --protocol v1")
     if answer.status in _REFUSED and len(files) == 1 and Path(files[0]).suffix == ".json" and "=" not in files[0]:

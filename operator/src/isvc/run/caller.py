@@ -105,9 +105,12 @@ def sample_request(
         return InferenceProtocol.V2 if is_v2 else InferenceProtocol.V1, beside
     if described and not transformed:
         return InferenceProtocol.V2, described
-    if handler in _DATA:
-        return InferenceProtocol.V1, json.dumps({"instances": [{"data": _DATA[handler]}]}).encode()
-    return InferenceProtocol.V1, None
+    return InferenceProtocol.V1, guessed(handler)
+
+
+def guessed(handler: str | None) -> bytes | None:
+    """Return what a handler of TorchServe's takes, whatever its model was trained on; None for any other handler."""
+    return json.dumps({"instances": [{"data": _DATA[handler]}]}).encode() if handler in _DATA else None
 
 
 def _is_v2(file: Path) -> bool | None:

@@ -27,7 +27,7 @@ from isvc.dashboard.server import dashboard
 from isvc.inference.protocol import InferenceProtocol
 from isvc.inference.sample import guessed_inputs, unknown_inputs
 from isvc.predict.payload import PredictPayload
-from isvc.run.caller import Served, predict, sample_request, served
+from isvc.run.caller import Served, guessed, predict, sample_request, served
 from isvc.run.check import Checked
 from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster, local_cluster
@@ -160,6 +160,8 @@ async def _commands(cluster: LocalCluster, key: ServiceKey, sample: Path | None)
         if isinstance(body, bytes) and len(body) > _INLINE_BYTES:
             body = await asyncio.to_thread(cluster.keep, body)
         yield endpoint.curl(protocol.path(name), body or Path("FILE"))
+        if body and body == guessed(handlers.get(name)):
+            yield f"({one_line(name)} may take another picture or text: this is a guess, from what its handler is)"
         if body is None:
             metadata = None if is_transformed else models.metadata.get(name)
             request = _request(guessed_inputs(metadata), handlers.get(name))
