@@ -17,8 +17,9 @@ from isvc.view.headlines import brief, headline, missing_module
         ("Traceback (most recent call last)\nKeyError: 'a'\nLast log lines:", "KeyError: 'a'"),
         ("it starts\n| Traceback (most recent call last)\n|   File\n| KeyError: 'a'", "KeyError: 'a'"),
         ('oad()\n  File "/a.py", line 1, in <module>\n    b\nKeyError: 1', "KeyError: 1"),
+        ('  File "/a/m.py", line 5\n    x = (\n        ^\nSyntaxError: it ends', "SyntaxError: it ends (m.py, line 5)"),
     ],
-    ids=["one", "several", "none", "cut", "raised", "of a status", "without its beginning"],
+    ids=["one", "several", "none", "cut", "raised", "of a status", "without its beginning", "syntax"],
 )
 def test_the_line_that_matters_is_said(text: str, line: str) -> None:
     assert headline(text) == line
