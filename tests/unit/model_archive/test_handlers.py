@@ -111,6 +111,7 @@ def test_only_a_class_without_a_way_of_its_own_leaves_its_weights_to_base_handle
         ("class A(Mixin, VisionHandler):\n    def initialize(self, context): ...", "image_classifier"),
         ("class A(TextClassifier): ...", "text_classifier"),
         ("class A(ImageClassifier):\n    def preprocess(self, data): ...", ""),
+        ("class A(ImageClassifier):\n    image_processing = to_tensor", ""),
         ("class A(ImageClassifier):\n    def handle(self, data, context): ...", ""),
         ("class A(ImageClassifier): ...\nclass B(A): ...", ""),
         ("class A(BaseHandler): ...", "base_handler"),

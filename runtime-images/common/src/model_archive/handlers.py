@@ -87,7 +87,7 @@ def stock_handler_of(handler: str, tree: ast.Module) -> str:
     """Return which of TorchServe's own handlers reads the requests of this one, its subclass; empty if none does."""
     methods, bases = _only_class(handler, tree)
     found = bases & _READERS.keys()
-    return _READERS[min(found)] if found and not methods & {"preprocess", "handle"} else ""
+    return _READERS[min(found)] if found and not methods & {"preprocess", "image_processing", "handle"} else ""
 
 
 def model_file_problem(file: str, tree: ast.Module) -> str | None:
