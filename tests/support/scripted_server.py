@@ -87,9 +87,11 @@ async def scripted(
     try:
         yield server
     finally:
-        listening.close()
+        for one in listening.sockets:  # a closed server drops those that it has just accepted
+            asyncio.get_running_loop().remove_reader(one.fileno())
         for _ in range(_TURNS):
             await asyncio.sleep(0)
+        listening.close()
         for task, writer in visits.items():
             task.cancel()
             writer.close()  # also if the task has not begun
