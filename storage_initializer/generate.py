@@ -132,6 +132,8 @@ def _make_archive(store: Path, model: Path) -> None:
             f"TorchServe cannot serve {model.name} without an archive, since it is not TorchScript; take the runtime "
             "isvc-mar for ONNX and torch.export, or pack it and its handler with isvc pack"
         )
+    if (store / model.stem).exists():
+        raise LayoutError(f"{model.name} would have the same name as another model, {model.stem}; rename one")
     manifest = store / model.stem / MANIFEST
     manifest.parent.mkdir(parents=True)
     script = f"{model.stem}.pt"  # TorchServe's handlers load TorchScript from files with this suffix only

@@ -234,6 +234,17 @@ def test_torchserve_gets_an_archive_of_a_script(initialize: Initialize, source: 
     assert (models / "model-store/embedding/embedding.pt").read_bytes() == script
 
 
+def test_two_scripts_of_one_name_are_refused(initialize: Initialize, source: Path, models: Path) -> None:
+    for name in ("net.pt", "net.pth"):
+        save_script(source / name)
+
+    outcome = initialize(source, models, STORAGE_LAYOUT="torchserve")
+
+    assert (outcome.exit_code, outcome.reason) == (
+        13, f"{source}: net.pth would have the same name as another model, net; rename one",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["model.onnx", "model.pt2", "weights.pt", "old.pt"])
 def test_torchserve_cannot_serve_another_bare_model(
     initialize: Initialize, source: Path, models: Path, name: str
