@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import kopf
@@ -100,3 +101,19 @@ def test_the_traceback_of_an_error_that_is_reported_anyway_is_left_out(error: Ex
     record = logging.LogRecord("kopf", logging.ERROR, "", 0, "it has failed", (), info)
 
     assert is_news(record) is news
+
+
+def test_that_a_generator_of_kopf_does_not_close_at_its_end_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    async def watch() -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            raise RuntimeError("generator didn't stop after athrow()")
+
+    async def end(left: AsyncIterator[None]) -> None:
+        await anext(left)
+
+    left = watch()
+    asyncio.run(end(left))
+
+    assert [is_news(record) for record in caplog.records] == [False]

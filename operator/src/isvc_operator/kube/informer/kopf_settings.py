@@ -16,6 +16,7 @@ from isvc_operator.manifests import Manifest
 
 # kopf removes its finalizer where nothing needs it, and all operators on kopf have the same one by default.
 _NO_FINALIZER: Final = "isvc-operator.io/none"
+_CLOSING: Final = "an error occurred during closing of asynchronous generator"  # asyncio's words
 _WORKER_SECONDS: Final = 1.0  # that kopf keeps a task for an object after its last event
 
 
@@ -66,7 +67,13 @@ def use_settings(
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Whether a line says what nobody else does: kopf logs, with its traceback, an error that we raise to end it."""
+    """Whether a line says what a person can use, and nobody else says.
+
+    kopf logs, with its traceback, an error that we raise to end it. When it ends in the middle of an event, it leaves
+    its generators, which asyncio closes side by side, while each of them closes another one.
+    """
+    if record.name == "asyncio" and record.getMessage().startswith(_CLOSING):
+        return False
     return not (record.exc_info and isinstance(record.exc_info[1], OperatorError))
 
 
