@@ -150,9 +150,9 @@ async def test_the_lines_of_the_charts_are_interrupted_where_nothing_was_read(
     await page.evaluate(
         "points.push(...[0, 5, 300, 305, 310].map((at) => ({ at: 1e9 + at, rate: 2, p50: at === 305 ? 0.1 : null })))"
     )
-    times, rates = await page.evaluate("data('rate')")
+    times, rates = await page.evaluate("data(plots[0].lines)")
     assert ([time - 1e9 for time in times], rates) == ([0, 5, 6, 300, 305, 310], [2, 2, None, 2, 2, 2])
-    assert await page.evaluate("alone({ data: data('latency') }, 1)") == [4]
+    assert await page.evaluate("alone({ data: data(plots[1].lines) }, 1)") == [4]
 
 
 async def test_the_form_comes_when_the_service_serves(open_page: Open, source: FakeSource) -> None:

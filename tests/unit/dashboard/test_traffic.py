@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 
 import pytest
 
 from data_plane.server.metrics import ServerMetrics
+from isvc.dashboard.charts import CHARTS
 from isvc.dashboard.traffic import Point, Reading, point, quantile, reading_of
 
 
@@ -107,3 +109,9 @@ def test_a_quantile_is_interpolated_as_prometheus_does(
     share: float, durations: dict[float, float], seconds: float | None
 ) -> None:
     assert quantile(share, durations) == (None if seconds is None else pytest.approx(seconds))
+
+
+def test_each_line_of_a_chart_is_a_value_of_a_point() -> None:
+    shown = {line for chart in CHARTS for line in chart.lines}
+
+    assert shown == {field.name for field in fields(Point)} - {"at"}

@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from aiohttp import web
 
 from isvc.dashboard.markup import HERE
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_FILES = (
-    "app.css", "app.js", "charts.js", "logs.js", "icon.svg", "vendor/htmx/htmx.min.js", "vendor/htmx/hx-sse.min.js",
-    "vendor/uplot/uPlot.iife.min.js", "vendor/uplot/uPlot.min.css",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,8 @@ class Assets:
     """A few files, read once. They say nothing about services, so they need no token."""
 
     def __init__(self) -> None:
-        self._assets = {name.rpartition("/")[2]: _read(name) for name in _FILES}
+        files = (file for file in (HERE / "assets").rglob("*") if file.suffix in _TYPES)
+        self._assets = {file.name: _read(file) for file in files}
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the route."""
@@ -47,7 +45,6 @@ class Assets:
         return response
 
 
-def _read(name: str) -> _Asset:
-    file = HERE / "assets" / name
+def _read(file: Path) -> _Asset:
     content = file.read_bytes()
     return _Asset(content, _TYPES[file.suffix], hashlib.sha256(content).hexdigest()[:16])

@@ -22,6 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from isvc import limits
+from isvc.dashboard.charts import CHARTS
 from isvc.dashboard.states import ShownState
 from isvc.dashboard.tabs import TABS
 from isvc.view.headlines import brief, headline
@@ -74,7 +75,7 @@ def templates(*, where: str) -> Environment:
         brief=brief, headline=headline, state=state, colored=colored,
         condition_tone=condition_tone, steps=steps, clock=clock, after=after,
     )  # fmt: skip
-    made.globals.update(where=where, THIS_MACHINE=THIS_MACHINE, keys=KEYS)
+    made.globals.update(where=where, THIS_MACHINE=THIS_MACHINE, keys=KEYS, charts=CHARTS)
     return made
 
 

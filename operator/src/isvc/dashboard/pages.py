@@ -123,7 +123,7 @@ class Pages:
         if tab not in TABS:
             raise HttpRefusal(404, "there is no such page")
         async with self._streams.begin(request) as stream:
-            with self._feed.changed.read() as changes, self._scraping.watching([key] if tab == "charts" else []):
+            with self._feed.changed.read() as changes, self._scraping.watching([key] if TABS[tab].has_charts else []):
                 changed, sent, last = frozenset((key,)), Parts(), 0.0
                 while True:
                     if key in changed or not changed:

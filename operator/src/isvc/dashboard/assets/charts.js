@@ -6,17 +6,10 @@ const SHOWN = 60; // seconds that the charts are long, at least
 const GAP = 75; // seconds between two points, after which something was not read
 const figures = [...document.querySelectorAll("[data-chart]")];
 const points = [];
-const LINES = {
-  rate: [["rate", "--part-3"]],
-  latency: [["p50", "--part-4"], ["p95", "--part-2"], ["p99", "--failed"]],
-  errors: [["errors", "--failed"]],
-  batch: [["batch", "--part-5"]],
-  memory: [["memory", "--part-1"]],
-};
 const seconds = (v) => (v == null ? "–" : v === 0 ? "0" : v < 0.01 ? `${(v * 1000).toFixed(1)} ms` : v < 1 ? `${Math.round(v * 1000)} ms` : `${v.toFixed(1)} s`);
 const number = (v) => (v == null ? "–" : v < 10 ? String(+v.toFixed(2)) : Math.round(v).toLocaleString("en"));
 const bytes = (v) => (v == null ? "–" : v < 2 ** 30 ? `${Math.round(v / 2 ** 20)} MiB` : `${(v / 2 ** 30).toFixed(1)} GiB`);
-const WRITTEN = { rate: number, latency: seconds, errors: number, batch: number, memory: bytes };
+const WRITTEN = { number, seconds, bytes };
 const clock = (at) => new Date(at * 1000).toTimeString().slice(0, 8);
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const POWERS = Array.from({ length: 32 }, (_, power) => 2 ** (power + 16)); // between the marks of sizes
@@ -35,9 +28,9 @@ function rows() {
   return found;
 }
 
-function data(name) {
+function data(lines) {
   const shown = rows();
-  return [shown.map((point) => point.at), ...LINES[name].map(([field]) => shown.map((point) => point[field] ?? null))];
+  return [shown.map((point) => point.at), ...lines.map(([field]) => shown.map((point) => point[field] ?? null))];
 }
 
 // The values that no line leads to: they are dots.
@@ -47,7 +40,8 @@ function alone(plot, index) {
 }
 
 function make(figure) {
-  const name = figure.dataset.chart;
+  const lines = JSON.parse(figure.dataset.lines);
+  const written = WRITTEN[figure.dataset.written];
   const place = figure.querySelector(".plot");
   place.replaceChildren();
   const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
@@ -57,15 +51,15 @@ function make(figure) {
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, sync: { key: "charts" } },
     scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
-    axes: [{ ...axis, size: 26, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, ...(name === "memory" && { incrs: POWERS }), values: (_, ticks) => ticks.map(WRITTEN[name]) }],
-    series: [{}, ...LINES[name].map(([label, token]) => ({ label, stroke: color(token), width: 1.75, points: { show: true, filter: alone, size: 5, fill: color(token) }, spanGaps: false }))],
+    axes: [{ ...axis, size: 26, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, ...(written === bytes && { incrs: POWERS }), values: (_, ticks) => ticks.map(written) }],
+    series: [{}, ...lines.map(([label, token]) => ({ label, stroke: color(token), width: 1.75, points: { show: true, filter: alone, size: 5, fill: color(token) }, spanGaps: false }))],
   };
-  return { name, figure, plot: new uPlot(options, data(name), place) };
+  return { lines, written, figure, plot: new uPlot(options, data(lines), place) };
 }
 
-function now(name, point) {
-  const known = LINES[name].filter(([field]) => point[field] != null);
-  return known.map(([field]) => WRITTEN[name](point[field])).join(" · ") || "–";
+function now(lines, written, point) {
+  const known = lines.filter(([field]) => point[field] != null);
+  return known.map(([field]) => written(point[field])).join(" · ") || "–";
 }
 
 function makeAll() {
@@ -76,9 +70,9 @@ function makeAll() {
 function draw() {
   const last = points.at(-1);
   document.querySelector(".charts").dataset.points = points.length;
-  for (const { name, plot, figure } of plots) {
-    plot.setData(data(name));
-    if (last) figure.querySelector("output").textContent = now(name, last);
+  for (const { lines, written, plot, figure } of plots) {
+    plot.setData(data(lines));
+    if (last) figure.querySelector("output").textContent = now(lines, written, last);
   }
   const memory = document.querySelector("[data-chart=memory]"); // not all servers report it
   memory.hidden = points.length > 0 && points.every((point) => point.memory === null);
