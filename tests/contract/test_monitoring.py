@@ -23,7 +23,7 @@ from tests.support.monitoring import ALERT_CASES, FOLDER, alerts, dashboard, das
 from tests.support.source_tree import ROOT
 from transformer_sdk.kserve.serving.metrics import HookMetrics
 
-METRIC = re.compile(r"\b(?:isvc_operator|process|python|http|grpc|request)_\w+")
+METRIC = re.compile(r"\b(?:isvc_operator|process|python|http|grpc|requests?|batch|batches|server)_\w+")
 PAGE = (ROOT / "docs/operations.md").read_text()
 OPERATOR = yaml.safe_load((ROOT / "manifests/base/operator.yaml").read_text())["spec"]["template"]
 

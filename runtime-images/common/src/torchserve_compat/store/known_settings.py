@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from data_plane.limits import MAX_REQUEST
+
 
 class Runtime(Enum):
     """A runtime, by the name of its ClusterServingRuntime."""
@@ -183,7 +185,12 @@ PROPERTIES = _by_name(
     _both("model_snapshot", _FILLED_IN),
     _both("model_store", _otherwise("relative to the model directory; by default, model-store or mar-store")),
     _both("service_envelope", _otherwise("`kserve` by default, because the v1 protocol needs it")),
-    _both("max_request_size", _otherwise("for each request, not for a batch; --max-request-size takes precedence")),
+    _both(
+        "max_request_size",
+        _otherwise(
+            f"for each request, not for a batch; --max-request-size takes precedence; {MAX_REQUEST} by default"
+        ),
+    ),
     _both("job_queue_size", _otherwise("the limit of the server's own queue: further requests for a model get 429")),
     Setting(
         "default_workers_per_model",
