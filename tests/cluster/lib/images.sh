@@ -17,65 +17,54 @@ builder() {
   fi
 }
 
-dockerfile_of() { # name
+# Sets, for an image: dockerfile, sources (the files that go into it), context (the folder that its Dockerfile copies
+# from) and base (the build argument that names what it is built on, if it has one).
+describe() { # name
+  local built="pyproject.toml constraints.txt first-party.txt uv.txt"
+  local server="$built runtime-images/common/src runtime-images"
+  local mnist=examples/mnist_transformer
+  dockerfile=runtime-images/$1/Dockerfile context=$ROOT base=
   case $1 in
-    torch | torchserve | mar | onnx | transformer ) echo "runtime-images/$1/Dockerfile" ;;
-    storage-initializer ) echo storage_initializer/Dockerfile ;;
-    operator ) echo operator/Dockerfile ;;
-    dashboard ) echo operator/dashboard.Dockerfile ;;
-    mnist-transformer ) echo examples/mnist_transformer/Dockerfile ;;
-    mnist-transformer-kserve ) echo examples/mnist_transformer/Dockerfile.kserve ;;
-    mlserver ) echo tests/e2e/cluster/mlserver/Dockerfile ;;
-    v1-server ) echo tests/bench/migration/Dockerfile ;;
-  esac
-}
-
-sources_of() { # name → the files that go into the image
-  case $1 in
-    torch ) echo constraints.txt uv.txt ;;
-    torchserve | mar ) echo pyproject.toml constraints.txt first-party.txt uv.txt runtime-images/common/src "runtime-images/$1/src" ;;
-    onnx ) echo pyproject.toml constraints.txt first-party.txt uv.txt runtime-images/common/src runtime-images/mar/src ;;
-    transformer ) echo constraints.txt uv.txt runtime-images/common/src/data_plane transformer_sdk runtime-images/transformer ;;
-    storage-initializer ) echo pyproject.toml constraints.txt uv.txt runtime-images/common/src/model_archive storage_initializer ;;
-    operator ) echo pyproject.toml constraints.txt uv.txt operator/src/isvc_operator storage_initializer/{__init__,errors,schemes,uri}.py ;;
-    dashboard ) echo operator/src/isvc ;;
-    mnist-transformer* ) echo examples/mnist_transformer ;;
-    mlserver ) echo tests/e2e/cluster/mlserver/requirements.txt ;;
-    v1-server ) echo tests/bench/migration/server.py ;;
-  esac
-}
-
-context_of() { # name → the folder that its Dockerfile copies from
-  case $1 in
-    mnist-transformer* ) echo "$ROOT/examples/mnist_transformer" ;;
-    mlserver ) echo "$ROOT/tests/e2e/cluster/mlserver" ;;
-    v1-server ) echo "$ROOT/tests/bench/migration" ;;
-    * ) echo "$ROOT" ;;
+    torch ) sources="constraints.txt uv.txt" base="TORCH_INDEX=${TORCH_INDEX:-}" ;;
+    torchserve | mar ) sources="$server/$1/src" base="TORCH_IMAGE=$REGISTRY/torch:$TAG" ;;
+    onnx ) sources="$server/mar/src" ;;
+    transformer )
+      sources="constraints.txt uv.txt runtime-images/common/src/data_plane transformer_sdk runtime-images/transformer" ;;
+    storage-initializer )
+      dockerfile=storage_initializer/Dockerfile
+      sources="pyproject.toml constraints.txt uv.txt runtime-images/common/src/model_archive storage_initializer" ;;
+    operator )
+      dockerfile=operator/Dockerfile
+      sources="pyproject.toml constraints.txt uv.txt operator/src/isvc_operator"
+      for module in __init__ errors schemes uri; do sources+=" storage_initializer/$module.py"; done ;;
+    dashboard )
+      dockerfile=operator/dashboard.Dockerfile sources=operator/src/isvc base="OPERATOR_IMAGE=$REGISTRY/operator:$TAG" ;;
+    mnist-transformer )
+      dockerfile=$mnist/Dockerfile sources=$mnist context=$ROOT/$mnist base="BASE_IMAGE=$REGISTRY/transformer:$TAG" ;;
+    mnist-transformer-kserve ) dockerfile=$mnist/Dockerfile.kserve sources=$mnist context=$ROOT/$mnist ;;
+    mlserver )
+      context=$ROOT/tests/e2e/cluster/mlserver
+      dockerfile=tests/e2e/cluster/mlserver/Dockerfile sources=tests/e2e/cluster/mlserver/requirements.txt ;;
+    v1-server )
+      context=$ROOT/tests/bench/migration
+      dockerfile=tests/bench/migration/Dockerfile sources=tests/bench/migration/server.py ;;
+    * ) fail "there is no image $1" ;;
   esac
 }
 
 inputs_digest() { # name → one digest of all that the image is made of
-  # shellcheck disable=SC2046 # the names are words
-  (cd "$ROOT" && base_digest "$1" &&
-    find "$(dockerfile_of "$1")" $(sources_of "$1") -type f -not -path '*/__pycache__/*' -print0 |
+  local dockerfile sources context base
+  describe "$1"
+  # shellcheck disable=SC2086 # the names are words
+  (cd "$ROOT" && base_digest "$base" &&
+    find "$dockerfile" $sources -type f -not -path '*/__pycache__/*' -print0 |
       sort -z | xargs -0 sha256sum) | sha256sum | cut -c1-16
 }
 
-base_of() { # name → the build argument that names what it is built on
+base_digest() { # build argument → what decides over the part of the image that is not in the repository
   case $1 in
-    torch ) echo "TORCH_INDEX=${TORCH_INDEX:-}" ;;
-    torchserve | mar ) echo "TORCH_IMAGE=$REGISTRY/torch:$TAG" ;;
-    dashboard ) echo "OPERATOR_IMAGE=$REGISTRY/operator:$TAG" ;;
-    mnist-transformer ) echo "BASE_IMAGE=$REGISTRY/transformer:$TAG" ;;
-  esac
-}
-
-base_digest() { # name → what decides over the part of the image that is not in the repository
-  local base
-  base=$(base_of "$1")
-  case $base in
-    *_INDEX=* ) echo "${base#*=}" ;;
-    *_IMAGE=* ) label_of "${base#*=}" ;;
+    *_INDEX=* ) echo "${1#*=}" ;;
+    *_IMAGE=* ) label_of "${1#*=}" ;;
   esac
 }
 
@@ -87,8 +76,8 @@ label_of() { # image → the digest that it was built from; nothing where there 
 }
 
 build_image() { # name
-  local name=$1 image=$REGISTRY/$1:$TAG started=$SECONDS base digest
-  base=$(base_of "$name")
+  local name=$1 image=$REGISTRY/$1:$TAG started=$SECONDS dockerfile sources context base digest
+  describe "$name"
   digest=$(inputs_digest "$name")
   if [ "$(label_of "$image")" = "$digest" ]; then
     say "$image is up to date"
@@ -96,7 +85,7 @@ build_image() { # name
   fi
   say "building $image"
   replaced=$(image_id "$image")
-  run_build "$image" "$(context_of "$name")" --label "$LABEL=$digest" --file "$ROOT/$(dockerfile_of "$name")" ${base:+--build-arg "$base"} > "$STATE/log/image-$name.log" 2>&1 ||
+  run_build "$image" "$context" --label "$LABEL=$digest" --file "$ROOT/$dockerfile" ${base:+--build-arg "$base"} > "$STATE/log/image-$name.log" 2>&1 ||
     fail "could not build $image; the builder's log is $STATE/log/image-$name.log"
   # gigabytes that nobody would miss until the disk is full; a container may still hold them
   if [ -n "$replaced" ] && [ "$replaced" != "$(image_id "$image")" ]; then "$(builder)" rmi "$replaced" > /dev/null 2>&1 || true; fi
