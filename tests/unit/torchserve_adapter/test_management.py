@@ -73,10 +73,10 @@ class Managed:
         self.client, self.watch, self.served = FakeClient(answer), FakeWatch(), FakeServed()
         client, watch = cast(TorchServeClient, self.client), cast(ModelWatch, self.watch)
         served = cast(ServedVersions, self.served)
-        self.endpoints = ManagementEndpoints(client, watch, served=served, requirements=REQUIREMENTS, store=store)
         self.repository = StoreRepository(
             client, watch, served=served, requirements=REQUIREMENTS, store=store, workers=2
         )
+        self.endpoints = ManagementEndpoints(self.repository)
 
     async def register(self, query: str = "", document: Any = None) -> Response:
         body = b"" if document is None else orjson.dumps(document)

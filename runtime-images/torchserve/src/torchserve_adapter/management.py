@@ -36,23 +36,11 @@ _PATHS = ("/models", "/models/{model}", "/models/{model}/{version}", "/models/{m
 _CONFLICT = 409  # the model is already registered
 
 
+@dataclass(frozen=True)
 class ManagementEndpoints:
     """Forwards the requests of TorchServe's own API."""
 
-    def __init__(
-        self,
-        client: TorchServeClient,
-        watch: ModelWatch,
-        *,
-        served: ServedVersions,
-        requirements: BatchRequirements,
-        store: Path,
-    ) -> None:
-        self._client = client
-        self._watch = watch
-        self._served = served
-        self._requirements = requirements
-        self._store = store
+    repository: StoreRepository
 
     def routes(self) -> tuple[Route, ...]:
         """Return routes for all methods and paths; TorchServe refuses those that it does not have."""
@@ -68,7 +56,7 @@ class ManagementEndpoints:
 
     async def forward(self, request: Request) -> Response:
         query = f"?{request.query.decode('latin-1')}" if request.query else ""
-        response = await self._client.manage(request.method, quote(request.path) + query)
+        response = await self.repository.client.manage(request.method, quote(request.path) + query)
         if request.method != "GET":
             await self._check_models()
         return response
@@ -76,25 +64,27 @@ class ManagementEndpoints:
     async def register(self, request: Request) -> Response:
         parameters = {**_document(request), **dict(parse_qsl(request.query.decode("latin-1")))}
         parameters |= await self._batching(parameters)
-        response = await self._client.manage("POST", f"/models?{urlencode(parameters)}")
+        response = await self.repository.client.manage("POST", f"/models?{urlencode(parameters)}")
         await self._check_models()
         return response
 
     async def _batching(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters that make TorchServe report the batch size, but not wait for a full batch."""
         url = str(parameters.get("url", ""))
-        archive = self._store / file_name(url)
+        archive = self.repository.store / file_name(url)
         handler = (await asyncio.to_thread(read_archive, archive)).handler
         with _as_invalid_request():
             settings = await asyncio.to_thread(read_settings, archive)
-            limits, batch_size = self._requirements.of_registration(parameters.get("batch_size"), settings, handler)
+            limits, batch_size = self.repository.requirements.of_registration(
+                parameters.get("batch_size"), settings, handler
+            )
             sequence_limits(archive.name, settings, batch_size=1, workers=1)
-        self._served.expect(url, limits)
+        self.repository.served.expect(url, limits)
         return {"batch_size": batch_size, "max_batch_delay": 0}
 
     async def _check_models(self) -> None:
         with contextlib.suppress(ModelFailed):  # the watch reports it and ends the adapter
-            await self._watch.check()
+            await self.repository.watch.check()
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,8 @@ async def supervise(
             models.repository = StoreRepository(
                 client, watch, served=served, requirements=wanted.requirements, store=store, workers=workers
             )
-            endpoints = ManagementEndpoints(client, watch, served=served, requirements=wanted.requirements, store=store)
-            app = App(Router(endpoints.routes()), metrics, listeners.max_request_size, listeners.budget)
+            router = Router(ManagementEndpoints(models.repository).routes())
+            app = App(router, metrics, listeners.max_request_size, listeners.budget)
             server = HttpServer(
                 app,
                 management,
