@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,8 @@ from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput
 from data_plane.protocol import v1
 from data_plane.protocol.v2.requests import TensorMetadata, TensorRequest, TensorResponse
 from data_plane.protocol.v2.tensors import Array, Tensor
+from mar_runtime.engines import Engine
+from mar_runtime.engines.signature import Signature
 from mar_runtime.models.tensor_model import TensorModel
 from tests.support.batching import call
 
@@ -38,21 +39,22 @@ def doubled(inputs: Outputs) -> Outputs:
     return {"out": rows * 2}
 
 
-@dataclass
-class FakeEngine:
+class FakeEngine(Engine):
     """Keeps the batches; the first waits while `held` is."""
 
-    function: Callable[[Outputs], Outputs] = doubled
-    inputs: tuple[TensorMetadata, ...] = (ROWS,)
-    outputs: tuple[TensorMetadata, ...] = ()
-    platform: str = "fake"
-    optional: frozenset[str] = frozenset()
-    maps: frozenset[str] = frozenset()
-    sizes: list[int] = field(default_factory=list)
-    running: threading.Event = field(default_factory=threading.Event)
-    free: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        function: Callable[[Outputs], Outputs] = doubled,
+        inputs: tuple[TensorMetadata, ...] = (ROWS,),
+        outputs: tuple[TensorMetadata, ...] = (),
+        *,
+        optional: frozenset[str] = frozenset(),
+        maps: frozenset[str] = frozenset(),
+    ) -> None:
+        super().__init__("fake", Signature(inputs, outputs, optional), maps=maps)
+        self.function = function
+        self.sizes: list[int] = []
+        self.running, self.free = threading.Event(), threading.Event()
         self.free.set()
 
     def run(self, inputs: Outputs) -> dict[str, Array]:

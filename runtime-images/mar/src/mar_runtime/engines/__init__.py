@@ -4,7 +4,7 @@ loading      path → Engine; the one way in
 formats      the format of a file, from its first bytes
 errors       why a file is not served
 config       model-config.yaml beside the file
-engine       the interface of engines
+engine       the base class of engines
 signature    a model's inputs and outputs, and the checks of a request against them
 torch_engine numpy ⇄ torch around any callable (TorchScript, torch.export, AOTInductor)
 torchscript  `torch.jit` files, run the fastest way that gives the same results

@@ -18,6 +18,7 @@ from data_plane.protocol.v2 import bfloat16, datatypes
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
 from mar_runtime.engines.config import NAME, ModelConfig
+from mar_runtime.engines.engine import Engine
 from mar_runtime.engines.errors import CannotLoad
 from mar_runtime.engines.signature import Signature, check_outputs
 
@@ -56,7 +57,8 @@ def load(path: Path, config: ModelConfig, device: str, threads: int) -> OnnxEngi
     maps = frozenset(node.name for node in outputs if _MAPS.fullmatch(node.type))
     tensors = _metadata(path, [node for node in outputs if node.name not in maps and not _is_sequence(node)])
     names = {node.shape[0] for node in inputs if node.shape and isinstance(node.shape[0], str)}
-    return OnnxEngine(Signature(_metadata(path, inputs), tensors, is_uneven=len(names) > 1), session, maps)
+    signature = Signature(_metadata(path, inputs), tensors, is_uneven=len(names) > 1)
+    return OnnxEngine("onnx_onnxv1", signature, session, maps=maps)
 
 
 def _providers(path: Path, device: str) -> list[str | tuple[str, dict[str, str]]]:
@@ -103,26 +105,11 @@ def _is_sequence(node: onnxruntime.NodeArg) -> bool:
     return node.type.removeprefix("seq(").removesuffix(")") in DATATYPES and node.type not in DATATYPES
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxEngine:
+@dataclass(frozen=True)
+class OnnxEngine(Engine):
     """An onnxruntime session."""
 
-    signature: Signature
     session: onnxruntime.InferenceSession
-    maps: frozenset[str] = frozenset()
-    platform: str = "onnx_onnxv1"
-
-    @property
-    def inputs(self) -> tuple[TensorMetadata, ...]:
-        return self.signature.inputs
-
-    @property
-    def optional(self) -> frozenset[str]:
-        return self.signature.optional
-
-    @property
-    def outputs(self) -> tuple[TensorMetadata, ...]:
-        return self.signature.outputs
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         arrays = self.signature.accept(inputs)

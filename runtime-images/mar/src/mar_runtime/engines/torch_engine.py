@@ -15,8 +15,9 @@ from data_plane.errors import InferenceFailed, ServingError, UnprocessableInput
 from data_plane.protocol.v2 import bfloat16, datatypes
 from data_plane.protocol.v2.requests import TensorMetadata
 from data_plane.protocol.v2.tensors import Array
+from mar_runtime.engines.engine import Engine
 from mar_runtime.engines.errors import CannotLoad, GpuLost
-from mar_runtime.engines.signature import Signature, check_outputs
+from mar_runtime.engines.signature import check_outputs
 
 DATATYPES = {getattr(torch, each.torch): each.name for each in datatypes.DATATYPES.values() if each.torch}
 
@@ -34,32 +35,14 @@ log = logging.getLogger(__name__)
 _LAST_ERROR = re.compile(r"^[\w.]*Error: (.+)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class TorchEngine:
+@dataclass(frozen=True)
+class TorchEngine(Engine):
     """A callable with a signature, on a device."""
 
-    platform: str
-    signature: Signature
     forward: Forward
     device: torch.device
     scalars: Mapping[str, type[Scalar]] = field(default_factory=dict)
     """The inputs that `forward` takes as a value of Python."""
-
-    @property
-    def inputs(self) -> tuple[TensorMetadata, ...]:
-        return self.signature.inputs
-
-    @property
-    def optional(self) -> frozenset[str]:
-        return self.signature.optional
-
-    @property
-    def maps(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def outputs(self) -> tuple[TensorMetadata, ...]:
-        return self.signature.outputs
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         arrays = self.signature.accept(inputs)
