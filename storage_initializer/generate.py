@@ -50,10 +50,10 @@ def complete_layout(layout: LayoutName, root: Path) -> Sequence[str]:
     bare = [root / entry.name for entry in entries if entry.name.endswith(SUFFIXES) and entry.is_file()]
     if archives := [root / entry.name for entry in entries if _is_archive(entry)]:
         _configure(layout, root, _store_with(root, archives))
-        return _beside_archives(bare)
+        return beside_archives(bare)
     if stores := [name for name in STORES if _has_archive(root / name)]:
         _configure(layout, root, stores[0])
-        return _beside_archives(bare)
+        return beside_archives(bare)
     if layout is LayoutName.AUTO and is_source(root):
         log.info("served as it is, by its own handler")
     elif bare:
@@ -72,7 +72,8 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return sorted(entries, key=lambda entry: entry.name)
 
 
-def _beside_archives(bare: Sequence[Path]) -> Sequence[str]:
+def beside_archives(bare: Sequence[PurePath]) -> Sequence[str]:
+    """Return that these files of models are not served; nothing if there are none."""
     if not bare:
         return ()
     names = ", ".join(each.name for each in bare)

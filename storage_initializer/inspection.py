@@ -37,6 +37,7 @@ from model_archive.packing import found_by_name
 from model_archive.signatures import signature_of
 from model_archive.text import quoted
 from storage_initializer.errors import InitializerError, LayoutError, UnexpectedResponseError
+from storage_initializer.generate import beside_archives
 from storage_initializer.kinds import lone_archive
 from storage_initializer.layout import not_there, parse_settings, requested, store_below
 from storage_initializer.limits import MAX_CONFIG, MAX_INSPECTED, MAX_UNSIZED
@@ -55,7 +56,6 @@ _KEPT_BLOCKS = 16
 # Where a copy would go: nothing is written.
 _NOWHERE = "/nonexistent/isvc-inspect"
 _MOUNT = PurePosixPath("/mnt/models")
-_UNSERVED = "{} is not served: beside archives, only those are; move it into a folder of its own"
 _UNPACKED = "{} is unpacked when it is downloaded, and is not looked into; unpack it, and name the folder"
 _PACK_AGAIN = ", and pack it again"  # which is no advice on a folder that is served as it is
 # What no server takes from model-config.yaml, as the file has it.
@@ -141,7 +141,7 @@ class Inspection:
             ],
             "models": [self._model(files[path], declared, problems) for path in models],
             "problems": [*problems, *(problem for found in looked_into.values() for problem in found.problems)],
-            "notes": [_UNSERVED.format(path) for path in bare if archives],
+            "notes": [*beside_archives(bare)] if archives else [],
         }
 
     def _unpacked(self, files: Mapping[PurePosixPath, SourceFile]) -> PurePosixPath | None:

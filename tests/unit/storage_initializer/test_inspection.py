@@ -445,7 +445,7 @@ def test_a_model_file_beside_an_archive_is_not_served(tmp_path: Path) -> None:
     found = inspected({"a.mar": mar(tmp_path, None, {"handler.py": _HANDLER}), "net.onnx": b"model"})
 
     assert (found["models"], found["problems"], found["notes"]) == (
-        [], [], ["net.onnx is not served: beside archives, only those are; move it into a folder of its own"],
+        [], [], ["not served: net.onnx: beside archives, only those are; move these into a folder of their own"],
     )  # fmt: skip
 
 
