@@ -67,6 +67,7 @@ def told(answer: Answer) -> Any:
 
 @every_kind
 def test_requests_of_a_sequence_are_added_up_in_order(runtime: Runtime) -> None:
+    """Each in one worker; which one, is chance with TorchServe: any of its workers takes all that wait."""
     sequences = [f"s{number}" for number in range(6)]
 
     def client(sequence: str) -> list[Any]:
@@ -78,7 +79,6 @@ def test_requests_of_a_sequence_are_added_up_in_order(runtime: Runtime) -> None:
     assert [[one["sum"] for one in of_sequence] for of_sequence in answers] == [list(range(1, COUNT + 1))] * 6
     workers = [{one["worker"] for one in of_sequence} for of_sequence in answers]
     assert [len(of_sequence) for of_sequence in workers] == [1] * 6
-    assert len(set.union(*workers)) == 2
     assert all(len(set(one["batch"])) == len(one["batch"]) for of_sequence in answers for one in of_sequence)
 
 
