@@ -213,9 +213,9 @@ def of_cpu(amount: Any) -> Document:
 
 # Refused by KServe's API, and by ours: by the API server, or in the status. The place, what is said there.
 REFUSED: dict[str, tuple[Document, str, str]] = {
-    "a text as an amount": (of_cpu("abc"), AT, "should match"),
-    "an amount with another unit": (of_cpu("1GG"), AT, "should match"),
-    "an empty amount": (of_cpu(""), AT, "should match"),
+    "a text as an amount": (of_cpu("abc"), AT, "not a quantity"),
+    "an amount with another unit": (of_cpu("1GG"), AT, "not a quantity"),
+    "an empty amount": (of_cpu(""), AT, "not a quantity"),
     "a truth as an amount": (of_cpu(True), AT, NO_QUANTITY),
     "an object as an amount": (of_cpu({"amount": 1}), AT, NO_QUANTITY),
     "an empty object as an amount": (of_cpu({}), AT, NO_QUANTITY),

@@ -10,6 +10,7 @@ from isvc_operator.api.inference_service import KIND
 from isvc_operator.api.parsing import InvalidObject, parse_serving_runtime, parse_storage_container
 from isvc_operator.controller.gather import read_service
 from isvc_operator.plan.diff import differences
+from tests.support.api_words import in_our_words
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.kserves_leniency import QUANTITIES, REFUSED, TAKEN
 from tests.support.rendered import children_of
@@ -62,7 +63,7 @@ def test_what_kserve_refuses_is_refused_with_its_place(
     try:
         (stored,) = apiserver.dry_run(document)
     except Refused as error:
-        answer: str | None = str(error)
+        answer: str | None = in_our_words(str(error))
     else:
         answer = problem_with(stored)
     assert answer is not None

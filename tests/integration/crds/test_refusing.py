@@ -11,6 +11,7 @@ import pytest
 from isvc.crds import RESOURCES, build_crd
 from isvc.run.admission import refusals
 from isvc_operator.api.schema import Schema
+from tests.support.api_words import in_our_words
 from tests.support.apiserver import ApiServer, Refused
 from tests.support.kserves_leniency import REFUSED, TAKEN
 from tests.support.refused_documents import BROKEN_RULES, WRONG_SHAPES
@@ -94,10 +95,16 @@ def said_by(server: ApiServer, manifest: dict[str, Any]) -> list[str]:
     return []
 
 
+SKIPPED = (
+    "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
+    "existing errors to complete validation"
+)
+
+
 def comparable(line: str) -> str:
-    """The line without what is worded otherwise: a problem of the metadata, and one of no field."""
-    found = re.match(r'metadata\.(name|labels|annotations): Invalid value: "(?!object)[^"]*"', line)
-    return found[0] if found else line.removeprefix("<nil>: Invalid value: null: ")
+    """The line without what is said here alone: of a problem of the metadata, and of a value that is nearly right."""
+    found = re.match(r'metadata\.(name|labels|annotations): Invalid value: "[^"]*"', line)
+    return found[0] if found else re.sub(r" \(did you mean \w+\?\)", "", line)
 
 
 @pytest.mark.parametrize(
@@ -109,4 +116,6 @@ def comparable(line: str) -> str:
     ids=[*BROKEN_RULES, *WRONG_SHAPES, *TAKEN, *REFUSED, *OTHERS],
 )
 def test_isvc_validate_says_what_the_api_server_says(apiserver: ApiServer, manifest: dict[str, Any]) -> None:
-    assert {*map(comparable, refusals(manifest))} == {*map(comparable, said_by(apiserver, manifest))}
+    ours = {comparable(str(mistake)) for mistake in refusals(manifest)}
+
+    assert ours == {comparable(in_our_words(line)) for line in said_by(apiserver, manifest) if line != SKIPPED}

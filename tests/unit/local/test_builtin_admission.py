@@ -48,15 +48,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a misspelt field": (
         own(readinessProbe={"httpGet": {"port": 8080, "pth": "/ready"}}),
-        f'{_SERVER}.readinessProbe.httpGet: unknown field "pth"',
+        f"{_SERVER}.readinessProbe.httpGet.pth: unknown field (did you mean path?)",
     ),
     "a field as in Python": (
         own(readinessProbe={"http_get": {"port": 8080}}),
-        f'{_SERVER}.readinessProbe: unknown field "http_get"',
+        f"{_SERVER}.readinessProbe.http_get: unknown field (did you mean httpGet?)",
     ),
     "a text for a truth": (
         own(tty="true"),
-        f'{_SERVER}.tty: Invalid value: "string": {_SERVER}.tty in body must be of type boolean: "string"',
+        f"{_SERVER}.tty: must be of type boolean, not string",
     ),
     "a mount without a volume": (
         own(volumeMounts=[{"name": "a", "mountPath": "/a"}]),
@@ -165,9 +165,9 @@ def test_a_container_of_a_runtime_is_checked_but_for_what_a_service_may_add() ->
     mine = runtime("mine", readinessProbe=probe, livenessProbe={"httpGet": {"path": "/"}}, image=None, imagePulPolicy=3)
 
     assert errors(mine) == [
-        'ClusterServingRuntime mine: spec.containers[0].readinessProbe.httpGet: unknown field "pth"',
-        "ClusterServingRuntime mine: spec.containers[0].readinessProbe.periodSeconds: Invalid value: -1: "
-        "spec.containers[0].readinessProbe.periodSeconds in body should be greater than or equal to 0",
+        "ClusterServingRuntime mine: spec.containers[0].readinessProbe.httpGet.pth: unknown field (did you mean path?)",
+        "ClusterServingRuntime mine: spec.containers[0].readinessProbe.periodSeconds: Invalid value: -1: should be "
+        "greater than or equal to 0",
     ]
 
 
@@ -183,5 +183,5 @@ def test_a_container_for_storage_is_checked() -> None:
     }
 
     assert errors(container) == [
-        'ClusterStorageContainer mine: spec.container.securityContext: unknown field "runAsUsr"'
+        "ClusterStorageContainer mine: spec.container.securityContext.runAsUsr: unknown field (did you mean runAsUser?)"
     ]

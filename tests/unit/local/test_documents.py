@@ -154,7 +154,7 @@ def test_numbers_and_nulls_are_read_as_the_api_server_gets_them_from_kubectl(wri
         (
             "{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: a}, "
             "spec: {predictor: 1}}",
-            "my.yaml: InferenceService a: spec.predictor: Input should be an object",
+            "my.yaml: InferenceService a: spec.predictor: must be of type object",
         ),
     ],
 )

@@ -82,7 +82,7 @@ def plan(spec: Any) -> PodPlan:
         },
     }
     if refused := list(builtin_refusals(deployment)):
-        raise UnusableInput("; ".join(refused))
+        raise UnusableInput("; ".join(map(str, refused)))
     return plan_pod(deployment, machine)
 
 
@@ -151,7 +151,7 @@ def is_planned_or_refused(spec: Any) -> None:
         ),
         (
             container(livenessProbe={"exec": {"command": [1]}}),
-            r"livenessProbe\.exec\.command\[0\]: Invalid value: .* string",
+            r"livenessProbe\.exec\.command\[0\]: must be of type string, not integer",
         ),
         (container(readinessProbe={"httpGet": {"port": "web"}}), "asks port 'web', which the container does not name"),
         (
@@ -165,7 +165,7 @@ def is_planned_or_refused(spec: Any) -> None:
         (container(volumeMounts=[{"name": "scratch"}]), r"volumeMounts\[0\]\.mountPath: Required value"),
         (container(volumeMounts=[{"name": "none", "mountPath": "/x"}]), r'volumeMounts\[0\]\.name: Not found: "none"'),
         (container(livenessProbe={"periodSeconds": 1}), "livenessProbe: Required value: must specify a handler type"),
-        (container(workingDir=["/data"]), r"workingDir: Invalid value: .* must be of type string"),
+        (container(workingDir=["/data"]), r"workingDir: must be of type string, not array"),
         ({**WHOLE, "volumes": [{"emptyDir": {}}]}, r"volumes\[0\]\.name: Required value"),
         (
             {**WHOLE, "volumes": [{"name": "models", "persistentVolumeClaim": {}}]},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from isvc.run.documents import Documents, YamlText
     from isvc.run.place import Located
 
+# What an API server says of a field twice, and that there may be more: that is left out.
+_REPEATED = re.compile(r"(?<=: )\S+ in body (?=must|should)")
+_MORE = re.compile(r", <nil>: Invalid value: null: some validation rules were not checked[^\]]*")
 _STYLES = {"+": Style.OK, "-": Style.ERROR, "@": Style.FAINT, "!": Style.WARNING}
 
 
@@ -49,7 +53,6 @@ def command(*, files: tuple[Path, ...], cluster: ClusterFlags, home: str, output
 async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, output: OutputFormat) -> int:
     import time
 
-    from isvc.commands.mistakes import without_repetition
     from isvc.diff.dry_run import DryRun
     from isvc.diff.errors import DiffFailed
     from isvc.run.documents import NO_OBJECT, Documents, ignored_lines
@@ -76,7 +79,7 @@ async def _diff(files: tuple[Path, ...], cluster: ClusterFlags, home: str, outpu
                     _write(change)
             _raise(asked.refused, texts)
     except (DiffFailed, KubeError, NotInstalled) as error:
-        raise DiffFailed(without_repetition(str(error))) from error
+        raise DiffFailed(_REPEATED.sub("", _MORE.sub("", str(error)))) from error
     finally:
         for note in notes:
             stderr_note(note)
@@ -101,7 +104,7 @@ def _raise(problems: Sequence[Located], texts: Sequence[YamlText]) -> None:
     from isvc.run.errors import unusable_because
 
     if problems:
-        findings = [CheckFinding(Severity.ERROR, problem.text, problem.place) for problem in problems]
+        findings = [CheckFinding(Severity.ERROR, problem.text, problem.place, problem.mistake) for problem in problems]
         raise unusable_because(finding.text for finding in in_plain_words(findings, texts))
 
 

@@ -1,7 +1,6 @@
 """What the API server would say of an object in a file: the schema of its CRD, and its rules. Pure.
 
-The messages are the API server's own, so that they can be searched for; ``tests/integration/crds/test_refusing.py``
-compares them with those of a real one.
+``tests/integration/crds/test_refusing.py`` compares it with what a real one says.
 """
 
 from __future__ import annotations
@@ -13,8 +12,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from isvc.crds import RESOURCES, schema_of
+from isvc.run.mistake import Fault, Mistake, missing, unknown
+from isvc_operator.api.core_shapes import QUANTITY_SCHEMA
 from isvc_operator.api.parsing import path_of
 from isvc_operator.api.schema import Schema, broken_rules, declared
+from isvc_operator.ignored.walker import suggestion
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -22,11 +24,6 @@ if TYPE_CHECKING:
 _RESOURCES: Final = {resource.kind: resource for resource in RESOURCES}
 # With one of these errors, the API server does not evaluate the rules.
 _BEFORE_RULES: Final = frozenset({"required", "type", "enum", "maxLength", "maxItems"})
-_RULES_SKIPPED: Final = (
-    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
-    "validation"
-)
-MISSING: Final = "Required value"
 _TYPES: Final = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 _BOUNDS: Final = {
     "minimum": "be greater than or equal to {}",
@@ -41,10 +38,13 @@ LABEL_KEY: Final = rf"(?:(?=[^/]{{1,253}}/){SUBDOMAIN}/)?{_NAME}"
 LABEL_VALUE: Final = rf"{_NAME}?"
 _KEY: Final = re.compile(LABEL_KEY)
 _LABEL: Final = re.compile(LABEL_VALUE)
+_NO_NAME: Final = "write lower-case letters, digits, '-' and '.', with a letter or a digit first and last"
+_NO_VALUE: Final = "write at most 63 letters, digits, '-', '_' and '.', with a letter or a digit first and last"
+_NO_KEY: Final = "not a valid key, such as example.com/my-name"
 
 
-def refusals(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why the API server would refuse to create the object, as ``path: reason``; for other kinds nothing."""
+def refusals(body: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Yield why the API server would refuse to create the object; for other kinds nothing."""
     resource = _RESOURCES.get(body["kind"])
     if resource is None:
         return
@@ -54,63 +54,61 @@ def refusals(body: Mapping[str, Any]) -> Iterator[str]:
     kinds = set()
     for error in _validator(resource.kind).iter_errors(value):
         kinds.add(error.kind.name)
-        yield said(error)
-    if kinds & _BEFORE_RULES:
-        yield _RULES_SKIPPED
-    else:
-        yield from (f'{rule.path}: Invalid value: "object": {rule.message}' for rule in broken_rules(schema, value))
+        yield from mistakes_of(error, schema)
+    if not kinds & _BEFORE_RULES:
+        yield from (Mistake(rule.path, rule.message, Fault.RULE) for rule in broken_rules(schema, value))
 
 
-def _of_metadata(metadata: Any) -> Iterator[str]:
+def _of_metadata(metadata: Any) -> Iterator[Mistake]:
     """Yield what is wrong with the name, the labels and the annotations, which no CRD defines."""
     if not isinstance(metadata, Mapping):
         return
     if not re.fullmatch(SUBDOMAIN, str(metadata.get("name"))):
-        yield (
-            f"metadata.name: Invalid value: {_quoted(metadata.get('name'))}: write lower-case letters, digits, '-' and "
-            "'.', with a letter or a digit first and last"
-        )
+        yield Mistake("metadata.name", f"Invalid value: {_quoted(metadata.get('name'))}: {_NO_NAME}")
     for field in ("labels", "annotations"):
         given = metadata.get(field)
         for key, value in given.items() if isinstance(given, Mapping) else ():
             if not _KEY.fullmatch(str(key).lower() if field == "annotations" else str(key)):
-                yield f"metadata.{field}: Invalid value: {_quoted(key)}: not a valid key, such as example.com/my-name"
+                yield Mistake(f"metadata.{field}", f"Invalid value: {_quoted(key)}: {_NO_KEY}")
             if field == "labels" and isinstance(value, str) and not _LABEL.fullmatch(value):
-                yield (
-                    f"metadata.labels: Invalid value: {_quoted(value)}: write at most 63 letters, digits, '-', '_' and "
-                    "'.', with a letter or a digit first and last"
-                )
+                yield Mistake("metadata.labels", f"Invalid value: {_quoted(value)}: {_NO_VALUE}")
 
 
-def said(error: ValidationError) -> str:
-    """Return what the API server says of a value that its schema does not allow."""
+def mistakes_of(error: ValidationError, schema: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Yield what is wrong with a value that the schema does not allow."""
     value: Any = error.instance
     kind: Any = error.kind
-    rule = kind.value
-    path = path_of([*error.instance_path, rule] if kind.name == "required" else error.instance_path)
+    rule, path = kind.value, path_of(error.instance_path)
     match kind.name:
         case "required":
-            what = MISSING
-        case "enum":
-            what = f"Unsupported value: {_quoted(value)}: supported values: {', '.join(map(_quoted, rule))}"
-        case "maxLength":
-            what = f"Too long: may not be more than {rule} bytes"
-        case "additionalProperties":
-            what = f"unknown field {', '.join(map(_quoted, kind.unexpected))}"
-        case "propertyNames":
-            what = f"Invalid value: {_quoted(kind.error.instance)}: not a valid key, such as example.com/my-name"
-        case "anyOf":
-            what = f"Invalid value: {_quoted(value)}"
+            yield missing(path_of([*error.instance_path, rule]))
         case "minItems":
-            what = MISSING
-        case "maxItems":
-            what = f"Too many: {len(value)}: must have at most {rule} items"
+            yield missing(path)
         case "type":
-            types = ",".join(name for name in rule if name != "null")
-            what = f'Invalid value: "{_type(value)}": {path} in body must be of type {types}: "{_type(value)}"'
+            wanted = ",".join(name for name in rule if name != "null")
+            yield Mistake(path, f"must be of type {wanted}, not {_type(value)}", Fault.TYPE, wanted)
+        case "additionalProperties":
+            place: Any = schema
+            for step in error.schema_path[:-1]:
+                place = place[step]
+            for name in kind.unexpected:
+                yield unknown(path_of([*error.instance_path, name]), suggestion(name, place["properties"]))
+        case "enum":
+            near = suggestion(value, rule) if isinstance(value, str) else ""
+            supported = ", ".join(map(_quoted, rule))
+            yield Mistake(path, f"Unsupported value: {_quoted(value)}{near}: supported values: {supported}")
+        case "maxLength":
+            yield Mistake(path, f"Too long: may not be more than {rule} bytes")
+        case "maxItems":
+            yield Mistake(path, f"Too many: {len(value)}: must have at most {rule} items")
+        case "propertyNames":
+            yield Mistake(path, f"Invalid value: {_quoted(kind.error.instance)}: {_NO_KEY}")
+        case "anyOf":
+            yield Mistake(path, f"Invalid value: {_quoted(value)}")
+        case "pattern" if rule == QUANTITY_SCHEMA["pattern"]:
+            yield Mistake(path, f"Invalid value: {_quoted(value)}: not a quantity; write one such as 500m or 2Gi")
         case bound:
-            what = f"Invalid value: {_quoted(value)}: {path} in body should {_BOUNDS[bound].format(rule)}"
-    return f"{path}: {what}" if path else what
+            yield Mistake(path, f"Invalid value: {_quoted(value)}: should {_BOUNDS[bound].format(rule)}")
 
 
 def _type(value: Any) -> str:

@@ -9,7 +9,7 @@ from enum import Enum
 from itertools import chain, islice
 from typing import Any, Final
 
-from isvc.run.admission import MISSING, refusals
+from isvc.run.admission import refusals
 from isvc.run.builtin_admission import builtin_refusals
 from isvc.run.children import Rendered, render_services, runtimes_for
 from isvc.run.documents import (
@@ -23,8 +23,9 @@ from isvc.run.documents import (
 )
 from isvc.run.downloads import refusals_of_download
 from isvc.run.errors import Unserved
+from isvc.run.mistake import Fault, Mistake
 from isvc.run.objects import configuration_in
-from isvc.run.place import NOWHERE, Located, Place, field_of, located
+from isvc.run.place import NOWHERE, Located, Place, field_of, located, refused
 from isvc_operator.api import inference_service
 from isvc_operator.api.base import field_names
 from isvc_operator.api.core_fields import ContainerFields
@@ -64,11 +65,12 @@ class Severity(Enum):
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """A line about one object, or about a file, and where that is."""
+    """A line about one object, or about a file, where that is, and the mistake that the line ends with, if any."""
 
     severity: Severity
     text: str
     place: Place = NOWHERE
+    mistake: Mistake | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def _called(place: Place) -> str:
 
 def _findings(severity: Severity, lines: Iterable[Located]) -> Iterator[CheckFinding]:
     for line in lines:
-        yield CheckFinding(severity, one_line(line.text), line.place)
+        yield CheckFinding(severity, one_line(line.text), line.place, line.mistake)
 
 
 def _missing(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located]:
@@ -342,8 +344,9 @@ def _refused(given: Documents, rendered: Iterable[Rendered]) -> Iterator[Located
 
 def refused_child(child: Manifest, service: Place) -> list[Located]:
     """Return why the API server would refuse an object that is made of a service."""
-    about = f"{service.kind} {service.name}: {child['kind']} {child['metadata']['name']}"
-    return [Located(f"{about}: {line}", service) for line in islice(builtin_refusals(child), NAMED)]
+    called = f"{child['kind']} {child['metadata']['name']}"
+    mistakes = (replace(mistake, child=called) for mistake in islice(builtin_refusals(child), NAMED))
+    return refused(f"{service.kind} {service.name}", mistakes, service)
 
 
 def _refused_containers(given: Documents) -> Iterator[Located]:
@@ -355,10 +358,10 @@ def _refused_containers(given: Documents) -> Iterator[Located]:
         yield from _in_every_pod(storage, "spec.container", storage.spec.container, given)
 
 
-def _in_container(line: Located) -> str:
-    """Return what a line says of a container, without whose it is."""
-    found = _CONTAINER.search(line.text)
-    return _CONTAINER.sub("", line.text[found.start() :]) if found else line.text
+def _in_container(line: Located) -> tuple[str, str]:
+    """Return the field that is wrong in a container, without whose it is, and why."""
+    mistake = line.mistake or Mistake("", line.text)
+    return _CONTAINER.sub("", mistake.path), f"{mistake.what}{mistake.hint}"
 
 
 def _in_every_pod(
@@ -368,8 +371,12 @@ def _in_every_pod(
     known = {name: value for name, value in container.items() if name in field_names(ContainerFields)}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [{"name": "any", **known}]}}
     place = given.place(item.kind, item.metadata.namespace, item.metadata.name)
-    lines = (line.replace("spec.containers[0]", field) for line in builtin_refusals(pod) if not line.endswith(MISSING))
-    yield from located(f"{item.kind} {item.metadata.name}: ", islice(lines, NAMED), place)
+    mistakes = (
+        replace(mistake, path=mistake.path.replace("spec.containers[0]", field))
+        for mistake in builtin_refusals(pod)
+        if mistake.fault is not Fault.REQUIRED
+    )
+    yield from refused(f"{item.kind} {item.metadata.name}", islice(mistakes, NAMED), place)
 
 
 def _key(service: InferenceService) -> tuple[str | None, str]:

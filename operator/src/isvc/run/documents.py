@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from isvc.run import objects
 from isvc.run.errors import UnusableInput
-from isvc.run.place import Located, Place, field_of, located
+from isvc.run.mistake import Mistake, parsed, unknown
+from isvc.run.place import Located, Place, refused
 from isvc.run.yaml_errors import explained
 from isvc_operator.api import inference_service, storage_container
 from isvc_operator.api.inference_service import InferenceService, InferenceServiceSpec
@@ -30,7 +31,7 @@ from isvc_operator.api.parsing import (
 )
 from isvc_operator.api.serving_runtime import ServingRuntime
 from isvc_operator.api.storage_container import ClusterStorageContainer
-from isvc_operator.ignored.walker import fields_of, meant
+from isvc_operator.ignored.walker import belongs_in, fields_of, meant
 from isvc_operator.limits import NAMED
 from isvc_operator.manifests import Manifest
 from isvc_operator.resolve.storage.plan import ObjectReference, Objects
@@ -38,6 +39,8 @@ from isvc_operator.text import one_line
 from model_archive.archive import ENDINGS
 from model_archive.formats import SUFFIXES
 
+# Says why the API server would refuse an object.
+_Check = Callable[[Manifest], Iterable[Mistake]]
 _KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in with_role(Role.SERVICE, Role.INPUT, Role.REFERENCE)}
 
 
@@ -154,11 +157,11 @@ def ignored_lines(given: Documents) -> Iterator[Located]:
 
 
 def read_documents(
-    texts: Iterable[YamlText], namespace: str, refusals: Callable[[Manifest], Iterable[str]] = lambda _: ()
+    texts: Iterable[YamlText], namespace: str, refusals: _Check = lambda _: ()
 ) -> tuple[Documents, list[Located]]:
     """Parse every document that can be used, and return what is wrong with the others.
 
-    ``refusals`` says why an object would be refused before it is parsed.
+    ``refusals`` is asked about an object before it is parsed.
     """
     found: defaultdict[str, list[Any]] = defaultdict(list)
     problems: list[Located] = []
@@ -173,21 +176,23 @@ def read_documents(
         for number, document in enumerate(documents, start=1):
             try:
                 group, item = _read(document, text, namespace, refusals)
-                if group != "ignored":
+                if group not in ("ignored", "refused"):
                     key = _key_of(_placed(document, namespace))
                     _check_once(key, f"object {number} of {text.source}", places, text.instead)
                     files[key] = text.source
             except UnusableInput as error:
                 problems.append(Located(str(error), _place(document, text)))
-            except InvalidObject as error:
+                continue
+            if group == "refused":
                 placed = _placed(document, namespace)
                 place = _place(placed, text)
-                rest, further = _rest(placed, refusals, error.problems)
+                rest, further = _rest(placed, refusals, item)
                 found["partial"] += [(service, place) for service in rest]
-                invalid = set(map(field_of, error.problems))
-                unknown = [field for field in unknown_names(placed) if not rest or _is_below(field, invalid)]
-                lines = (*error.problems, *(f"unknown field {field}" for field in unknown[:NAMED]), *further)
-                problems += located(f"{text.source}: {place.kind} {place.name}: ", lines, place)
+                invalid = {mistake.path for mistake in item}
+                # One of an object that is valid has no effect, as where all else is valid.
+                names = [it for it in unknown_names(placed) if not rest or it.path.rpartition(".")[0] in invalid]
+                mistakes = (*item, *names[:NAMED], *further)
+                problems += refused(f"{text.source}: {place.kind} {place.name}", mistakes, place)
             else:
                 found[group].append(item)
                 if group not in ("ignored", "objects"):
@@ -195,8 +200,8 @@ def read_documents(
     return Documents(**{group: tuple(items) for group, items in found.items()}, files=files), problems
 
 
-def _read(body: Any, text: YamlText, namespace: str, refusals: Callable[[Manifest], Iterable[str]]) -> tuple[str, Any]:
-    """Return the field of ``Documents`` that the object belongs to, and the parsed object."""
+def _read(body: Any, text: YamlText, namespace: str, refusals: _Check) -> tuple[str, Any]:
+    """Return the field of ``Documents`` that the object belongs to, and the parsed object; or ``refused``, and why."""
     if not isinstance(body, Mapping) or not body.get("kind"):
         raise UnusableInput(f"{text.source}: a document has no `kind`; is this a Kubernetes object?")
     if too_much := excess(body):
@@ -209,20 +214,23 @@ def _read(body: Any, text: YamlText, namespace: str, refusals: Callable[[Manifes
     if not _is_ours(body, text):
         return "ignored", _place(body, text)
     placed = _placed(body, namespace)
-    if refused := list(refusals(placed)):
-        raise InvalidObject(kind, _metadata(body)["name"], refused)
-    if kind == inference_service.KIND:
-        return "services", parse_inference_service(placed)
-    if kind == storage_container.KIND:
-        return "storage_containers", parse_storage_container(placed)
-    if _KINDS[kind].role is Role.REFERENCE:
-        return "objects", objects.as_stored(placed)
-    return "runtimes", parse_serving_runtime(placed)
+    if mistakes := list(refusals(placed)):
+        return "refused", mistakes
+    try:
+        if kind == inference_service.KIND:
+            return "services", parse_inference_service(placed)
+        if kind == storage_container.KIND:
+            return "storage_containers", parse_storage_container(placed)
+        if _KINDS[kind].role is Role.REFERENCE:
+            return "objects", objects.as_stored(placed)
+        return "runtimes", parse_serving_runtime(placed)
+    except InvalidObject as error:
+        return "refused", list(map(parsed, error.problems))
 
 
 def _rest(
-    body: Mapping[str, Any], refusals: Callable[[Manifest], Iterable[str]], known: Collection[str]
-) -> tuple[list[InferenceService], list[str]]:
+    body: Mapping[str, Any], refusals: _Check, known: Collection[Mistake]
+) -> tuple[list[InferenceService], list[Mistake]]:
     """Return a refused service without what is invalid in it, if that can be read, and what the API server says next.
 
     That is what it evaluates only for an object of the right types, unless it may come of what is left out.
@@ -241,8 +249,8 @@ def _rest(
             if not removed:
                 return [], []
             left_out.append(removed)
-    further = [line for line in refusals(rest) if line not in known]
-    return [service], [line for line in further if not any(_is_in(path, field_of(line)) for path in left_out)]
+    further = [mistake for mistake in refusals(rest) if mistake not in known]
+    return [service], [mistake for mistake in further if not any(_is_in(path, mistake.path) for path in left_out)]
 
 
 def _remove(body: dict[str, Any], location: Sequence[Any]) -> str:
@@ -267,15 +275,7 @@ def _is_in(path: str, field: str) -> bool:
     return path == field or not field or path.startswith((f"{field}.", f"{field}["))
 
 
-def _is_below(unknown: str, fields: Collection[str]) -> bool:
-    """Whether an unknown field may be why its object is invalid; any other has no effect, as where all else is valid.
-
-    ``unknown`` is its path with what is meant.
-    """
-    return unknown.partition(" ")[0].rpartition(".")[0] in fields
-
-
-def unknown_names(body: Mapping[str, Any]) -> Iterator[str]:
+def unknown_names(body: Mapping[str, Any]) -> Iterator[Mistake]:
     """Yield the unknown fields of a service, its spec and its components, of a body that may not be valid.
 
     A component or a model whose name is misspelt is missing, which is all that the API server says.
@@ -285,10 +285,11 @@ def unknown_names(body: Mapping[str, Any]) -> Iterator[str]:
         return
     given = spec if isinstance(spec, Mapping) else {}
     components = {f"spec.{name}.": (given.get(name), fields_of(model)) for name, model in known.items() if model}
-    for path, (part, names) in {"": (body, fields_of(InferenceService)), "spec.": (given, known), **components}.items():
+    for at, (part, names) in {"": (body, fields_of(InferenceService)), "spec.": (given, known), **components}.items():
         for name in part if isinstance(part, Mapping) else ():
+            path = f"{at}{name}"
             if name not in names:
-                yield f"{path}{one_line(str(name))}{meant(f'{path}{name}', names, body)}"
+                yield unknown(one_line(path), meant(path, names, body), belongs_in(path, body))
 
 
 def _key_of(body: Mapping[str, Any]) -> DocumentKey:

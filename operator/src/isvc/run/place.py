@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from isvc.run.mistake import Mistake
+
 # The path of a field at the beginning of a line about an object, or the name of an annotation or a label; of
 # a component, if the line says so.
-_FIELD: Final = re.compile(
-    r"(?:unknown field )?((?:metadata|spec)\.[^\s:,;]+)|(annotation|label) ([^\s:,;]+)(?: of (spec\.\w+))?"
-)
+_FIELD: Final = re.compile(r"((?:metadata|spec)\.[^\s:,;]+)|(annotation|label) ([^\s:,;]+)(?: of (spec\.\w+))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +30,22 @@ NOWHERE: Final = Place()
 
 @dataclass(frozen=True)
 class Located:
-    """A line for people, and where they have to look."""
+    """A line for people, where they have to look, and the mistake that the line ends with, if it is about one."""
 
     text: str
     place: Place = NOWHERE
+    mistake: Mistake | None = None
 
 
 def located(prefix: str, lines: Iterable[str], place: Place) -> list[Located]:
     """Return lines about an object behind a prefix, each with the field that it begins with."""
     return [Located(f"{prefix}{line}", replace(place, field=field_of(line))) for line in lines]
+
+
+def refused(about: str, mistakes: Iterable[Mistake], place: Place) -> list[Located]:
+    """Return lines about an object, each with the field that is wrong, unless that is one of its child."""
+    named = [replace(mistake, about=about) for mistake in mistakes]
+    return [Located(str(it), place if it.child else replace(place, field=field_of(it.path)), it) for it in named]
 
 
 def field_of(line: str) -> str:

@@ -33,6 +33,7 @@ def rules_of(model: type[ApiModel]) -> tuple[Rule, ...]:
     return tuple(rule for base in reversed(model.__mro__) for rule in _RULES.get(base, ()))
 
 
+NOTHING_TO_SERVE: Final = "nothing to serve: give the predictor a model (modelFormat and storageUri) or containers"
 _LABEL: Final = 63  # characters, the limit of Kubernetes for the value of a label
 
 
@@ -127,7 +128,7 @@ _RULES: Final[Mapping[type, tuple[Rule, ...]]] = {
     PredictorSpec: (
         Rule(
             f"has(self.model) || {_LEGACY} || {_HAS_CONTAINERS}",
-            "nothing to serve: give the predictor a model (modelFormat and storageUri) or containers",
+            NOTHING_TO_SERVE,
         ),
         Rule(
             f"{_LEGACY_COUNT} <= 1",

@@ -268,10 +268,16 @@ def _nearest(name: str, known: Collection[str], *, least: float = 0.6) -> str:
 
 
 def meant(path: str, known: Collection[str], body: Mapping[str, Any]) -> str:
-    """Return what an unknown field of a service may be meant for: where it belongs, or a known name that is near.
+    """Return what an unknown field of a service may be meant for: where it belongs, or a known name that is near."""
+    place = belongs_in(path, body)
+    return f" (it belongs in {place})" if place else suggestion(path.rpartition(".")[2], known)
 
-    It belongs above or below its place if exactly one object there has such a field: of those that ``body`` has, or
-    else of the usual ones.
+
+def belongs_in(path: str, body: Mapping[str, Any]) -> str:
+    """Return the path of the object of a service that an unknown field belongs in; empty if that is not clear.
+
+    It is above or below the field's place, and the only one there that has such a field: of those that ``body`` has,
+    or else of the usual ones.
     """
     parent, _, name = path.rpartition(".")
     beside = {
@@ -281,7 +287,7 @@ def meant(path: str, known: Collection[str], body: Mapping[str, Any]) -> str:
     }
     usual = () if name in field_names(ContainerFields) else [place for place in beside if place in _USUAL]
     places = [place for place in beside if beside[place]] or usual
-    return f" (it belongs in {places[0]})" if body and len(places) == 1 else suggestion(name, known)
+    return places[0] if body and len(places) == 1 else ""
 
 
 def _has(body: Any, path: str) -> bool:

@@ -21,4 +21,6 @@ from isvc.run.documents import unknown_names
     ],
 )
 def test_a_misspelt_component_or_model_is_found_in_a_service_that_is_not_valid(spec: Any, found: list[str]) -> None:
-    assert [*unknown_names({"kind": "InferenceService", "spec": spec})] == found
+    unknown = unknown_names({"kind": "InferenceService", "spec": spec})
+
+    assert [f"{mistake.path}{mistake.hint}" for mistake in unknown] == found
