@@ -242,6 +242,13 @@ def test_a_misspelt_field_has_no_effect_whatever_else_is_refused(validated: Any)
     assert beside[0].startswith("error: a.yaml: InferenceService first: spec.predictor.model.env[0].value: must be")
 
 
+@pytest.mark.parametrize("containers", ["3", "[a]", "{name: a}"])
+def test_a_field_at_a_wrong_place_has_no_effect_whatever_its_type(validated: Any, containers: str) -> None:
+    assert validated(written(model=f"containers: {containers}")) == [
+        "no effect: InferenceService first: spec.predictor.model.containers (it belongs in spec.predictor)"
+    ]
+
+
 def test_what_follows_from_a_refused_value_is_not_told(validated: Any) -> None:
     assert validated(written().replace("{name: pytorch}", "pytorch")) == [
         "error: a.yaml: InferenceService first: spec.predictor.model.modelFormat: must be of type object, not string; "

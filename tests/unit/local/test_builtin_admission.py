@@ -146,6 +146,14 @@ def test_keys_that_cannot_be_used_are_an_error(uri: str, data: dict[str, str], s
     ]
 
 
+def test_a_container_without_a_name_before_a_server_is_an_error() -> None:
+    unnamed = service("a", predictor={"containers": [server_container()], "initContainers": [{"image": "prepare:1"}]})
+
+    assert errors(unnamed) == [
+        "InferenceService a: Deployment a-predictor: spec.template.spec.initContainers[0].name: Required value"
+    ]
+
+
 def test_a_downloader_of_ones_own_is_not_asked() -> None:
     container = {
         "apiVersion": "serving.kserve.io/v1alpha1",

@@ -36,7 +36,7 @@ def refusals_of_download(child: Manifest, objects: Objects, image: str) -> Itera
     """
     pod = child["spec"]["template"]["spec"] if child["kind"] == "Deployment" else {}
     for container in pod.get("initContainers") or ():
-        if container["name"] == CONTAINER_INITIALIZER and container.get("image") == image:
+        if container.get("name") == CONTAINER_INITIALIZER and container.get("image") == image:
             texts = {item["name"]: _value(item, objects) for item in container.get("env") or ()}
             environment = {name: text for name, text in texts.items() if text is not None and "$(" not in text}
             try:

@@ -180,7 +180,9 @@ def check_repeated_items(component: Component, context: Context) -> Component:
 def _check_lists(parts: Iterable[Part]) -> None:
     for path, part in parts:
         for name, key in _KEYS.items():
-            items = [item for item in part.get(name) or () if item.get(key) is not None]
+            given = part.get(name)  # of a container, it may be an unknown field: of any type
+            listed = given if isinstance(given, list) else ()
+            items = [item for item in listed if isinstance(item, Mapping) and item.get(key) is not None]
             counts = Counter(identity(item, key) for item in items)
             if repeated := next((item for item in items if counts[identity(item, key)] > 1), None):
                 value, count = one_line(str(repeated[key])), counts[identity(repeated, key)]
