@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NoReturn, cast
 
 _AGAIN = 0.1  # seconds, after which Python does something else than to end an object
@@ -55,12 +54,13 @@ def _end(*_: object) -> None:
 
 
 def _report(dropped: Any) -> None:
-    """Report what an object's end has raised; Ctrl-C, which was not for the object, is sent again."""
-    if isinstance(dropped.exc_value, KeyboardInterrupt):
-        from threading import Timer
+    """Report what an object's end has raised; Ctrl-C, which was not for the object, is sent again.
 
-        with suppress(RuntimeError):  # it is ending anyway
-            Timer(_AGAIN, os.kill, (os.getpid(), signal.SIGINT)).start()
+    A timer of the kernel's sends it: to start a thread takes longer than it waits where processors are busy.
+    """
+    if isinstance(dropped.exc_value, KeyboardInterrupt):
+        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN)
     else:
         sys.__unraisablehook__(dropped)
 
