@@ -37,6 +37,11 @@ ANSWER_BYTES: Final = 256 * 1024 * 1024  # of one answer
 SAMPLED_MODELS: Final = 20  # of a service on a laptop, for which a command is printed
 MODELS_LISTED: Final = 1000  # of a server
 
+# --- other commands on a cluster ----------------------------------------------------------------------------
+LOG_LINES: Final = 100_000  # of one container, from its end
+MIGRATED_SERVICES: Final = 20  # at a time
+MIGRATE_SECONDS: Final = 570  # for each step of a service, less than new pods are held back for
+
 # --- files of commands ------------------------------------------------------------------------------------
 FILE_BYTES: Final = 16 * 1024 * 1024  # of one file of Kubernetes objects
 

@@ -31,6 +31,27 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/local/test_files.py::test_a_file_without_an_end_is_not_kept",
     ),
     Bound(
+        what="lines of a container that `isvc logs --tail` prints",
+        constant="isvc.limits:LOG_LINES",
+        unit=Unit.COUNT,
+        beyond="exit code 2",
+        test="tests/unit/cli/test_usage.py::test_a_command_line_that_is_wrong_is_one_line_and_exit_code_2",
+    ),
+    Bound(
+        what="services that `isvc migrate` changes over at a time",
+        constant="isvc.limits:MIGRATED_SERVICES",
+        unit=Unit.COUNT,
+        beyond="exit code 2",
+        test="tests/unit/cli/test_usage.py::test_a_command_line_that_is_wrong_is_one_line_and_exit_code_2",
+    ),
+    Bound(
+        what="time for each step of a service in `isvc migrate`",
+        constant="isvc.limits:MIGRATE_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="exit code 2",
+        test="tests/unit/cli/test_usage.py::test_a_command_line_that_is_wrong_is_one_line_and_exit_code_2",
+    ),
+    Bound(
         what="connections of `isvc bench`",
         constant="isvc.limits:BENCH_CONNECTIONS",
         unit=Unit.COUNT,

@@ -31,6 +31,22 @@ BOUNDS = (
         test="tests/unit/data_plane/test_options.py::test_a_size_that_no_request_can_have_is_refused",
     ),
     Bound(
+        what="instances in a batch",
+        constant="data_plane.limits:DEFAULT_MAX_BATCH_SIZE",
+        unit=Unit.COUNT,
+        setting="`maxBatchSize` of the service's `batcher`, `batchSize` of config.properties, `--max-batch-size`",
+        beyond="they wait for the next batch; one request with more is a batch of its own",
+        test="tests/unit/batching/test_gathering.py::test_a_batch_is_a_workers_share_of_all_requests_up_to_the_limit",
+    ),
+    Bound(
+        what="requests that wait for a model",
+        constant="data_plane.limits:DEFAULT_QUEUE_SIZE",
+        unit=Unit.COUNT,
+        setting="`job_queue_size` of config.properties, `jobQueueSize` of a model",
+        beyond="429",
+        test="tests/unit/batching/test_queue_callers.py::test_a_full_queue_refuses_more",
+    ),
+    Bound(
         what="parts of a streamed response that wait for a client that does not read them",
         constant="data_plane.limits:MAX_STREAM_BUFFER",
         unit=Unit.BYTES,

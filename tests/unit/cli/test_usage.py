@@ -20,6 +20,12 @@ Captured = pytest.CaptureFixture[str]
          "to 65535. See: isvc run --help\n"),
         (["predict", "a", "--timeout=3601"], "isvc: Invalid value for '--timeout': '3601' is not a whole number from 1 "
          "to 3600. See: isvc predict --help\n"),
+        (["logs", "a", "--tail=100001"], "isvc: Invalid value for '--tail': '100001' is not a whole number from 1 to "
+         "100000. See: isvc logs --help\n"),
+        (["migrate", "apply", "--parallel=21"], "isvc: Invalid value for '--parallel': '21' is not a whole number from "
+         "1 to 20. See: isvc migrate apply --help\n"),
+        (["migrate", "back", "--timeout=571"], "isvc: Invalid value for '--timeout': '571' is not a whole number from "
+         "1 to 570. See: isvc migrate back --help\n"),
         (["logs", "a", "--since=0s"], "isvc: Invalid value for '--since': no line is that new; give a time of a second "
          "or more. See: isvc logs --help\n"),
         (["run", "a.yaml", "--pvc"], "isvc: Option '--pvc' requires an argument. See: isvc run --help\n"),
@@ -32,7 +38,8 @@ Captured = pytest.CaptureFixture[str]
         (["migrate", "plan", "x\n\x1b[31m"], "isvc: Got unexpected extra argument (x\\n\\x1b[31m) See: "
          "isvc migrate plan --help\n"),
     ],
-    ids=["command", "argument", "option", "value", "bound", "no time", "no value", "a value too many", "below a group",
+    ids=["command", "argument", "option", "value", "bound", "lines", "services",
+         "step", "no time", "no value", "a value too many", "below a group",
          "above all", "URL",
          "hostile"],
 )  # fmt: skip

@@ -11,11 +11,10 @@ from isvc.commands.cluster import ClusterFlags, service_flags, service_names
 from isvc.commands.names import ServiceName
 from isvc.commands.output import OutputFormat, Style, Styled, output_flag, write_line, write_record
 from isvc.commands.values import Seconds, WholeNumber
+from isvc.limits import LOG_LINES
 
 if TYPE_CHECKING:
     from isvc.commands.seen.follow import LogLine, Wanted
-
-_MOST = 100_000  # lines of a container
 
 
 @click.command(short_help="print the logs of a service's containers")
@@ -29,7 +28,7 @@ _MOST = 100_000  # lines of a container
 @click.option("--since", type=Seconds(), metavar="TIME", help="only lines that are not older: 90s, 5m, 2h")
 @click.option(
     "--tail",
-    type=WholeNumber(1, _MOST),
+    type=WholeNumber(1, LOG_LINES),
     default=100,
     metavar="NUMBER",
     help="lines of each container, from its end (default: 100)",

@@ -16,21 +16,19 @@ from isvc.commands.exit_codes import EXIT_INVALID, EXIT_NO_EFFECT
 from isvc.commands.names import Namespace
 from isvc.commands.output import OutputFormat, output_flag, write_data, write_record
 from isvc.commands.values import WholeNumber
+from isvc.limits import MIGRATE_SECONDS, MIGRATED_SERVICES
 
 if TYPE_CHECKING:
     from isvc.migrate.objects import LiveObjects
     from isvc.migrate.session import Session, StepTaken
     from isvc_operator.manifests import Manifest
 
-_MOST = 20  # services at a time
-_LONGEST = 570  # seconds, less than new pods are held back for
-
 _timeout = click.option(
     "--timeout",
-    type=WholeNumber(1, _LONGEST),
+    type=WholeNumber(1, MIGRATE_SECONDS),
     default=300,
     metavar="SECONDS",
-    help=f"seconds for each step of a service, at most {_LONGEST} (default: 300)",
+    help=f"seconds for each step of a service, at most {MIGRATE_SECONDS} (default: 300)",
 )
 
 
@@ -69,7 +67,9 @@ def plan(
     """Print what changes for each service; writes nothing."""
     import asyncio
 
-    return asyncio.run(_plan_or_apply(cluster, namespace, manifests, parallel=0, timeout=_LONGEST, output=output))
+    return asyncio.run(
+        _plan_or_apply(cluster, namespace, manifests, parallel=0, timeout=MIGRATE_SECONDS, output=output)
+    )
 
 
 @command.command(short_help="change services over while they serve")
@@ -77,10 +77,10 @@ def plan(
 @_scope
 @click.option(
     "--parallel",
-    type=WholeNumber(1, _MOST),
+    type=WholeNumber(1, MIGRATED_SERVICES),
     default=2,
     metavar="NUMBER",
-    help=f"services at a time, at most {_MOST}; each needs twice its pods (default: 2)",
+    help=f"services at a time, at most {MIGRATED_SERVICES}; each needs twice its pods (default: 2)",
 )
 @_timeout
 @output_flag

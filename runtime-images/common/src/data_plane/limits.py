@@ -18,6 +18,11 @@ MAX_FIELDS = 128
 # Bytes of a streamed response that may wait for a client that reads more slowly than the model writes.
 MAX_STREAM_BUFFER = 1024 * 1024
 
+# Instances in a batch: enough to amortise a call, and few enough to stay in a CPU's caches.
+DEFAULT_MAX_BATCH_SIZE = 32
+# Requests that wait for a model.
+DEFAULT_QUEUE_SIZE = 1000
+
 # Inputs, and requested outputs, of a v2 request.
 MAX_TENSORS = 1024
 # Parameters of a v2 request, of a tensor, and of a requested output.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from data_plane.batching.limits import DEFAULT_MAX_BATCH_SIZE
+from data_plane.limits import DEFAULT_MAX_BATCH_SIZE
 from data_plane.model_server.errors import ConfigurationError
 from model_archive.configuration import Table
 from torchserve_adapter.batching import FRAME_BYTES

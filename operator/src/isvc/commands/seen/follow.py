@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final
 
 from isvc.commands.seen.reading import seen
+from isvc.limits import LOG_LINES
 from isvc.view.source import ContainerKey, LogOptions, ServiceSource
 from isvc.view.values import ContainerState, ServiceView
 from isvc_operator.errors import OperatorError
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.manifests import ServiceKey
-
-_ALL_LINES: Final = 100_000  # of a container that starts while it is followed
 
 
 class NoSuchContainer(OperatorError):
@@ -97,7 +95,7 @@ async def follow(source: ServiceSource, key: ServiceKey, wanted: Wanted, write: 
                 if instance not in known:
                     known.add(instance)
                     tasks.create_task(read(instance, lines))
-            lines = _ALL_LINES
+            lines = LOG_LINES
             while key not in await anext(changes):
                 pass
 

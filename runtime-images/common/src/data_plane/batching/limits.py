@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Large enough to amortise a call, small enough to stay in a CPU's caches.
-DEFAULT_MAX_BATCH_SIZE = 32
-DEFAULT_QUEUE_SIZE = 1000
+from data_plane.limits import DEFAULT_MAX_BATCH_SIZE, DEFAULT_QUEUE_SIZE
 
 _FORGETTING = 0.9  # weight of the past at each batch
 

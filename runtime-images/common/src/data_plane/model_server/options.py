@@ -8,8 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from data_plane.batching.limits import DEFAULT_MAX_BATCH_SIZE
-from data_plane.limits import MAX_CONNECTIONS, MAX_REQUEST_SIZE
+from data_plane.limits import DEFAULT_MAX_BATCH_SIZE, MAX_CONNECTIONS, MAX_REQUEST_SIZE
 from data_plane.log_lines import LEVELS
 from data_plane.ports import GRPC_PORT, HTTP_PORT
 

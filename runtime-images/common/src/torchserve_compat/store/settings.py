@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from data_plane.batching.limits import DEFAULT_MAX_BATCH_SIZE, DEFAULT_QUEUE_SIZE, BatchLimits
+from data_plane.batching.limits import BatchLimits
 from data_plane.batching.sequences import SequenceHeaders, SequenceLimits
+from data_plane.limits import DEFAULT_MAX_BATCH_SIZE, DEFAULT_QUEUE_SIZE
 from data_plane.messages import Headers
 from data_plane.model_server.errors import ConfigurationError
 from torchserve_compat.store.known_settings import LEAST, MAX_NUMBER
