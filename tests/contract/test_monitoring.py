@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from data_plane.payload_logger.queue import PayloadQueue
 from data_plane.server.metrics import ServerMetrics
+from isvc_operator.observe.pods import OUTAGES
 from isvc_operator.telemetry.metrics import Metrics
 from isvc_operator.telemetry.snapshot import Result, ServiceCondition, Snapshot, WatchState
 from mar_runtime.metrics.start import StartTimes
@@ -90,6 +91,14 @@ def test_an_alert_has_a_severity_a_summary_and_its_row_in_the_runbook(alert: dic
     assert alert["labels"]["severity"] in ("critical", "warning", "info")
     assert alert["annotations"].keys() == {"summary", "description"}
     assert f"| `{alert['alert']}` |" in PAGE
+
+
+def test_the_alert_of_services_that_stopped_serving_is_of_all_such_reasons() -> None:
+    (query,) = [alert["expr"] for alert in alerts() if alert["alert"] == "InferenceServiceStoppedServing"]
+    reasons = re.search(r'reason=~"([^"]+)"', query)
+
+    assert reasons is not None
+    assert tuple(reasons[1].split("|")) == OUTAGES
 
 
 def alert_cases() -> list[dict[str, Any]]:

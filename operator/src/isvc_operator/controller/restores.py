@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from isvc_operator.api.names import ANNOTATION_RENDERED, DRIFT_CORRECTED, ROLLOUT_UPDATED
-from isvc_operator.controller.recording import record
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import KubeError
 from isvc_operator.kube.informer.cache import Cache, ObjectKey, is_put_back, key_of
+from isvc_operator.kube.recording import record
 from isvc_operator.kube.requests import decode
 from isvc_operator.limits import LINE_BYTES, NOT_KEPT_SECONDS, RESTORE_SECONDS
 from isvc_operator.manifests import Manifest, annotations_of

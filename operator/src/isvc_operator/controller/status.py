@@ -14,12 +14,12 @@ from isvc_operator.api.inference_service import InferenceService, InferenceServi
 from isvc_operator.controller.children import Applied
 from isvc_operator.controller.memory import ServiceMemory
 from isvc_operator.controller.pod_details import PodDetails, PodMemory
-from isvc_operator.controller.recording import record
 from isvc_operator.decide import Decision, Inputs
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
 from isvc_operator.kube.errors import Conflict, ObjectNotFound
 from isvc_operator.kube.informer.cache import Cache
+from isvc_operator.kube.recording import record
 from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, ServiceKey, merge_patch
 from isvc_operator.observe.component import ComponentObservation, observe_component

@@ -13,8 +13,9 @@ from isvc_operator.errors import ConfigError
 from isvc_operator.ignored.walker import unknown_fields
 from isvc_operator.kube import requests
 from isvc_operator.kube.client import KubeApi
-from isvc_operator.kube.errors import KubeError
+from isvc_operator.kube.errors import KubeError, NamespaceEnding
 from isvc_operator.kube.informer.cache import Cache
+from isvc_operator.kube.recording import record
 from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import Manifest, name_of
 from isvc_operator.observe.events import event_on
@@ -62,11 +63,8 @@ class IgnoredSettings:
         await self._record(involved, reason, message)
 
     async def _record(self, involved: Mapping[str, str], reason: str, message: str) -> None:
-        event = event_on(involved, "Warning", reason=reason, message=message, now=self._now())
-        try:
-            await self._api.send(requests.create_event(event))
-        except KubeError as error:
-            log.warning("no Event is recorded on the %s %s: %s", involved["kind"], involved["name"], error)
+        with suppress(NamespaceEnding):  # of the operator, which ends with it
+            await record(self._api, event_on(involved, "Warning", reason=reason, message=message, now=self._now()))
 
 
 def _ignored_text(ignored: Sequence[str]) -> str:

@@ -73,7 +73,7 @@ async def test_an_event_that_is_refused_stops_nothing(caplog: pytest.LogCaptureF
     await reports(api).of_config_map(["agent"])
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
-    assert "no Event is recorded on the ConfigMap inferenceservice-config: no" in caplog.messages[1]
+    assert "an Event is not recorded: no (it says: Ignored: agent)" in caplog.messages[1]
 
 
 def a_container(version: str, **spec: Any) -> Manifest:

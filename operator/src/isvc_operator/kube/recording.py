@@ -1,4 +1,4 @@
-"""Records Events on services."""
+"""Records Events on objects."""
 
 from __future__ import annotations
 
