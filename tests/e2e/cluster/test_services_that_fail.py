@@ -159,7 +159,7 @@ FIXES: dict[str, Fixed] = {
     "fix-policy": Fixed("PodsRefused", {"securityContext": {"allowPrivilegeEscalation": True}}, {}),
     "fix-env": Fixed("ContainerConfigInvalid", OF_LICENCE, OF_LICENCE, [a_secret("licence")]),
     "fix-volume": Fixed("VolumeNotMounted", WITH_LICENCE, WITH_LICENCE, [a_secret("licence-file")]),
-    "fix-probe": Fixed("ServerFailed", {"startupProbe": a_probe(1)}, {"startupProbe": a_probe(600)}),
+    "fix-probe": Fixed("ServerFailed", {"startupProbe": a_probe(1, "/nowhere")}, {"startupProbe": a_probe(600)}),
     "fix-liveness": Fixed("ServerFailed", {"livenessProbe": a_probe(1, "/nowhere")}, {"livenessProbe": a_probe(600)}),
     "fix-memory": Fixed("ServerFailed", {"resources": {"limits": {"memory": "64Mi"}}}, {}),
 }
