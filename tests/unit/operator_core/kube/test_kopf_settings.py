@@ -103,17 +103,25 @@ def test_the_traceback_of_an_error_that_is_reported_anyway_is_left_out(error: Ex
     assert is_news(record) is news
 
 
-def test_that_a_generator_of_kopf_does_not_close_at_its_end_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    async def watch() -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            raise RuntimeError("generator didn't stop after athrow()")
+async def infinite_watch() -> AsyncIterator[None]:  # as kopf's is called
+    try:
+        yield
+    finally:
+        raise RuntimeError("generator didn't stop after athrow()")
 
+
+async def ours() -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        raise RuntimeError("a fault")
+
+
+def test_that_a_generator_of_kopf_does_not_close_at_its_end_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     async def end(left: AsyncIterator[None]) -> None:
         await anext(left)
 
-    left = watch()
-    asyncio.run(end(left))
+    for left in (infinite_watch(), ours()):
+        asyncio.run(end(left))
 
-    assert [is_news(record) for record in caplog.records] == [False]
+    assert [is_news(record) for record in caplog.records] == [False, True]

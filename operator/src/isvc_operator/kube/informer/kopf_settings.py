@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -16,7 +17,8 @@ from isvc_operator.manifests import Manifest
 
 # kopf removes its finalizer where nothing needs it, and all operators on kopf have the same one by default.
 _NO_FINALIZER: Final = "isvc-operator.io/none"
-_CLOSING: Final = "an error occurred during closing of asynchronous generator"  # asyncio's words
+# asyncio's words, of the generators of kopf's watches.
+_CLOSING: Final = re.compile(r"an error occurred during closing of .* (infinite_watch|streaming_block) at ")
 _WORKER_SECONDS: Final = 1.0  # that kopf keeps a task for an object after its last event
 
 
@@ -72,7 +74,7 @@ def is_news(record: logging.LogRecord) -> bool:
     kopf logs, with its traceback, an error that we raise to end it. When it ends in the middle of an event, it leaves
     its generators, which asyncio closes side by side, while each of them closes another one.
     """
-    if record.name == "asyncio" and record.getMessage().startswith(_CLOSING):
+    if record.name == "asyncio" and _CLOSING.match(record.getMessage()):
         return False
     return not (record.exc_info and isinstance(record.exc_info[1], OperatorError))
 
