@@ -20,7 +20,7 @@ from data_plane.client.errors import PredictorBroken, PredictorTimeout, Predicto
 from data_plane.client.failures import broken, is_silent, unreachable
 from data_plane.client.pieces import Pieces
 from data_plane.client.responses import UpstreamResponse
-from data_plane.client.sessions import Limits, RequestProgress, Sessions
+from data_plane.client.sessions import PROGRESS, Limits, RequestProgress, Sessions
 from data_plane.client.time_limit import time_limit
 from data_plane.tls import trusting
 
@@ -95,7 +95,7 @@ class HttpClient:
             async with time_limit(timeout_s):
                 return await self._connect(call, sessions)
         except asyncio.TimeoutError as error:
-            raise self._too_late(call, error) from error
+            raise self._too_late(call, error, sessions) from error
         finally:
             sessions.in_use -= 1
 
@@ -133,6 +133,7 @@ class HttpClient:
         return await self._exchange(call, sessions.new)
 
     async def _exchange(self, call: _Call, session: aiohttp.ClientSession) -> UpstreamResponse:
+        PROGRESS.set(call.progress)
         try:
             response = await session.request(
                 call.method,
@@ -142,7 +143,6 @@ class HttpClient:
                 timeout=self._connect_limit,
                 allow_redirects=False,
                 ssl=self._tls() if call.address.scheme == "https" else True,
-                trace_request_ctx=call.progress,
             )
             return await self._read(response, call)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -171,13 +171,13 @@ class HttpClient:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def _too_late(self, call: _Call, error: Exception) -> Exception:
-        if call.progress.is_queued:
-            why = f"was not called: all {self._limits.connections} connections are in use"
-        elif call.progress.sent_at is None:
-            return unreachable(call.address, error)
-        else:
+    def _too_late(self, call: _Call, error: Exception, sessions: Sessions) -> Exception:
+        if call.progress.sent_at is not None:
             why = f"did not answer within {call.timeout_s:g} s"
+        elif sessions.open_connections() >= self._limits.connections:
+            why = f"was not called: all {self._limits.connections} connections are in use"
+        else:
+            return unreachable(call.address, error)
         return PredictorTimeout(f"The predictor at {call.address} {why}.")
 
 
