@@ -269,6 +269,8 @@ async def test_requests_are_seen_in_the_list_and_in_the_charts(open_page: Open, 
     seen = "points.some((point) => point.rate > 0 && point.p95 > 0 && point.memory > 2 ** 20)"
     await charts.wait_for_function(seen, timeout=30_000)
     await expect(charts.locator("[data-chart=memory]")).to_be_visible()
+    await charts.evaluate("for (const point of points) point.memory = null; draw()")
+    await expect(charts.locator("figure:visible")).to_have_count(4)
 
 
 # --- logs ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ class Chart:
     lines: Mapping[str, str]
     written: str = "number"
     """How `assets/charts.js` writes a value: a key of its `WRITTEN`."""
+    is_optional: bool = False
+    """Whether not all servers report it: without a value it is hidden."""
 
 
 CHARTS = (
@@ -23,5 +25,5 @@ CHARTS = (
     Chart("latency", "Latency", "", {"p50": "--part-4", "p95": "--part-2", "p99": "--failed"}, written="seconds"),
     Chart("errors", "Errors", "5xx, per second", {"errors": "--failed"}),
     Chart("batch", "Batch size", "instances, on average", {"batch": "--part-5"}),
-    Chart("memory", "Memory", "of all pods", {"memory": "--part-1"}, written="bytes"),
+    Chart("memory", "Memory", "of all pods", {"memory": "--part-1"}, written="bytes", is_optional=True),
 )

@@ -73,9 +73,8 @@ function draw() {
   for (const { lines, written, plot, figure } of plots) {
     plot.setData(data(lines));
     if (last) figure.querySelector("output").textContent = now(lines, written, last);
+    figure.hidden = "optional" in figure.dataset && points.length > 0 && points.every((point) => lines.every(([field]) => point[field] === null));
   }
-  const memory = document.querySelector("[data-chart=memory]"); // not all servers report it
-  memory.hidden = points.length > 0 && points.every((point) => point.memory === null);
   document.getElementById("charts-unread").hidden = points.length > 0;
   document.getElementById("charts-none").hidden = points.length === 0 || points.some((point) => point.rate > 0);
 }
