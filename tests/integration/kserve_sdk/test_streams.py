@@ -123,6 +123,15 @@ async def test_an_error_in_chunks_is_read_whole() -> None:
     assert (answer.status, answer.body) == (429, b"no room")
 
 
+async def test_an_answer_that_is_still_read_has_a_connection() -> None:
+    behave = in_two(CHUNKED, chunk(b"one "), chunk(b"two") + END, asyncio.Event())
+    async with scripted(behave) as server, asking(server, connections=1) as ask:
+        reading = pieces_of(await ask())
+        with pytest.raises(PredictorTimeout, match="all 1 connections are in use"):
+            await ask(timeout_s=0.01)
+        await reading.aclose()
+
+
 async def test_an_answer_that_breaks_off_is_no_end() -> None:
     async with scripted(says(CHUNKED + chunk(b"half"))) as server, asking(server) as ask:
         pieces = pieces_of(await ask())
