@@ -312,13 +312,20 @@ def install_runtime(server: ApiServer) -> None:
 
 
 def wait_until_served(server: ApiServer) -> None:
-    """Wait until the server takes objects of all CRDs, and kubectl finds their kinds."""
+    """Wait until the server takes objects of all CRDs, and kubectl finds their kinds.
+
+    Each kind is read once. Of one that nobody has read, the server may still prepare the storage when its CRD is
+    deleted; it then fails to delete the objects, and may look at the CRD again only after five minutes.
+    """
 
     def served() -> bool:
         crds, discovered = server.crds(), _discovered(server)
         return all(_is_established(crd) and _resources_of(crd) <= discovered for crd in crds)
 
     eventually(served, "the CRDs are served", START_TIMEOUT)
+    for crd in server.crds():
+        for group, version, plural in _resources_of(crd):
+            server.send("GET", f"/apis/{group}/{version}/{plural}?limit=1")
 
 
 def _is_established(crd: dict[str, Any]) -> bool:

@@ -85,7 +85,6 @@ def test_what_make_deploy_installs_is_removed_as_the_page_says(empty: ApiServer)
     # Nobody here empties the namespace that is deleted.
     said = shell.swapping({"kubectl delete": "kubectl delete --wait=false"}).run("docs/uninstall.md: bash")
 
-    # The API server tries again after ever longer pauses where it could not delete a kind at once.
     empty.kubectl("wait", "--for=delete", "--timeout=240s", f"--filename={ROOT / 'crds'}")
     assert empty.get("clusterrole", "--selector=app.kubernetes.io/part-of=isvc-operator")["items"] == []
     assert 'namespace "isvc-system" deleted' in said
