@@ -28,11 +28,11 @@ class Uri:
     def shown(self) -> str:
         """The URI for the log, without a login, and without a query of a web address, which may be a signature."""
         login, at, host = self.authority.rpartition("@")
-        if self.scheme not in ("http", "https"):
-            # What stands alone before the @ is a container of Azure's.
-            return f"{self.scheme}://{host}/{self.path}" if at and ":" in login else self.text
-        path, query, _ = self.path.partition("?")
-        return f"{self.scheme}://{self.authority.rpartition('@')[2]}/{path}{query and '?…'}"
+        if self.scheme in ("http", "https"):
+            path, query, _ = self.path.partition("?")
+            return f"{self.scheme}://{host}/{path}{query and '?…'}"
+        is_container = self.scheme in ("abfs", "abfss") and ":" not in login
+        return f"{self.scheme}://{host}/{self.path}" if at and not is_container else self.text
 
 
 def parse_uri(text: str) -> Uri:

@@ -47,6 +47,7 @@ def test_what_cannot_be_a_path_is_refused(text: str) -> None:
         ("https://secret@host/m.mar", "https://host/m.mar"),
         ("s3://key:secret@bucket/m", "s3://bucket/m"),
         ("ftp://me:secret@host/m", "ftp://host/m"),
+        ("hf://secret@owner/m", "hf://owner/m"),
         ("abfs://container@account.dfs.core.windows.net/m", "abfs://container@account.dfs.core.windows.net/m"),
         ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
         ("/a/plain@path:1", "/a/plain@path:1"),
