@@ -41,6 +41,8 @@ SAID_IN_THE_MESSAGE = {failure.reason for _, failure in FAILING_PODS.values() if
     "NotAccepted",
     "ParentStatusOutdated",
     "PredictorNotResolved",
+    "ScaledObjectNotReady",
+    "ScalingInactive",
     "SettingsIgnored",  # another one
     "VolumeNotMounted",
 }

@@ -40,8 +40,6 @@ _BY_REASON: Final[Mapping[str, str]] = {
     "RuntimeDisabled": "enable the runtime, or name another one",
     "RuntimeNotRecognized": "correct the runtime's name, leave it out, or create that runtime",
     "ScaledToZero": "let its autoscaler add pods, or kubectl scale deployment",
-    "ScaledObjectNotReady": "correct what KEDA names, or see its log",
-    "ScalingInactive": "install metrics-server, or see why it has no metrics of the pods",
     "ServerFailed": "correct what the message or the last log lines name",
     "ServiceAccountNotFound": "create this ServiceAccount in the service's namespace, or correct serviceAccountName",
     "StorageInitializerFailed": "correct storageUri, its credentials, or the files there",
