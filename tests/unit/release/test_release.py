@@ -42,7 +42,8 @@ def test_a_file_that_differs_is_named(folders: tuple[Path, Path]) -> None:
 def test_every_image_of_a_release_is_one_that_make_images_builds() -> None:
     script = (ROOT / "tests/cluster/images").read_text()
 
-    assert set(IMAGES) - set(re.findall(r"^build_image ([a-z-]+)", script, re.MULTILINE)) == set()
+    built = " ".join(re.findall(r'^(?:bases|images)="([a-z -]+)"', script, re.MULTILINE)).split()
+    assert set(IMAGES) - set(built) == set()
 
 
 def test_every_image_that_manifests_name_is_in_the_release_and_may_have_a_tag_in_the_chart() -> None:
