@@ -253,7 +253,7 @@ BOUNDS = (
     ),
     Bound(
         what="open files of a process: its soft limit is raised to this value, within the hard limit",
-        constant="data_plane.limits:MAX_FILES",
+        constant="data_plane.limits:MAX_OPEN_FILES",
         unit=Unit.COUNT,
         setting="the container's hard limit",
         beyond="there are fewer connections",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from data_plane.limits import FILE_RESERVE, MAX_FILES
+from data_plane.limits import FILE_RESERVE, MAX_OPEN_FILES
 from data_plane.model_server.files import connections_within
 
 PROGRAM = """
@@ -22,7 +22,7 @@ print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 @pytest.mark.parametrize(
     ("files", "wanted", "connections"),
     [
-        (MAX_FILES, 4096, 4096),
+        (MAX_OPEN_FILES, 4096, 4096),
         (1024, 4096, (1024 - FILE_RESERVE) // 2),
         (1024, 10, 10),
         (64, 4096, 16),

@@ -1,6 +1,6 @@
 """Steps for the container that gets the requests: TLS, and the payload logger; a variable of each tells the server.
 
-Pods serve TLS with the certificate of a Secret, where its owner or the ConfigMap asks for it. Both shipped runtimes and
+Pods serve TLS with the certificate of a Secret, where its owner or the ConfigMap asks for it. All shipped runtimes and
 our SDK read the folder in which the Secret is mounted. A transformer checks its predictor by the authority in the same
 Secret.
 

@@ -45,7 +45,7 @@ _WORDS = frozenset({"args", "command"})  # of which a null item is an empty one
 
 @dataclass(frozen=True)
 class ServerSetting:
-    """A number given for ``field`` of the predictor; ``variable`` sets a flag that both shipped runtimes have."""
+    """A number given for ``field`` of the predictor; ``variable`` sets a flag that all shipped runtimes have."""
 
     field: str
     variable: str

@@ -97,7 +97,7 @@ SMALL_RESPONSE = 4 * 1024
 FILE_RESERVE = 256
 
 # File descriptors of the process: its soft limit is raised to this number, at most to the hard limit.
-MAX_FILES = 65536
+MAX_OPEN_FILES = 65536
 
 # Bytes of a body, or of its decoded form, that are processed on the event loop; larger ones are processed in a thread.
 ON_LOOP_BYTES = 64 * 1024

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from data_plane.limits import FILE_RESERVE, MAX_FILES
+from data_plane.limits import FILE_RESERVE, MAX_OPEN_FILES
 
 
 def raise_limit() -> int:
-    """Raise the soft limit to the hard limit, at most to MAX_FILES; return the soft limit."""
+    """Raise the soft limit to the hard limit, at most to MAX_OPEN_FILES; return the soft limit."""
     if sys.platform == "win32":
-        return MAX_FILES
+        return MAX_OPEN_FILES
     import resource
 
     soft, hard = (
-        MAX_FILES if limit == resource.RLIM_INFINITY else limit for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
+        MAX_OPEN_FILES if limit == resource.RLIM_INFINITY else limit
+        for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
     )
-    wanted = max(soft, min(hard, MAX_FILES))
+    wanted = max(soft, min(hard, MAX_OPEN_FILES))
     if wanted > soft:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
