@@ -38,7 +38,10 @@ def exported() -> set[str]:
     watch = WatchState("pods", "/api/v1/pods", listed=True, silent=0.0, starts=1)
     condition = ServiceCondition("bank", "bert", "Ready", "True", "")
     text = metrics.exposition(Snapshot(watches=(watch,), conditions=(condition,))).decode()
-    return {item.name for family in text_string_to_metric_families(text) for item in family.samples}
+    families = list(text_string_to_metric_families(text))
+    # A gauge may have no sample, and a counter's samples have another name.
+    gauges = {family.name for family in families if family.type == "gauge"}
+    return gauges | {item.name for family in families for item in family.samples}
 
 
 class Waiting:
