@@ -1,4 +1,4 @@
-"""Ports of loopback for servers that tests start, which no other test and no other program is given meanwhile."""
+"""Ports for servers that tests start, which no other test and no other program is given meanwhile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ _held: dict[int, socket.socket] = {}
 
 def free_port() -> int:
     """A port that nobody listens on. It stays bound here until the tests end, as a server takes seconds to open it
-    and the kernel would give it to whoever asks in between."""
+    and the kernel would give it to whoever asks in between.
+
+    It is free on all addresses: a connection of another program to another machine may have its number, too, and then
+    no server can open it on all of them.
+    """
     holder = socket.socket()
-    holder.bind(("127.0.0.1", 0))
+    holder.bind(("", 0))
     # Set after the bind, so that the server, which sets it too, may bind beside us; a bind to any port still may not.
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     port = int(holder.getsockname()[1])
@@ -31,7 +35,7 @@ def unbound_port() -> int:
     while True:
         port = random.randrange(_FIRST, _KERNELS)
         with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+            probe.bind(("", port))
             return port
 
 
