@@ -20,7 +20,7 @@ from isvc.extras import advice, missing_for
 from isvc.limits import KEPT_EVENTS
 from isvc.run.children import Rendered
 from isvc.run.clock import now
-from isvc.run.container import LOOPBACK, Machine, program_of_ours
+from isvc.run.container import Machine, program_of_ours
 from isvc.run.deployment import LocalDeployment
 from isvc.run.endpoints import Endpoints
 from isvc.run.errors import RunFailed, UnusableInput
@@ -86,7 +86,7 @@ class Node:
         """Return a port that nobody has, and that no other container of the run was given."""
         while True:
             with socket.socket() as listener:
-                listener.bind((LOOPBACK, 0))
+                listener.bind(("", 0))  # some servers listen on all addresses
                 port: int = listener.getsockname()[1]
             if port not in self._given_ports:
                 self._given_ports.add(port)
