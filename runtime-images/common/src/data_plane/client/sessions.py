@@ -70,7 +70,7 @@ class Sessions:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Writes the RequestProgress. aiohttp's tracing could do so, for a tenth of the processor time of a whole hop."""
+    """Writes the RequestProgress. aiohttp's tracing could do so, for 4 to 8 % of the processor time of a hop."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
