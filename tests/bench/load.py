@@ -1,4 +1,4 @@
-"""Load: by wrk, so many clients, each asking again as soon as it has its answer; by `isvc bench`, at a rate."""
+"""Load by wrk: so many clients, each asking again as soon as it has its answer."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import time
 from array import array
 from collections import Counter
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -51,7 +52,6 @@ async def test_a_closed_loop_is_told_in_words(capsys: Captured) -> None:
         "ms N N N N N N N N N",
     ]
     assert lines[6] == "UP TO RESPONSES"
-    assert "this client used N cores, N µs for each request" in lines
 
 
 async def test_a_body_from_a_file_is_posted_as_json(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ async def test_at_a_rate_as_json(capsys: Captured) -> None:
     code, _ = await bench("/", "--rate", "100", "--time", "0.2", "--output", "json")
 
     found = json.loads(capsys.readouterr().out)
-    assert (code, found["loop"], found["rate"], found["responses"], found["connections"]) == (0, "open", 100.0, 20, 256)
+    assert (code, found["rate"], found["responses"], found["connections"]) == (0, 100.0, 20, 256)
 
 
 async def test_a_failure_is_exit_code_1(capsys: Captured) -> None:
@@ -89,9 +89,8 @@ def certificate(tmp_path: Path) -> tls.Certificate:
     return tls.issue(tmp_path)
 
 
-@pytest.mark.parametrize("trust", ["--cacert", "--insecure"])
-async def test_a_server_with_a_certificate_of_ones_own(trust: str, certificate: tls.Certificate) -> None:
-    flags = [trust, str(certificate.authority)] if trust == "--cacert" else [trust]
+async def test_a_server_with_a_certificate_of_ones_own(certificate: tls.Certificate) -> None:
+    flags = ["--cacert", str(certificate.authority)]
 
     async with scripted(answering, tls=certificate.server_context()) as server:
         trusted = await asyncio.to_thread(main, ["bench", f"https://{server.host}/", "--requests=4", "-c2", *flags])
@@ -161,9 +160,7 @@ async def test_a_model_that_does_not_say_what_it_takes_needs_data(capsys: Captur
         (["http:/h"], f"'http:/h' is not the URL of a server; {FORM}"),
         (["http://h/", "-d@gone"], "gone cannot be read: No such file or directory"),
         (["http://h/", "-d", __file__], f"{__file__} is a file; to send what is in it, write -d @{__file__}"),
-        (["http://h/", "-XGE T"], "'GE T' is not a method of HTTP"),
         (["http://h/", "-Hfoo"], "'foo' cannot be a header; write NAME: VALUE"),
-        (["http://h/ü"], "'http://h/ü' has letters that a URL cannot have; write them as %XX"),
         (
             ["http://user:secret@h:0/"],
             f"'…@h:0/' is not the URL of a server; {FORM}",
@@ -176,9 +173,7 @@ async def test_a_model_that_does_not_say_what_it_takes_needs_data(capsys: Captur
         "slash",
         "file",
         "name of a file",
-        "method",
         "no colon",
-        "letters",
         "password",
         "header",
     ],
@@ -232,15 +227,13 @@ def test_a_body_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
         (["http://h", "--model=m"], "--model is of a service: leave it out, or give a NAME."),
         (["http://h", "--address=a"], "--address is of a service: leave it out, or give a NAME."),
         (["http://h", "--url=http://g"], "--url is of a service: leave it out, or give a NAME."),
-        (["name", "-XPUT"], "--method is for a URL: a service is asked by POST. Leave it out."),
-        (["name", "-k"], "--insecure is for a URL: leave it out, or name the service's authority with --cacert."),
-        (["name", "--url=http://g", "--address=a"], "--address is of a service in a cluster: leave it out, or --url."),
+        (["name", "--url=http://g", "--address=a"], "--address is a way into a cluster: leave it out, or --url."),
         (["http://h", "-nteam"], "--namespace is of a service: leave it out, or give a NAME."),
         (["http://h", "--context=c"], "--context is of a service: leave it out, or give a NAME."),
-        (["name", "--url=http://g", "--context=c"], "--context is of a service in a cluster: leave it out, or --url."),
+        (["name", "--url=http://g", "--context=c"], "--context is a way into a cluster: leave it out, or --url."),
         (
             ["name", "--url=http://g", "--kubeconfig=k"],
-            "--kubeconfig is of a service in a cluster: leave it out, or --url.",
+            "--kubeconfig is a way into a cluster: leave it out, or --url.",
         ),
         (["name", "--url="], "Invalid value for '--url': it is empty; give a value, or leave the option out."),
     ],
@@ -264,7 +257,7 @@ async def test_a_user_in_the_url_is_sent_and_not_shown(capsys: Captured) -> None
 
 def test_an_interrupted_run_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     seen = Responses(latencies=array("d", [0.01]), statuses=Counter({200: 1}), seconds=1, interrupted=True)
-    monkeypatch.setattr("isvc.bench.load.run", lambda *_, **__: seen)
+    monkeypatch.setattr("isvc.bench.load.load", AsyncMock(return_value=seen))
 
     assert main(["bench", "http://h/"]) == 130
 

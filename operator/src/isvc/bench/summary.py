@@ -17,43 +17,30 @@ _PER_DECADE = (1.0, 1.5, 2.2, 3.3, 4.7, 6.8)
 def document(url: str, plan: LoadPlan, seen: Responses) -> dict[str, Any]:
     """Return everything as JSON; times are in milliseconds, as their names say, and 0 where nothing was answered."""
     times = [1000 * seconds for seconds in sorted(seen.latencies)] or [0.0]
-    count, seconds = len(seen.latencies), seen.seconds or 1.0
-    percentiles = {f"p{share:g}".replace(".", "_"): percentile(times, share) for share in _PERCENTILES}
+    count = len(seen.latencies)
+    percentiles = {f"p{share:g}".replace(".", "_"): times[ceil(len(times) * share / 100) - 1] for share in _PERCENTILES}
     latency = {"mean": sum(times) / len(times), "min": times[0], **percentiles, "max": times[-1]}
     return {
         "url": url,
-        "loop": "open" if plan.rate else "closed",
         "connections": plan.connections,
         "rate": plan.rate or None,
         "seconds": round(seen.seconds, 3),
         "responses": count,
         "failed": seen.failed,
-        "responsesPerSecond": round(count / seconds, 1),
+        "responsesPerSecond": round(count / (seen.seconds or 1.0), 1),
         "statuses": {str(status): number for status, number in sorted(seen.statuses.items())},
         "refusals": {
             str(status): one_line(body.decode(errors="replace")) for status, body in sorted(seen.refusals.items())
         },
         "errors": dict(sorted(seen.errors.items())),
-        "unsent": seen.unsent,
         "interrupted": seen.interrupted,
-        "receivedBytes": seen.received,
         "latencyMs": {name: round(value, 3) for name, value in latency.items()},
         "histogram": [{"upToMs": round(bound, 6), "count": number} for bound, number in histogram(times[:count])],
-        "client": {
-            "cpuMicrosecondsPerRequest": round(1e6 * seen.cpu_seconds / count, 1) if count else 0.0,
-            "cores": round(seen.cpu_seconds / seconds, 3),
-            "lateP99Ms": round(1000 * percentile(sorted(seen.late), 99.0), 3),
-        },
     }
 
 
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the least value that so many per cent do not exceed; 0 of none."""
-    return ordered[max(0, ceil(len(ordered) * share / 100) - 1)] if ordered else 0.0
-
-
 def histogram(ordered: Sequence[float]) -> list[tuple[float, int]]:
-    """Return upper bounds, six for each power of ten, with the number of values up to each and above the one before."""
+    """Return upper bounds, six for each power of ten, with how many values each has; no empty ends."""
     bounds = [step * 10.0**power for power in range(-4, 7) for step in _PER_DECADE]
     ends = [bisect_right(ordered, bound) for bound in bounds]
     counts = [end - start for start, end in zip([0, *ends], ends, strict=False)]
