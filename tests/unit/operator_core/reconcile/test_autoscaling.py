@@ -24,13 +24,6 @@ async def a_scaled_service(live: int, **fields: Any) -> Cluster:
     return cluster
 
 
-async def test_the_live_size_is_no_difference() -> None:
-    cluster = await a_scaled_service(live=3)
-
-    assert await cluster.reconcile() == ["PATCH inferenceservices/torchserve/status"]
-    assert cluster.child("Deployment")["spec"]["replicas"] == 3
-
-
 async def test_a_stopped_service_has_no_autoscaler_and_no_budget() -> None:
     cluster = await a_scaled_service(live=3)
 

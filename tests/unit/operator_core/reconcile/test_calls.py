@@ -5,17 +5,9 @@ from __future__ import annotations
 import pytest
 
 from isvc_operator.api.names import ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_RENDERED
-from isvc_operator.config import IngressConfig, OperatorConfig
 from isvc_operator.manifests import annotations_of
-from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_runtime_body, a_service_body
-from tests.support.reconcile_fixture import FIRST_CALLS, KEY, STATUS, Cluster, first_update, watched
-
-
-async def test_the_first_reconcile_makes_the_children_and_the_status(cluster: Cluster) -> None:
-    assert await cluster.reconcile() == FIRST_CALLS
-
-    assert cluster.condition("Ready")["status"] == "Unknown"
-    assert cluster.api.events == []
+from tests.support.builders import EARLIER, NAMESPACE, NOW, a_ready_pod, a_service_body
+from tests.support.reconcile_fixture import KEY, STATUS, Cluster, first_update
 
 
 async def test_a_reconcile_reads_its_own_writes_before_the_watches_tell_them(cluster: Cluster) -> None:
@@ -25,13 +17,6 @@ async def test_a_reconcile_reads_its_own_writes_before_the_watches_tell_them(clu
     await cluster.reconciler.reconcile(KEY)
 
     assert cluster.calls_since(before) == []
-
-
-async def test_an_operator_that_starts_anew_sends_nothing(serving: Cluster) -> None:
-    restarted = watched(serving.api, serving.clock, a_runtime_body())
-    serving.clock.time = NOW
-
-    assert await restarted.reconcile() == []
 
 
 async def test_readiness_is_one_write_of_what_changed_of_the_status_and_one_event(cluster: Cluster) -> None:
@@ -89,23 +74,6 @@ async def test_a_change_that_no_child_shows_is_noted_and_writes_the_generation(s
     assert (noted, after["spec"]) == ({ANNOTATION_INPUTS, ANNOTATION_OWN_INPUTS, ANNOTATION_RENDERED}, before["spec"])
 
     assert (serving.api.calls[-1].body or {})["status"] == {"observedGeneration": 2}
-
-
-async def test_a_service_that_becomes_internal_loses_its_ingress(serving: Cluster) -> None:
-    serving.edit_service(labels={"networking.kserve.io/visibility": "cluster-local"})
-
-    await serving.reconcile()
-
-    assert serving.api.get("Ingress", NAMESPACE, "torchserve") is None
-    assert serving.condition("IngressReady")["status"] == "True"
-
-
-async def test_a_new_configuration_is_used_from_the_next_reconcile_on(serving: Cluster) -> None:
-    serving.reconciler.config = OperatorConfig(ingress=IngressConfig(ingress_domain="ml.test"))
-
-    assert await serving.reconcile() == [*first_update("ingresses/torchserve"), STATUS]
-
-    assert serving.service["status"]["url"] == "http://torchserve.models.ml.test"
 
 
 async def test_a_deleted_service_needs_nothing(serving: Cluster) -> None:

@@ -18,17 +18,6 @@ CREATION = ("POST", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
 UPDATE = ("PATCH", path_of("Deployment", NAMESPACE, "torchserve-predictor"))
 
 
-async def test_a_failed_apply_is_reported_in_a_condition_and_retried(cluster: Cluster) -> None:
-    cluster.api.failing[CREATION] = RequestRefused(403, "exceeded quota")
-
-    with pytest.raises(RequestRefused, match="Deployment torchserve-predictor: exceeded quota"):
-        await cluster.reconcile()
-
-    ready = cluster.condition("Ready")
-    assert (ready["status"], ready["reason"]) == ("False", "ReconcileFailed")
-    assert ready["message"] == "Deployment torchserve-predictor: exceeded quota"
-
-
 async def test_an_apply_that_keeps_failing_writes_the_status_once(cluster: Cluster) -> None:
     cluster.api.failing[CREATION] = RequestRefused(403, "exceeded quota")
     with pytest.raises(RequestRefused):
@@ -66,16 +55,6 @@ async def test_the_event_of_a_status_write_without_a_response_is_expected(cluste
         await cluster.reconcile()
 
     assert cluster.cache.was_expected(written[0])
-
-
-async def test_an_apply_that_succeeds_removes_the_failure(cluster: Cluster) -> None:
-    cluster.api.failing[CREATION] = RequestRefused(403, "exceeded quota")
-    with pytest.raises(RequestRefused):
-        await cluster.reconcile()
-    cluster.api.failing.clear()
-
-    assert await cluster.reconcile() == ["POST deployments/torchserve-predictor", STATUS, "POST events"]
-    assert cluster.condition("Ready")["reason"] == "WaitingForDeployment"
 
 
 async def test_an_api_server_that_is_busy_for_a_moment_is_not_reported(serving: Cluster) -> None:

@@ -184,27 +184,3 @@ async def test_progress_that_did_not_change_is_not_written(cluster: Cluster) -> 
     cluster.seconds.passed = 4
 
     assert await cluster.reconcile() == [LOG]
-
-
-async def test_a_claim_in_use_by_another_node_is_reported_once_the_pod_is_late(cluster: Cluster) -> None:
-    await cluster.reconcile()
-    cluster.roll_out(a_pod(), available=0, progressing="ReplicaSetUpdated")
-    event = {
-        "reason": "FailedAttachVolume",
-        "message": 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) other',
-        "metadata": {"creationTimestamp": NOW},
-        "involvedObject": {"uid": f"uid-of-{POD}"},
-    }
-    cluster.api.recorded.append(event)
-    await cluster.reconcile()
-    cluster.seconds.passed = 1
-    await cluster.reconcile()
-    assert cluster.again == 4.0
-    cluster.seconds.passed = 5
-
-    assert await cluster.reconcile() == ["GET events", STATUS, "POST events"]
-
-    assert cluster.condition("Ready")["reason"] == "ClaimInUse"
-    assert cluster.condition("Ready")["message"].startswith(
-        f'pod {POD}: Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) other; the claim'
-    )

@@ -73,13 +73,6 @@ async def test_a_change_of_the_service(serving: Cluster) -> None:
     assert await told(serving) == rolled_out(why)
 
 
-async def test_a_change_of_the_runtime_with_the_revision_that_its_controller_counts_next(serving: Cluster) -> None:
-    noted(serving, **{REVISION: "3"}).cache.put(a_runtime_body(container=NEXT))
-
-    why = f"new pods (revision 4) after a change of ClusterServingRuntime/kserve-torchserve: {IMAGE}"
-    assert await told(serving) == rolled_out(why)
-
-
 async def test_another_runtime_and_the_service_that_names_it(serving: Cluster) -> None:
     serving.cache.put(a_runtime_body("mine", container=NEXT))
     serving.edit_service(model={"runtime": "mine"})
@@ -125,15 +118,6 @@ async def test_a_change_that_replaces_no_pods_is_not_told(serving: Cluster) -> N
 
 async def test_a_new_service_tells_nothing(cluster: Cluster) -> None:
     assert await told(cluster) == []
-
-
-async def test_an_edit_of_the_pods_is_told_with_who_has_made_it(serving: Cluster) -> None:
-    with_image(noted(serving, **{REVISION: "3"}), "kubectl-set")
-
-    assert await told(serving) == corrected(
-        "Deployment torchserve-predictor: kubectl-set has changed spec.template."
-        f"{IMAGE}, which is restored; {PODS} (revision 4)"
-    )
 
 
 async def test_an_edit_while_no_operator_ran_is_told_as_well(serving: Cluster) -> None:
@@ -208,12 +192,3 @@ async def test_what_people_write_into_the_annotations_of_a_deployment_is_quoted_
     assert message.startswith("Deployment torchserve-predictor gets new pods after a change of the InferenceService")
     assert "Secret/\\x1b[31m\\nfaked" in message
     assert len(message) <= 1024
-
-
-async def test_the_log_has_the_same_words(serving: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    serving.edit_service(model={"args": ["--debug"]})
-
-    ((_, _, message),) = await told(serving)
-
-    assert message in caplog.messages

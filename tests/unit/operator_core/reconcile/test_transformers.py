@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from isvc_operator.controller.children import DRAIN_SECONDS
 from isvc_operator.controller.pod_details import LOG_EVERY, READY_LATE
 from tests.support.builders import a_container, a_pod, a_ready_pod, a_runtime_body, a_service_body, ended
 from tests.support.reconcile_fixture import STATUS, Cluster, cluster_with
 
 TRANSFORMER = {"containers": [{"image": "t:1"}]}
 FRONT = "torchserve-transformer-1-a"
-FRONT_CALLS = ["POST deployments/torchserve-transformer", "POST services/torchserve-transformer"]
 
 
 def a_front_pod(**fields: Any) -> dict[str, Any]:
@@ -60,20 +58,6 @@ async def test_traffic_stays_on_a_predictor_without_a_pod_while_a_transformer_is
     cluster.roll_out()
     await cluster.settle()
     assert led_to(cluster) == "torchserve-predictor"
-
-
-async def test_a_removed_transformer_is_deleted_after_the_drain_period() -> None:
-    cluster = await with_transformer()
-    await cluster.settle()
-    cluster.roll_out(component="transformer")
-    await cluster.settle()
-    cluster.edit_service(generation=3)
-
-    assert (await cluster.reconcile())[0] == "PATCH ingresses/torchserve"
-    assert (led_to(cluster), cluster.again) == ("torchserve-predictor", DRAIN_SECONDS)
-    cluster.seconds.passed += DRAIN_SECONDS
-    assert sorted(await cluster.reconcile()) == [call.replace("POST", "DELETE") for call in FRONT_CALLS]
-    assert (await cluster.reconcile(), cluster.again) == ([], None)
 
 
 async def test_a_transformer_that_never_served_takes_its_children_with_it() -> None:

@@ -14,7 +14,6 @@ from tests.support.builders import NAMESPACE, a_deployment_status, a_runtime_bod
 from tests.support.reconcile_fixture import STATUS, Cluster, cluster_with, first_update, watched
 
 DEPLOYMENT = "deployments/torchserve-predictor"
-POLICY = "isvc-operator.io/upgrade-policy"
 AUTO = parse_config({"inferenceService": '{"upgradePolicy": "Auto"}'})
 
 
@@ -108,17 +107,6 @@ async def test_with_the_administrators_auto_it_is_rolled_out(serving: Cluster, n
     await cluster.settle()
 
     assert policy_of_termination(cluster) == "File"
-
-
-async def test_with_the_services_auto_it_is_rolled_out(serving: Cluster, newer_version: None) -> None:
-    cluster = upgraded(serving)
-    await cluster.settle()
-    service = cluster.service
-    cluster.api.put({**service, "metadata": {**service["metadata"], "annotations": {POLICY: "Auto"}}})
-    await cluster.settle()
-
-    assert policy_of_termination(cluster) == "File"
-    assert "PodsOutdated" not in types(cluster)
 
 
 # --- many services with Auto --------------------------------------------------------------------------------
