@@ -121,14 +121,6 @@ def test_other_children_change_at_once_but_for_the_ports_that_lead_to_the_pods()
     assert service["spec"] == rendered()[1]["spec"]
 
 
-def test_it_waits_at_every_later_reconcile_without_another_write() -> None:
-    now = reconciled(rendered("--new"), THERE, NEW)
-    again = plan_upgrade(rendered("--new"), now, NEW)
-
-    assert again.waiting == WAITS
-    assert plan_changes(again.children, now, SERVICE_UID) == []
-
-
 @pytest.mark.parametrize("origin", [NEWER, OLD], ids=["a newer version", "the previous version again"])
 def test_it_waits_when_yet_another_version_follows(origin: RenderOrigin) -> None:
     now = reconciled(rendered("--new"), THERE, NEW)

@@ -2,44 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from isvc_operator.kube.objects import DISCOVERY_TTL
-from tests.support.builders import a_ready_pod, a_runtime_body, a_service_body
-from tests.support.reconcile_fixture import Cluster, cluster_with
+from tests.support.builders import a_runtime_body, a_service_body
+from tests.support.reconcile_fixture import cluster_with
 
 KEDA = {"serving.kserve.io/autoscalerClass": "keda"}
 NONE = {"serving.kserve.io/autoscalerClass": "none"}
-PREDICTOR = "torchserve-predictor"
-
-
-async def a_scaled_service(live: int, **fields: Any) -> Cluster:
-    """A service with a HorizontalPodAutoscaler that has brought it to ``live`` pods."""
-    cluster = cluster_with(a_service_body(predictor={"maxReplicas": 4}, **fields), a_runtime_body())
-    await cluster.settle()
-    deployment = cluster.child("Deployment")
-    cluster.api.put({**deployment, "spec": {**deployment["spec"], "replicas": live}})
-    return cluster
-
-
-async def test_a_stopped_service_has_no_autoscaler_and_no_budget() -> None:
-    cluster = await a_scaled_service(live=3)
-
-    cluster.edit_service(predictor={"maxReplicas": 4}, annotations={"serving.kserve.io/stop": "true"})
-    await cluster.reconcile()
-
-    assert [path for path in cluster.api.objects if PREDICTOR in path] == []
-
-
-async def test_a_service_stays_ready_while_pods_are_added_for_the_load() -> None:
-    cluster = await a_scaled_service(live=4)
-
-    cluster.roll_out(a_ready_pod(), updated=4, total=4, available=1, enough=False)
-    await cluster.reconcile()
-
-    assert cluster.condition("PredictorReady")["status"] == "True"
 
 
 async def test_a_scaled_object_is_made_once_keda_is_installed() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from isvc_operator.errors import InvalidSpec
 from tests.support.builders import a_runtime_body
-from tests.support.reconcile_fixture import STATUS, Cluster, first_update, watched
+from tests.support.reconcile_fixture import STATUS, Cluster, first_update
 
 CANARY = {"canaryTrafficPercent": 20}
 CHANGE = {"args": ["--debug"]}
@@ -37,13 +37,6 @@ async def test_a_change_of_the_pods_is_held_back_and_reported(serving: Cluster) 
     assert serving.condition("Ready")["message"].startswith("The last change is held back")
 
 
-async def test_an_operator_that_starts_anew_holds_it_back_as_well(serving: Cluster) -> None:
-    serving.edit_service(generation=2, model=CHANGE, predictor=CANARY)
-    await serving.settle()
-
-    assert await watched(serving.api, serving.clock, a_runtime_body()).reconcile() == []
-
-
 @pytest.mark.parametrize("predictor", [{}, {"canaryTrafficPercent": 100}])
 async def test_without_the_canary_it_is_rolled_out(serving: Cluster, predictor: dict[str, int]) -> None:
     serving.edit_service(generation=2, model=CHANGE, predictor=CANARY)
@@ -53,13 +46,6 @@ async def test_without_the_canary_it_is_rolled_out(serving: Cluster, predictor: 
 
     assert image_and_args(serving)[1] == ["--debug"]
     assert "ChangeHeldBack" not in [item["type"] for item in serving.service["status"]["conditions"]]
-
-
-async def test_a_new_service_is_served_as_a_whole(cluster: Cluster) -> None:
-    cluster.edit_service(generation=1, model=CHANGE, predictor=CANARY)
-    await cluster.settle()
-
-    assert image_and_args(cluster)[1] == ["--debug"]
 
 
 async def test_the_runtime_that_serves_is_the_one_in_the_status(serving: Cluster) -> None:

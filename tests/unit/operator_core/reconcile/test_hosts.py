@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -82,37 +81,12 @@ async def test_the_younger_service_gets_the_host_of_a_deleted_older_one() -> Non
     assert cluster.condition("IngressReady")["status"] == "True"
 
 
-async def test_an_older_service_that_requests_a_host_later_gets_it() -> None:
-    cluster = cluster_with(a_service_body(labels={"host": "bank"}), a_runtime_body(), config=DEFAULT)
-    metadata = {**cluster.service["metadata"], "creationTimestamp": "2026-01-02T00:00:00Z"}
-    cluster.api.put({**cluster.service, "metadata": metadata})
-    await cluster.settle()
-    assert set(hosts(cluster)) == {"bank.example.com"}
-
-    cluster.api.put(older())
-    await cluster.settle()
-
-    assert hosts(cluster) == []
-
-
 async def test_finding_the_owner_of_a_host_sends_no_request() -> None:
     cluster = two_services(ONLY_FURTHER)
 
     await cluster.settle()
 
     assert [call.path for call in cluster.api.calls if call.method == "GET"] == []
-
-
-async def test_an_annotation_that_is_left_out_of_the_ingress_is_reported() -> None:
-    name = "nginx.ingress.kubernetes.io/server-alias"
-    cluster = cluster_with(a_service_body(annotations={name: "your.example.com"}), a_runtime_body())
-
-    await cluster.settle()
-
-    assert name not in json.dumps(cluster.child("Ingress")["metadata"]["annotations"])
-    assert cluster.condition("FieldsIgnored")["message"] == (
-        f"Ignored: annotation {name} (left out: the administrator has not allowed it in allowedServiceAnnotations)"
-    )
 
 
 async def test_a_service_that_would_go_without_what_guards_it_has_no_ingress_and_says_so() -> None:

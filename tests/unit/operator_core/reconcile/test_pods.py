@@ -160,27 +160,3 @@ async def test_a_stage_that_has_not_lasted_for_a_second_is_not_written(cluster: 
         1.0: [*written, "StartingServer"],
         1.1: [*written, None],
     }
-
-
-async def test_a_failure_is_written_at_once(cluster: Cluster) -> None:
-    await cluster.reconcile()
-    cluster.roll_out(a_pod(), available=0, progressing="ReplicaSetUpdated")
-    assert await cluster.reconcile() == []
-    assert cluster.again == 1.0
-
-    cluster.roll_out(a_crashed_pod(), available=0, progressing="ReplicaSetUpdated")
-
-    assert STATUS in await cluster.reconcile()
-    assert cluster.condition("Ready")["reason"] == "ServerFailed"
-
-
-async def test_progress_that_did_not_change_is_not_written(cluster: Cluster) -> None:
-    await cluster.reconcile()
-    cluster.roll_out(a_pod(initializer=an_initializer(running())), available=0, progressing="ReplicaSetUpdated")
-    await cluster.reconcile()
-    cluster.api.logs[f"{POD}/storage-initializer"] = "42 %"
-    cluster.seconds.passed = 2
-    await cluster.reconcile()
-    cluster.seconds.passed = 4
-
-    assert await cluster.reconcile() == [LOG]

@@ -82,40 +82,6 @@ async def test_a_spec_that_was_corrected_recovers_without_touching_what_runs(ser
     assert "lastFailureInfo" not in serving.service["status"]["modelStatus"]
 
 
-async def test_fields_that_are_not_known_are_named_in_a_condition() -> None:
-    cluster = cluster_with(a_service_body(spec={"predictr": {}}, predictor={"scaleMetric": "cpu"}), a_runtime_body())
-
-    await cluster.reconcile()
-
-    assert cluster.condition("FieldsIgnored")["message"] == (
-        "Ignored: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric "
-        "(no autoscaler is made, as maxReplicas is not above minReplicas)"
-    )
-
-
-async def test_what_the_runtime_does_not_know_or_may_not_read_is_named_in_the_same_condition() -> None:
-    cluster = cluster_with(a_service_body(predictor={"timeout": 5}), a_runtime_body(containrs=[]))
-
-    await cluster.reconcile()
-
-    assert cluster.condition("FieldsIgnored")["message"] == (
-        "Ignored: spec.predictor.timeout (the server of runtime kserve-torchserve gets REQUEST_TIMEOUT, which its "
-        "annotation isvc-operator.io/settings does not list); ClusterServingRuntime kserve-torchserve: spec.containrs "
-        "(did you mean containers?)"
-    )
-
-
-async def test_an_unsupported_annotation_of_kserve_is_named_in_the_same_condition() -> None:
-    annotations = {"serving.kserve.io/deploymentMode": "Serverless"}
-    cluster = cluster_with(a_service_body(annotations=annotations), a_runtime_body())
-
-    await cluster.reconcile()
-
-    assert cluster.condition("FieldsIgnored")["message"] == (
-        "Ignored: annotation serving.kserve.io/deploymentMode: Serverless (the service is served as by Standard)"
-    )
-
-
 async def test_an_invalid_body_is_reported_in_a_condition() -> None:
     cluster = cluster_with(a_service_body(predictor={"minReplicas": "three"}), a_runtime_body())
 

@@ -26,12 +26,6 @@ async def with_transformer() -> Cluster:
     return cluster
 
 
-def led_to(cluster: Cluster) -> str:
-    """The component that gets the requests for the service's own host."""
-    path = cluster.child("Ingress")["spec"]["rules"][0]["http"]["paths"][-1]
-    return str(path["backend"]["service"]["name"])
-
-
 async def test_addresses_are_those_of_components_with_traffic() -> None:
     cluster = await with_transformer()
     before = cluster.service["status"]
@@ -45,31 +39,6 @@ async def test_addresses_are_those_of_components_with_traffic() -> None:
     assert (held["address"], held["components"]) == (before["address"], before["components"])
     assert after["address"]["url"] == "http://torchserve-transformer.models.svc.cluster.local"
     assert sorted(after["components"]) == ["predictor", "transformer"]
-
-
-async def test_traffic_stays_on_a_predictor_without_a_pod_while_a_transformer_is_not_up() -> None:
-    cluster = await with_transformer()
-    await cluster.settle()
-
-    cluster.roll_out(available=0)
-    await cluster.settle()
-    assert led_to(cluster) == "torchserve-predictor"
-
-    cluster.roll_out()
-    await cluster.settle()
-    assert led_to(cluster) == "torchserve-predictor"
-
-
-async def test_a_transformer_that_never_served_takes_its_children_with_it() -> None:
-    cluster = await with_transformer()
-    await cluster.settle()
-    cluster.edit_service(generation=3)
-
-    calls = await cluster.reconcile()
-
-    assert sorted(calls[:2]) == ["DELETE deployments/torchserve-transformer", "DELETE services/torchserve-transformer"]
-    types = [item["type"] for item in cluster.service["status"]["conditions"]]
-    assert "TransformerReady" not in types
 
 
 async def test_a_crash_of_the_transformer_is_not_the_predictors() -> None:

@@ -14,7 +14,6 @@ from tests.support.builders import NAMESPACE, a_deployment_status, a_runtime_bod
 from tests.support.reconcile_fixture import STATUS, Cluster, cluster_with, first_update, watched
 
 DEPLOYMENT = "deployments/torchserve-predictor"
-AUTO = parse_config({"inferenceService": '{"upgradePolicy": "Auto"}'})
 
 
 @pytest.fixture
@@ -25,8 +24,8 @@ def newer_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment, "_completed", lambda item: {**before(item), "terminationMessagePolicy": "File"})
 
 
-def upgraded(serving: Cluster, config: OperatorConfig | None = None) -> Cluster:
-    return watched(serving.api, serving.clock, a_runtime_body(), config=config)
+def upgraded(serving: Cluster) -> Cluster:
+    return watched(serving.api, serving.clock, a_runtime_body())
 
 
 def policy_of_termination(cluster: Cluster) -> str:
@@ -73,40 +72,6 @@ async def test_a_change_of_the_pods_brings_the_newer_template(serving: Cluster, 
 
     assert policy_of_termination(cluster) == "File"
     assert "PodsOutdated" not in types(cluster)
-
-
-async def test_a_change_before_the_newer_version_has_started_is_not_overlooked(
-    serving: Cluster, newer_version: None
-) -> None:
-    serving.edit_service(generation=2, model={"args": ["--debug"]})
-    cluster = upgraded(serving)
-    await cluster.settle()
-
-    assert policy_of_termination(cluster) == "File"
-
-
-async def test_a_runtime_that_changes_brings_it_too(serving: Cluster, newer_version: None) -> None:
-    cluster = watched(serving.api, serving.clock, a_runtime_body(container={"image": "registry.example/next:1"}))
-    await cluster.settle()
-
-    assert policy_of_termination(cluster) == "File"
-
-
-async def test_more_replicas_do_not(serving: Cluster, newer_version: None) -> None:
-    cluster = upgraded(serving)
-    await cluster.settle()
-    cluster.edit_service(generation=2, predictor={"minReplicas": 3})
-    await cluster.settle()
-
-    assert policy_of_termination(cluster) == "FallbackToLogsOnError"
-    assert cluster.child("Deployment")["spec"]["replicas"] == 3
-
-
-async def test_with_the_administrators_auto_it_is_rolled_out(serving: Cluster, newer_version: None) -> None:
-    cluster = upgraded(serving, AUTO)
-    await cluster.settle()
-
-    assert policy_of_termination(cluster) == "File"
 
 
 # --- many services with Auto --------------------------------------------------------------------------------

@@ -115,36 +115,6 @@ def test_hosts_on_additional_domains_count() -> None:
     assert claims.taken_from("team", "bank-pay")["bank-pay-team.b.test"] == "pay-team/bank"
 
 
-def test_deleting_the_older_service_affects_the_younger_one() -> None:
-    older, younger, other = a_service("pay-team", "bank"), a_service("team", "bank-pay", NEW), a_service("a", "b")
-    claims = claims_of(older, younger, other)
-    claims.take_changed()
-
-    claims.remove(older)
-
-    assert claims.take_changed() == {("team", "bank-pay")}
-    assert claims.take_changed() == set()
-    assert claims.taken_from("team", "bank-pay") == {}
-
-
-def test_an_older_service_that_releases_a_host_affects_the_younger_one() -> None:
-    claims = claims_of(a_service("pay-team", "bank"), a_service("team", "bank-pay", NEW))
-    claims.take_changed()
-
-    claims.put(a_service("pay-team", "bank", labels={"networking.kserve.io/visibility": "cluster-local"}))
-
-    assert claims.take_changed() == {("team", "bank-pay")}
-
-
-def test_a_service_that_was_made_again_is_the_younger_one() -> None:
-    claims = claims_of(a_service("pay-team", "bank"), a_service("team", "bank-pay", NEW))
-
-    claims.put(a_service("pay-team", "bank", "2026-01-03T00:00:00Z"))
-
-    assert claims.taken_from("team", "bank-pay") == {}
-    assert HOST in claims.taken_from("pay-team", "bank")
-
-
 def test_other_templates_make_other_claims() -> None:
     services = [a_service("pay-team", "bank"), a_service("team", "bank-pay", NEW)]
     claims = claims_of(*services)
