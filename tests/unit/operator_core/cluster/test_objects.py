@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from isvc.limits import SEEN_EVENTS, UNPLACED_EVENTS
-from isvc.source.follow import follow
 from isvc.source.objects import WatchedObjects, kept
 from isvc_operator.api.kinds import kind_named
-from isvc_operator.kube.errors import KubeError
-from isvc_operator.kube.informer.watch_session import WatchSession
-from isvc_operator.kube.informer.watching import Collection, OlderState, Watching
-from isvc_operator.kube.requests import ApiRequest
+from isvc_operator.kube.informer.watching import Collection
 from isvc_operator.manifests import ServiceKey
 from tests.support.builders import a_child, a_pod, a_runtime_body, a_service_body
 from tests.support.related_objects import an_event
@@ -81,36 +74,6 @@ def test_what_a_new_list_lacks_is_gone() -> None:
 
     assert reported == [ServiceKey("models", "one")]
     assert objects.services() == [ServiceKey("models", "two")]
-
-
-@dataclass
-class Restored:
-    """An API server that is at an older version at its second list; its watches end in an error."""
-
-    versions: list[int]
-
-    async def send(self, _: ApiRequest) -> str:
-        assert self.versions, "the older state was taken"
-        version = self.versions.pop(0)
-        item = versioned(a_service_body(), version)
-        return json.dumps({"metadata": {"resourceVersion": str(version)}, "items": [item]})
-
-    @asynccontextmanager
-    async def stream(self, _: ApiRequest) -> AsyncIterator[AsyncIterator[bytes]]:
-        raise KubeError(0, "no response")
-        yield
-
-
-async def test_an_api_server_that_went_back_to_an_older_state_ends_what_shows_it() -> None:
-    """What it shows would stay there: each change is older than what is known."""
-    objects, _ = collected()
-
-    async def no_pause(_: float) -> None:
-        return
-
-    session = WatchSession(Watching(Restored([10, 9]), lambda: 0.0, lambda: 0.0, sleep=no_pause), objects)
-    with pytest.raises(OlderState, match="is at resource version 9 and was at 10 before"):
-        await follow(session, SERVICES, objects)
 
 
 def test_an_older_version_changes_nothing() -> None:

@@ -28,32 +28,6 @@ def an_entry(manager: str, fields: dict[str, Any], operation: str = "Update", **
     }
 
 
-def test_the_fields_of_the_controller_that_made_the_child_are_applied_by_us() -> None:
-    fields = {**MADE, "f:spec": {"f:template": {}, "f:replicas": {}}}
-
-    assert adopted_fields([an_entry("manager", fields)], FIXED) == [an_entry("isvc-operator", fields, "Apply")]
-
-
-def test_the_fields_that_we_have_created_are_applied_by_us() -> None:
-    spec, labels = {"f:spec": {"f:template": {}}}, {"f:metadata": {"f:labels": {"f:team": {}}}}
-    entries = [an_entry("isvc-operator", spec, "Apply"), an_entry("isvc-operator", labels)]
-
-    assert adopted_fields(entries, FIXED) == [an_entry("isvc-operator", {**spec, **labels}, "Apply")]
-
-
-def test_fields_of_others_stay_theirs() -> None:
-    others = [
-        an_entry("kubectl-edit", {"f:metadata": {"f:annotations": {"f:mine": {}}}}),
-        an_entry("kube-controller-manager", {"f:status": {}}, subresource="status"),
-        an_entry("kube-controller-manager", {"f:spec": {"f:replicas": {}}}, subresource="scale"),
-    ]
-
-    assert adopted_fields([*others, an_entry("manager", MADE)], FIXED) == [
-        *others,
-        an_entry("isvc-operator", MADE, "Apply"),
-    ]
-
-
 def test_what_the_controller_set_in_several_ways_becomes_one_entry() -> None:
     entries = [
         an_entry("manager", {**MADE, "f:spec": {"f:template": {"f:spec": {}}}}),
@@ -63,14 +37,6 @@ def test_what_the_controller_set_in_several_ways_becomes_one_entry() -> None:
     fields = {**MADE, "f:spec": {"f:template": {"f:spec": {}, "f:metadata": {}}}}
 
     assert adopted_fields(entries, FIXED) == [an_entry("isvc-operator", fields, "Apply"), entries[2]]
-
-
-def test_replicas_that_are_not_rendered_have_no_manager() -> None:
-    ours = an_entry("isvc-operator", {**MADE, "f:spec": {"f:template": {}, "f:replicas": {}}}, "Apply")
-    without = an_entry("isvc-operator", {**MADE, "f:spec": {"f:template": {}}}, "Apply")
-
-    assert adopted_fields([ours], a_child()) == [without]
-    assert adopted_fields([without], a_child()) == [without]
 
 
 def test_a_child_of_an_unknown_manager_is_not_changed() -> None:

@@ -34,13 +34,6 @@ def changes_to(rendered: list[dict[str, Any]], cache: Cache) -> list[ChildChange
     return plan_changes(rendered, cache.of_service(SERVICE), SERVICE_UID)
 
 
-async def test_what_was_applied_is_known_at_once_and_not_applied_again(api: FakeKubeApi, cache: Cache) -> None:
-    await apply_changes(api, cache, changes_to(RENDERED, cache), unnoted)
-
-    assert [item["kind"] for item in cache.of_service(SERVICE)] == ["Deployment", "Ingress", "Service"]
-    assert changes_to(RENDERED, cache) == []
-
-
 async def test_a_deleted_child_leaves_the_cache_at_once(api: FakeKubeApi, cache: Cache) -> None:
     await apply_changes(api, cache, changes_to(RENDERED, cache), unnoted)
 
@@ -67,15 +60,6 @@ async def test_a_deletion_spares_a_later_object_of_the_same_name(api: FakeKubeAp
     await apply_changes(api, cache, changes_to([], cache), unnoted)
 
     assert list(api.objects.values()) == [namesake]
-
-
-async def test_all_changes_are_sent_even_if_one_fails(api: FakeKubeApi, cache: Cache) -> None:
-    api.failing[DEPLOYMENT] = RequestRefused(403, "exceeded quota")
-
-    with pytest.raises(RequestRefused):
-        await apply_changes(api, cache, changes_to(RENDERED, cache), unnoted)
-
-    assert [item["kind"] for item in cache.of_service(SERVICE)] == ["Ingress", "Service"]
 
 
 @pytest.mark.parametrize(

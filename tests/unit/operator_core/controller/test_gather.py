@@ -16,7 +16,6 @@ from isvc_operator.manifests import ServiceKey
 from isvc_operator.resolve.runtime import Runtimes
 from tests.support.builders import (
     NAMESPACE,
-    NOW,
     a_child,
     a_deployment,
     a_ready_pod,
@@ -25,7 +24,6 @@ from tests.support.builders import (
     a_service,
     a_service_body,
 )
-from tests.support.credentials import a_storage_container
 from tests.support.refused_documents import BROKEN_RULES
 from tests.support.sample_services import ACCEPTED, model, service
 
@@ -51,17 +49,6 @@ def test_a_service_its_runtimes_and_children_are_read() -> None:
     assert [item["kind"] for item in gathered.children] == ["Deployment"]
     assert [item.metadata.name for item in gathered.runtimes.namespaced] == ["ours"]
     assert [item.metadata.name for item in gathered.runtimes.cluster] == ["kserve-torchserve"]
-
-
-def test_a_deleted_service_has_nothing_to_read() -> None:
-    assert gather(cache_with(a_deployment()), KEY, CONFIG) is None
-
-
-def test_a_service_that_is_being_deleted_is_left_alone() -> None:
-    body = a_service_body()
-    body["metadata"]["deletionTimestamp"] = NOW
-
-    assert gather(cache_with(body), KEY, CONFIG) is None
 
 
 def test_budgets_of_others_in_the_namespace_are_read() -> None:
@@ -110,15 +97,6 @@ def test_a_runtime_of_another_namespace_that_cannot_be_read_is_of_no_concern() -
     gathered = gather(cache_with(a_service_body(), broken), KEY, CONFIG)
 
     assert gathered == Inputs(a_service_body(), a_service(), CONFIG)
-
-
-def test_the_clusters_storage_containers_are_read() -> None:
-    container = a_storage_container()
-
-    gathered = gather(cache_with(a_service_body(), container.as_dict()), KEY, CONFIG)
-
-    assert gathered is not None
-    assert [item.spec for item in gathered.storage_containers] == [container.spec]
 
 
 def test_an_object_is_parsed_once_for_each_of_its_states(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,13 +152,6 @@ def test_the_first_one_begins_and_each_other_gets_a_turn(limit: RateLimit) -> No
     assert waits(limit, C, A, B) == [4, 0, 2], "which it keeps"
 
 
-def test_a_turn_comes(limit: RateLimit, seconds: Seconds) -> None:
-    waits(limit, A, B, C)
-    seconds.passed = 2.5
-
-    assert waits(limit, B, C, D) == [0, 2, 4], "from when the one before has begun"
-
-
 def test_one_that_begins_late_does_not_make_others_wait_less(limit: RateLimit, seconds: Seconds) -> None:
     waits(limit, A, B)
     seconds.passed = 2.5
@@ -188,10 +181,3 @@ def test_one_that_leaves_the_line_holds_nobody_up(limit: RateLimit, seconds: Sec
     seconds.passed = 50
 
     assert waits(limit, C, D, per_minute=1) == [10, 70]
-
-
-def test_one_that_has_begun_gets_another_turn_for_the_next_change(limit: RateLimit) -> None:
-    waits(limit, A)
-    limit.forget(A)
-
-    assert waits(limit, A) == [2]

@@ -39,14 +39,6 @@ def writes(api: FakeKubeApi) -> list[str]:
     return [call.path for call in api.calls if call.method != "GET"]
 
 
-async def test_they_are_copied_to_the_namespace(api: FakeKubeApi, objects: ObjectReader) -> None:
-    await mirror(objects)
-
-    copy = api.get("ConfigMap", NAMESPACE, "global-ca-bundle")
-    assert copy is not None
-    assert copy["data"] == DATA
-
-
 async def test_a_copy_that_is_up_to_date_is_left_alone(api: FakeKubeApi, objects: ObjectReader, clock: Seconds) -> None:
     await mirror(objects)
     calls = len(api.calls)

@@ -38,21 +38,6 @@ def cache() -> Cache:
     return Cache()
 
 
-def test_an_object_is_found_by_its_key_kind_and_service(cache: Cache) -> None:
-    pod = an_object()
-    cache.put(pod)
-
-    assert cache.get(ObjectKey("Pod", "models", "a")) == pod
-    assert list(cache.of_kind("Pod")) == [pod]
-    assert list(cache.of_service(OURS)) == [pod]
-
-
-def test_what_is_not_known_is_none(cache: Cache) -> None:
-    assert cache.get(ObjectKey("Pod", "models", "a")) is None
-    assert list(cache.of_kind("Pod")) == []
-    assert list(cache.of_service(OURS)) == []
-
-
 def test_a_service_finds_its_own_objects_in_a_stable_order(cache: Cache) -> None:
     ours = [an_object("b"), an_object("a"), an_object("c", kind="Deployment")]
     for item in (
@@ -66,35 +51,12 @@ def test_a_service_finds_its_own_objects_in_a_stable_order(cache: Cache) -> None
     assert list(cache.of_service(OURS)) == [ours[2], ours[1], ours[0]]
 
 
-def test_a_newer_state_replaces_an_older_one(cache: Cache) -> None:
-    newer = an_object(version=10, status="new")
-    cache.put(an_object(version=9))
-    cache.put(newer)
-
-    assert list(cache.of_service(OURS)) == [newer]
-
-
 def test_an_older_event_that_arrives_later_is_ignored(cache: Cache) -> None:
     answer = an_object(version=10, status="from our write")
     cache.put(answer)
     cache.put(an_object(version=9, status="from the watch"))
 
     assert cache.get(key_of(answer)) == answer
-
-
-def test_the_same_version_again_changes_nothing(cache: Cache) -> None:
-    cache.put(an_object())
-    cache.put(an_object())
-
-    assert list(cache.of_service(OURS)) == [an_object()]
-
-
-def test_another_object_of_the_same_name_replaces_the_first(cache: Cache) -> None:
-    second = an_object(version=6, uid="u2")
-    cache.put(an_object(version=5, uid="u1"))
-    cache.put(second)
-
-    assert cache.get(key_of(second)) == second
 
 
 def test_a_late_event_of_a_deleted_object_does_not_replace_its_namesake(cache: Cache) -> None:
@@ -105,26 +67,12 @@ def test_a_late_event_of_a_deleted_object_does_not_replace_its_namesake(cache: C
     assert cache.get(key_of(second)) == second
 
 
-def test_a_removed_object_is_not_found(cache: Cache) -> None:
-    cache.put(an_object())
-    cache.remove(an_object(version=2))
-
-    assert cache.get(key_of(an_object())) is None
-    assert list(cache.of_service(OURS)) == []
-
-
 def test_the_end_of_an_object_does_not_take_its_namesake_along(cache: Cache) -> None:
     second = an_object(uid="u2")
     cache.put(second)
     cache.remove(an_object(uid="u1"))
 
     assert cache.get(key_of(second)) == second
-
-
-def test_removing_what_is_not_known_is_no_error(cache: Cache) -> None:
-    cache.remove(an_object())
-
-    assert list(cache.of_kind("Pod")) == []
 
 
 @pytest.mark.parametrize("service", ["other", None])
@@ -174,13 +122,6 @@ def test_of_a_pods_spec_its_node_and_volumes_are_kept(cache: Cache) -> None:
     assert cache.get(key_of(deployment)) == deployment
 
 
-def test_an_object_of_the_whole_cluster_has_no_namespace(cache: Cache) -> None:
-    runtime = {"kind": "ClusterServingRuntime", "metadata": {"name": "r", "uid": "u", "resourceVersion": "1"}}
-    cache.put(runtime)
-
-    assert cache.get(ObjectKey("ClusterServingRuntime", "", "r")) == runtime
-
-
 def test_labels_may_be_null(cache: Cache) -> None:
     pod = an_object()
     pod["metadata"]["labels"] = None
@@ -194,13 +135,6 @@ def test_the_state_in_which_a_write_leaves_an_object_is_expected_once(cache: Cac
 
     assert cache.was_expected(an_object(version=2, status="new"))
     assert not cache.was_expected(an_object(version=2, status="new"))
-
-
-def test_nothing_is_expected_of_an_object_after_another_event_of_it(cache: Cache) -> None:
-    cache.expect(an_object(version=1, status="new"))
-
-    assert not cache.was_expected(an_object(version=2, status="other"))
-    assert not cache.was_expected(an_object(version=3, status="new"))
 
 
 def test_nothing_is_expected_of_an_object_after_the_response_to_the_write(cache: Cache) -> None:

@@ -16,7 +16,6 @@ from isvc_operator.kube import client as client_module
 from isvc_operator.kube import requests
 from isvc_operator.kube.calls import ApiCalls
 from isvc_operator.kube.errors import (
-    AlreadyExists,
     Conflict,
     KubeError,
     NamespaceEnding,
@@ -192,11 +191,6 @@ async def test_nobody_waits_for_the_pause_of_another_person(tmp_path: Path) -> N
         assert (ann.pause.left > 0, bob.pause.left) == (True, 0)
 
 
-async def test_an_error_without_a_body_has_its_status() -> None:
-    with pytest.raises(KubeError, match=r"^HTTP 503$"):
-        await api_of(StubSession(503, b"")).send(REQUEST)
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -260,14 +254,6 @@ def test_the_details_of_a_status_tell_its_class(
     error = error_for(status, json.dumps({"kind": "Status", "message": "because", "details": details}))
 
     assert (type(error), error.is_transient) == (kind, transient)
-
-
-def test_an_object_that_exists_already_is_told_from_other_conflicts() -> None:
-    body = {"kind": "Status", "reason": "AlreadyExists", "message": 'services "a" already exists'}
-
-    error = error_for(409, json.dumps(body))
-
-    assert (type(error), error.is_transient) == (AlreadyExists, True)
 
 
 # --- an API server that asks to wait -------------------------------------------------------------------

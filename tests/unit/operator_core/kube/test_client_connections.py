@@ -146,19 +146,6 @@ async def test_the_response_of_a_log_may_begin_with_its_first_line(
         assert [part async for part in parts] == [b"a line"]
 
 
-async def test_a_server_that_accepts_connections_and_never_shakes_hands_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_module, "API_RESPONSE_SECONDS", 0.1)
-
-    server = await asyncio.get_running_loop().create_server(asyncio.Protocol, LOOPBACK, 0)
-    kubeconfig = write_kubeconfig(tmp_path, f"https://{LOOPBACK}:{server.sockets[0].getsockname()[1]}")
-    async with server, connect(kubeconfig) as api:
-        with pytest.raises(KubeError, match=r"^no response from the API server"):
-            async with api.stream(WATCH):
-                pass
-
-
 async def test_no_redirect_is_followed(tmp_path: Path) -> None:
     paths: list[str] = []
 

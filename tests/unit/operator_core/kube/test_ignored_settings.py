@@ -37,20 +37,6 @@ async def test_they_are_logged_and_an_event_of_the_configmap(caplog: pytest.LogC
     )
 
 
-async def test_a_configmap_that_cannot_be_used_gets_an_event_that_kubectl_describe_shows() -> None:
-    api = FakeKubeApi()
-    stored = api.put({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "inferenceservice-config", "namespace": "isvc-system"},
-    })  # fmt: skip
-
-    await reports(api).of_refused_config("ingress: Invalid JSON")
-
-    (event,) = api.events
-    assert event["involvedObject"]["uid"] == stored["metadata"]["uid"]
-    assert (event["type"], event["reason"], event["message"]) == ("Warning", "InvalidConfig", "ingress: Invalid JSON")
-
-
 async def test_without_any_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
     api = FakeKubeApi()
 

@@ -1,4 +1,4 @@
-"""Objects that are read by name: each one once per period, and no others."""
+"""Objects that are read by name: each one once per period, and no others; and whether the cluster has a kind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from isvc_operator.config import CredentialsConfig
-from isvc_operator.kube.errors import RequestRefused
+from isvc_operator.kube.errors import KubeError, RequestRefused
 from isvc_operator.kube.objects import FOUND_TTL, MISSING_TTL, ObjectReader
 from isvc_operator.kube.requests import path_of
 from isvc_operator.resolve.requested import references, storage_requests
@@ -109,3 +109,11 @@ async def test_a_namespace_has_objects_of_its_own(reading: Reading) -> None:
     known = await reading.reader.read_all("elsewhere", lambda _: [ACCOUNT])
 
     assert known == {ACCOUNT: None}
+
+
+async def test_an_api_server_that_does_not_say_whether_it_has_a_kind_is_an_error() -> None:
+    api = FakeKubeApi()
+    api.failing["GET", "/apis/keda.sh/v1alpha1"] = KubeError(503, "overloaded")
+
+    with pytest.raises(KubeError):
+        await ObjectReader(api, Seconds()).has_kind("ScaledObject")

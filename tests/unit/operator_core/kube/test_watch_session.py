@@ -375,13 +375,6 @@ async def install(session: WatchSession, watch: Watch) -> None:
     await session.request("get", f"https://api{CRDS}?limit=500")
 
 
-async def test_a_kind_without_a_crd_is_known_to_be_missing_and_watched_once_it_is_installed() -> None:
-    api = Script([MISSING, page("a")], crds=("httproutes.gateway.networking.k8s.io",))
-
-    assert (await run(api, ROUTES, then=install)).found == [([], LATEST), (["a"], 10)]
-    assert api.asked == [("list", "500", ""), ("list", "500", ""), ("watch", "10")]
-
-
 async def test_a_crd_that_is_served_a_moment_after_its_installation_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
