@@ -87,21 +87,6 @@ async def test_the_present_one_and_each_change_is_used_once(tmp_path: Path, monk
     assert noticed == Noticed(used=[(first, ["unknown"]), (second, ["unknown"])])
 
 
-async def test_one_that_cannot_be_used_is_refused_until_it_is_corrected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "ingress").write_text("{")
-    async with following(tmp_path, monkeypatch) as noticed:
-        assert noticed.used == []
-        mended = written(tmp_path, "mended.test")
-        await turns()
-
-    assert noticed.used == [(mended, [])]
-    assert set(noticed.refused) == {
-        "inferenceservice-config: ingress: Invalid JSON: EOF while parsing an object at line 1 column 1"
-    }
-
-
 async def test_a_folder_that_is_missing_for_a_moment_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,8 +29,6 @@ from isvc_operator.kube.informer.scope import Scope
 from isvc_operator.kube.informer.watch_session import WatchSession
 from isvc_operator.kube.informer.watching import Watching
 from isvc_operator.kube.requests import ApiRequest
-from isvc_operator.limits import WATCH_SILENT_SECONDS
-from isvc_operator.telemetry.snapshot import Snapshot
 from isvc_operator.telemetry.tracing import NoTracer, Tracer
 
 
@@ -44,37 +42,6 @@ def test_kopf_watches_each_kind_that_is_to_be_watched_and_nothing_that_it_would_
     }
     others = (registry._indexing, registry._spawning, registry._changing, registry._webhooks)
     assert [item.fn.__module__ for part in others for item in part.get_all_handlers()] == []
-
-
-@dataclass
-class Told:
-    """What takes changes."""
-
-    changes: list[Any] = field(default_factory=list)
-
-    def changed(self, change: str, body: Any) -> None:
-        self.changes.append((change, body))
-
-
-def a_memo(**replica: Any) -> kopf.Memo:
-    return kopf.Memo(running=SimpleNamespace(replica=SimpleNamespace(**replica)))
-
-
-async def test_a_change_is_told_with_the_object_as_it_came() -> None:
-    told, body = Told(), {"kind": "Pod", "metadata": {"name": "a"}}
-
-    event: Any = {"type": "MODIFIED", "object": body}
-    await operator.changed(event, memo=a_memo(changed=told.changed), logger=None)
-
-    assert told.changes == [("MODIFIED", body)]
-
-
-async def test_the_probe_fails_with_each_reason_for_a_restart() -> None:
-    running = WATCH_SILENT_SECONDS + 1
-    assert await operator.problems(memo=a_memo(snapshot=lambda: Snapshot(running=running, discovered=True))) == []
-
-    with pytest.raises(kopf.PermanentError, match=r"^the API server has not said in 181 s what there is to watch$"):
-        await operator.problems(memo=a_memo(snapshot=lambda: Snapshot(running=running)))
 
 
 @pytest.mark.parametrize(("variable", "named"), [("team", ()), ("", ("team",)), ("team", ("other",))])

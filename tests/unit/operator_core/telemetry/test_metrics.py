@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from prometheus_client.parser import text_string_to_metric_families
 
 from isvc_operator import __version__
@@ -66,12 +64,6 @@ def test_a_snapshot_is_gauges_with_the_worst_and_the_sum_of_the_watches_of_a_kin
         "isvc_operator_service_condition bert shop  True Ready": 1,
         f"isvc_operator_build_info {__version__}": 1,
     }
-
-
-def test_a_configuration_that_cannot_be_used_is_a_reload_without_success() -> None:
-    refused = replace(STATE, refused_config="ingress: Invalid JSON")
-
-    assert samples(snapshot_exposition(refused))["isvc_operator_config_last_reload_successful"] == 0
 
 
 def test_what_happens_is_counted_and_timed() -> None:
