@@ -49,13 +49,6 @@ def test_an_unknown_field_is_kept_at_every_level(apiserver: ApiServer, namespace
     ]
 
 
-def test_an_unknown_format_and_an_unknown_runtime_are_for_the_operator_to_name(
-    apiserver: ApiServer, namespace: str
-) -> None:
-    manifest = service("unknown", predictor=model(modelFormat={"name": "abacus"}, runtime="none"))
-    assert apiserver.apply(namespace, manifest)["spec"] == manifest["spec"]
-
-
 def test_a_client_may_merge_an_old_field_name_onto_a_stored_model(apiserver: ApiServer, namespace: str) -> None:
     name = OLD_FIELD_NAMES["metadata"]["name"]
     apiserver.apply(namespace, service(name, predictor=model()))

@@ -78,12 +78,6 @@ def test_the_status_keeps_every_field(apiserver: ApiServer, namespace: str) -> N
     assert apiserver.get("isvc", "shown", f"--namespace={namespace}")["status"] == FULL_STATUS
 
 
-def test_a_status_write_changes_neither_spec_nor_generation(apiserver: ApiServer, namespace: str) -> None:
-    create(apiserver, namespace, service("shown", predictor=model()), {"url": "http://a"})
-    found = apiserver.get("isvc", "shown", f"--namespace={namespace}")
-    assert (found["spec"]["predictor"], found["metadata"]["generation"]) == (model(), 1)
-
-
 def test_a_model_status_starts_with_kserves_defaults(apiserver: ApiServer, namespace: str) -> None:
     create(apiserver, namespace, service("shown", predictor=model()), {"modelStatus": {"states": {}}})
     assert apiserver.get("isvc", "shown", f"--namespace={namespace}")["status"] == {
@@ -127,12 +121,3 @@ def test_explain_tells_what_a_field_is_for(apiserver: ApiServer, tmp_path: Path)
     assert "Serves the model. Give one of: model, one of the older framework keys, or" in said
     assert "Minimum number of pods; 1 by default. With 0, KEDA scales to zero." in said
     assert "kubectl explain pod.spec.tolerations" in said
-
-
-def test_a_service_that_no_operator_has_seen_is_behind_its_generation(apiserver: ApiServer, namespace: str) -> None:
-    manifest = json.dumps(service("new", predictor=model()))
-    apiserver.kubectl("create", f"--namespace={namespace}", "--filename=-", stdin=manifest)
-
-    stored = apiserver.get("isvc", "new", f"--namespace={namespace}")
-
-    assert (stored["metadata"]["generation"], stored["status"]) == (1, {"observedGeneration": -1})

@@ -1,4 +1,4 @@
-"""Children on a real API server: created, kept as rendered, updated by an edit, never taken from another owner."""
+"""Children on a real API server: labelled again, deleted slowly, with other ports, closed, and waiting for a Secret."""
 
 from __future__ import annotations
 
@@ -7,68 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.apiserver import ApiServer
-from tests.support.namespace import STORY, Namespace, story_service
+from tests.support.namespace import Namespace, story_service
 from tests.support.object_stores import tls
 from tests.support.operator_process import OPERATOR
 from tests.support.waiting import eventually
 
 PREDICTOR = "torchserve-predictor"
 NETWORK_POLICY = "isvc-operator.io/network-policy"
-NOTE = 'déjà 🎉 "quoted" \\ud83c'  # JSON and YAML write it differently
-
-
-def test_a_service_gets_deployment_service_and_ingress(running_operator: None, namespace: Namespace) -> None:
-    namespace.kubectl("apply", f"--filename={STORY}")
-    service = namespace.wait_for("inferenceservice", "torchserve")
-    children = [
-        namespace.wait_for(kind, name)
-        for kind, name in (("deployment", PREDICTOR), ("service", PREDICTOR), ("ingress", "torchserve"))
-    ]
-    owner = {
-        "apiVersion": "serving.kserve.io/v1beta1",
-        "kind": "InferenceService",
-        "name": "torchserve",
-        "uid": service["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    assert [child["metadata"]["ownerReferences"] for child in children] == [[owner]] * 3
-    hosts = [rule["host"] for rule in children[2]["spec"]["rules"]]
-    assert hosts == [
-        f"torchserve.{namespace.name}.example.com",
-        f"torchserve-{namespace.name}.example.com",
-        f"{PREDICTOR}.{namespace.name}.example.com",
-        f"{PREDICTOR}-{namespace.name}.example.com",
-    ]
-
-
-def test_the_old_pytorch_key_makes_the_same_children(running_operator: None, namespace: Namespace) -> None:
-    service = story_service()
-    service["spec"]["predictor"] = {"pytorch": {"storageUri": "pvc://leeway"}, "annotations": {"note": NOTE}}
-    namespace.apply(service)
-    deployment = namespace.wait_for("deployment", PREDICTOR)
-    assert deployment["metadata"]["annotations"]["note"] == NOTE
-    initializer = deployment["spec"]["template"]["spec"]["initContainers"][0]
-    assert initializer["args"] == ["pvc://leeway", "/mnt/models"]
-
-
-def test_a_child_edited_by_hand_comes_back(running_operator: None, namespace: Namespace) -> None:
-    namespace.apply_story()
-    before = namespace.wait_for("deployment", PREDICTOR)
-    image = before["spec"]["template"]["spec"]["containers"][0]["image"]
-    namespace.kubectl("set", "image", f"deployment/{PREDICTOR}", "kserve-container=somebody/elses:image")
-    namespace.kubectl("patch", "service", PREDICTOR, "--type=merge", '--patch={"spec": {"selector": {"app": "other"}}}')
-
-    def restored() -> bool:
-        deployment, service = namespace.find("deployment", PREDICTOR), namespace.find("service", PREDICTOR)
-        assert deployment is not None
-        assert service is not None
-        containers = deployment["spec"]["template"]["spec"]["containers"]
-        return containers[0]["image"] == image and service["spec"]["selector"] == {"app": f"isvc.{PREDICTOR}"}
-
-    eventually(restored, "image and selector are as rendered again")
-
-
 LABEL = "serving.kserve.io/inferenceservice"
 
 

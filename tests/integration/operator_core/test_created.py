@@ -107,17 +107,6 @@ async def test_what_is_no_longer_rendered_goes_and_what_others_have_set_stays(wo
     assert updated_by("isvc-operator", deployment) == []
 
 
-async def test_pods_that_an_autoscaler_has_added_stay(world: World) -> None:
-    await world.render(predictor=SCALED)
-    created = await world.deployment()
-    world.patch({"spec": {"replicas": 4}}, "/scale")
-    await world.render(predictor=SCALED, labels={"team": "a"})
-    first = await world.deployment()
-    await world.render(predictor=SCALED, labels={"team": "b"})
-
-    assert [item["spec"]["replicas"] for item in (created, first, await world.deployment())] == [2, 4, 4]
-
-
 async def test_the_pods_with_which_it_was_created_stay_where_no_number_is_rendered(world: World) -> None:
     await world.render(predictor=SCALED)
     await world.render(predictor=SCALED, labels={"team": "a"})

@@ -43,15 +43,6 @@ def diff(server: ApiServer, namespace: Namespace, folder: Path, *more: str) -> i
     )
 
 
-def test_a_file_that_is_applied_already_differs_in_nothing(
-    apiserver: ApiServer, namespace: Namespace, service: dict[str, Any], tmp_path: Path, capsys: Captured
-) -> None:
-    assert service
-    assert diff(apiserver, namespace, tmp_path) == 0
-
-    assert capsys.readouterr().out == ""
-
-
 def test_a_misspelt_field_of_a_pod_is_named_as_in_the_file(
     apiserver: ApiServer, namespace: Namespace, tmp_path: Path, capsys: Captured
 ) -> None:

@@ -94,20 +94,6 @@ def test_the_condition_is_what_the_gateway_reports(early: Namespace, namespace: 
     namespace.wait_for_condition("Ready", "True")
 
 
-def test_a_route_that_was_edited_by_hand_is_corrected(early: Namespace, namespace: Namespace) -> None:
-    namespace.apply_story()
-    namespace.wait_for("httproute", "torchserve")
-    patch = json.dumps({"spec": {"hostnames": ["mine.example.com"]}})
-
-    namespace.kubectl("patch", "httproute", "torchserve", "--type=merge", f"--patch={patch}")
-
-    def hosts() -> list[str]:
-        found: list[str] = namespace.wait_for("httproute", "torchserve")["spec"]["hostnames"]
-        return found
-
-    eventually(lambda: "mine.example.com" not in hosts(), "the hosts are corrected")
-
-
 def test_httproutes_of_kserve_are_adopted(early: Namespace, namespace: Namespace) -> None:
     service = waiting_service(namespace)
     make_as("manager", namespace, *(kserves_route(name, service) for name in NAMES))

@@ -21,11 +21,10 @@ from tests.support.permissions import EVERYONES, granted_by, needed_for, of_acco
 
 @dataclass(frozen=True)
 class Install:
-    """The overlay, installed in `namespace`; its operator runs as the service account `account` and writes `log`."""
+    """The overlay, installed in `namespace`; its operator runs as the service account `account`."""
 
     namespace: Namespace
     account: str
-    log: Path
     objects: list[dict[str, Any]]
 
 
@@ -40,7 +39,7 @@ def install(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> I
     flags = (f"--namespace={namespace.name}", f"--home={namespace.name}")
     with operator(account, home / "operator.log", *flags):
         name = f"system:serviceaccount:{namespace.name}:isvc-operator"
-        yield Install(namespace, name, home / "operator.log", objects)
+        yield Install(namespace, name, objects)
 
 
 def kubeconfig_of(namespace: Namespace, home: Path) -> Path:
@@ -87,16 +86,6 @@ def test_a_runtime_of_the_cluster_is_not_known_there(install: Install) -> None:
     found = namespace.wait_for_condition("PredictorReady", "False", service="asking")
 
     assert "'kserve-torchserve' of spec.predictor.model.runtime does not exist; available: isvc-mar" in found["message"]
-
-
-def test_the_log_says_what_is_left_out(install: Install) -> None:
-    lines = install.log.read_text().splitlines()
-
-    said = [line for line in lines if "permission" in line]
-    assert [line.partition("without permission to ")[2] for line in said] == [
-        "watch clusterservingruntimes and clusterstoragecontainers: services use what their own namespace has",
-        "watch CRDs and namespaces: an installed CRD is noticed within five minutes",
-    ]
 
 
 def test_a_service_whose_secrets_may_not_be_read_names_the_role_and_goes_on_once_it_is_bound(install: Install) -> None:
