@@ -103,38 +103,6 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
     return timers
 
 
-async def test_a_key_that_is_added_is_worked_on_once() -> None:
-    work = Work()
-    async with running(work) as worker:
-        worker.add(A)
-        await settled()
-
-    assert work.ended == [A]
-
-
-async def test_a_key_that_waits_already_is_not_added_again() -> None:
-    work = Work()
-    async with running(work) as worker:
-        worker.add(A)
-        worker.add(A)
-        await settled()
-
-    assert work.ended == [A]
-
-
-async def test_keys_may_be_added_before_the_work_begins() -> None:
-    work = Work()
-    worker = Worker(work)
-    worker.add(A)
-    task = asyncio.create_task(worker.run())
-    await settled()
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-
-    assert work.ended == [A]
-
-
 async def test_different_keys_are_worked_on_at_the_same_time() -> None:
     work = Work()
     gate = work.hold(A)

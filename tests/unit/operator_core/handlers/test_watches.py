@@ -8,7 +8,7 @@ import pytest
 
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.handlers.watches import Affected, service_keys
+from isvc_operator.handlers.watches import Affected
 from isvc_operator.kube.informer.cache import Cache, key_of
 from isvc_operator.kube.informer.watching import LATEST, Collection, OlderState
 from isvc_operator.manifests import ServiceKey
@@ -189,13 +189,6 @@ def test_what_a_list_lacks_was_deleted_while_nobody_watched(watched: Watched) ->
     assert [item["metadata"]["name"] for item in watched.cache.of_kind("Deployment")] == [there["metadata"]["name"]]
 
 
-def test_a_service_that_a_list_lacks_is_queued_itself(watched: Watched) -> None:
-    watched.event(a_service_body())
-
-    assert watched.list("InferenceService") == [OURS]
-    assert list(watched.cache.of_kind("InferenceService")) == []
-
-
 def test_a_runtime_that_a_list_lacks_affects_the_services_that_may_use_it(watched: Watched) -> None:
     watched.event(a_service_body())
     watched.event(a_runtime_body())
@@ -267,10 +260,6 @@ def test_what_was_not_there_for_a_while_is_watched_again(watched: Watched, left:
 
     assert watched.list("HTTPRoute", child, version=11) == [OURS]
     assert [item["metadata"]["name"] for item in watched.cache.of_kind("HTTPRoute")] == [child["metadata"]["name"]]
-
-
-def test_no_service_has_no_key() -> None:
-    assert service_keys(Cache()) == []
 
 
 def test_a_deleted_service_affects_the_one_that_requests_its_hosts(watched: Watched) -> None:

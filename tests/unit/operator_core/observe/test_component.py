@@ -139,17 +139,6 @@ def test_the_log_of_a_server_that_is_not_ready_is_reported(rollout: Rollout) -> 
     assert str(conditions(waiting)["Ready"][2]).endswith(f"\nLast log lines:\n| {said}")
 
 
-def test_the_urls_of_all_components_are_shown() -> None:
-    service = a_service(spec={"transformer": {"containers": [{"image": "t"}]}})
-    status = derive_status(an_observation(seen("transformer"), service=service), NOW).as_dict()
-
-    assert status["components"] == {
-        "predictor": {"url": "http://torchserve-predictor.models.example.com"},
-        "transformer": {"url": "http://torchserve-transformer.models.example.com"},
-    }
-    assert status["address"] == {"url": "http://torchserve-transformer.models.svc.cluster.local"}
-
-
 def test_a_predictor_of_own_containers_has_no_runtime_to_name() -> None:
     service = a_service(model=None, predictor={"containers": [{"image": "mine"}]})
     status = derive_status(an_observation(service=service), NOW).as_dict()

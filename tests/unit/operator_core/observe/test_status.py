@@ -69,7 +69,7 @@ def by_type(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def condition(type_: str, status: str, reason: str | None = None, message: str | None = None) -> dict[str, str]:
     words = {"reason": reason, "message": message}
     severities = dict.fromkeys(("Progressing", "Stalled", "Stopped"), "Info")
-    severities |= dict.fromkeys(("FieldsIgnored", "StorageIncomplete"), "Warning")
+    severities["StorageIncomplete"] = "Warning"
     severity = {"severity": severities[type_]} if type_ in severities else {}
     given = {name: text for name, text in words.items() if text}
     return {"type": type_, "status": status, **severity, **given, "lastTransitionTime": NOW}
@@ -77,27 +77,7 @@ def condition(type_: str, status: str, reason: str | None = None, message: str |
 
 INGRESS_IS_READY = condition("IngressReady", "True")
 NOT_STOPPED = condition("Stopped", "False")
-ROLLED_OUT = condition("Progressing", "True", "NewReplicaSetAvailable")
 PREDICTOR_SAYS_MORE = "the condition PredictorReady says more"
-
-
-def test_a_service_that_serves_has_the_conditions_that_kserves_tools_expect() -> None:
-    assert status_of(service=a_service(generation=3)) == {
-        "observedGeneration": 3,
-        "conditions": [
-            INGRESS_IS_READY,
-            condition("PredictorReady", "True", "NewReplicaSetAvailable"),
-            ROLLED_OUT,
-            condition("Ready", "True"),
-            NOT_STOPPED,
-        ],
-        "modelStatus": {
-            "transitionStatus": "UpToDate",
-            "states": {"activeModelState": "Loaded", "targetModelState": "Loaded"},
-            "copies": {"failedCopies": 0, "totalCopies": 1},
-        },
-        **ADDRESSES,
-    }
 
 
 def test_a_starting_service_reports_its_stage() -> None:
@@ -389,25 +369,6 @@ def test_a_failed_write_is_not_reported_as_an_invalid_spec() -> None:
     }
 
 
-def test_unsupported_fields_are_named_without_making_the_service_unready() -> None:
-    conditions = {
-        item["type"]: item
-        for item in status_of(ignored=["spec.predictr (did you mean predictor?)", "spec.predictor.scaleMetric"])[
-            "conditions"
-        ]
-    }
-
-    assert conditions["Ready"] == condition(
-        "Ready", "True", message="Some settings have no effect; the condition FieldsIgnored lists them"
-    )
-    assert conditions["FieldsIgnored"] == condition(
-        "FieldsIgnored",
-        "True",
-        "FieldsIgnored",
-        "Ignored: spec.predictr (did you mean predictor?); spec.predictor.scaleMetric",
-    )
-
-
 def test_what_the_server_does_without_is_named_without_making_the_service_unready() -> None:
     warning = "config/config.properties names gone.mar (load_models), but model-store does not hold it"
     pod = a_ready_pod(initializer=an_initializer(ended(0, warning)))
@@ -439,14 +400,6 @@ def test_a_status_derived_again_is_the_same_to_the_time() -> None:
     again = derive_status(an_observation(service=a_service(status=first.as_dict()), **seen), NOW)
 
     assert again == first
-
-
-def test_the_loaded_model_stays_active_while_the_next_one_starts() -> None:
-    service = a_service(status=status_of())
-
-    status = status_of(service=service, rollout=STARTING, pods=[a_pod()], stage=LOADING)
-
-    assert status["modelStatus"]["states"] == {"activeModelState": "Loaded", "targetModelState": "Loading"}
 
 
 def test_the_last_failure_is_removed_with_its_cause() -> None:
@@ -525,12 +478,6 @@ def test_a_runtime_of_the_namespace_is_shown_as_one() -> None:
 )
 def test_a_failure_in_full(failure: PodFailure, log: str, text: str) -> None:
     assert explain(failure, log) == text
-
-
-def test_a_service_that_was_never_resolved_has_no_addresses() -> None:
-    status = status_of(resolved=None, problem=Problem("NoSupportingRuntime", "m"))
-
-    assert {name for name in ADDRESSES if name in status} == {"deploymentMode"}
 
 
 @pytest.mark.parametrize("reason", ["NoSupportingRuntime", "InvalidCredentials", "ReconcileFailed"])

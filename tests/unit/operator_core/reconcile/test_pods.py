@@ -77,23 +77,6 @@ async def test_a_service_that_recovers_forgets_the_log(cluster: Cluster) -> None
     assert await cluster.reconcile() == [LOG, STATUS, "POST events"]
 
 
-async def test_a_failing_update_keeps_the_model_active(serving: Cluster) -> None:
-    serving.edit_service(model={"storageUri": "pvc://leeway/broken"})
-    await serving.reconcile()
-    failed = an_initializer(ended(3, "config/config.properties is missing"))
-    pod = a_pod("torchserve-predictor-2-a", template="2", created=NOW, initializer=failed)
-    serving.roll_out(pod, updated=1, total=2, available=1, progressing="ReplicaSetUpdated")
-
-    await serving.reconcile()
-
-    assert serving.condition("Ready")["reason"] == "StorageInitializerFailed"
-    assert serving.condition("Ready")["message"].endswith("Requests are still served (1 pod available).")
-    assert serving.service["status"]["modelStatus"]["states"] == {
-        "activeModelState": "Loaded",
-        "targetModelState": "FailedToLoad",
-    }
-
-
 async def test_a_pod_of_the_predictor_before_hides_no_crash_of_one_with_another_name(serving: Cluster) -> None:
     serving.edit_service(predictor={"name": "v2"})
     serving.api.put(a_crashed_pod("torchserve-v2-predictor-1-a", app="isvc.torchserve-v2-predictor"))

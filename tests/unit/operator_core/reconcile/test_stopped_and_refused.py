@@ -82,6 +82,18 @@ async def test_a_spec_that_was_corrected_recovers_without_touching_what_runs(ser
     assert "lastFailureInfo" not in serving.service["status"]["modelStatus"]
 
 
+async def test_what_the_service_and_its_runtime_do_not_know_or_may_not_read_is_named_in_one_condition() -> None:
+    cluster = cluster_with(a_service_body(predictor={"timeout": 5}), a_runtime_body(containrs=[]))
+
+    await cluster.reconcile()
+
+    assert cluster.condition("FieldsIgnored")["message"] == (
+        "Ignored: spec.predictor.timeout (the server of runtime kserve-torchserve gets REQUEST_TIMEOUT, which its "
+        "annotation isvc-operator.io/settings does not list); ClusterServingRuntime kserve-torchserve: spec.containrs "
+        "(did you mean containers?)"
+    )
+
+
 async def test_an_invalid_body_is_reported_in_a_condition() -> None:
     cluster = cluster_with(a_service_body(predictor={"minReplicas": "three"}), a_runtime_body())
 

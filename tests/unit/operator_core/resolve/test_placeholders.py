@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from isvc_operator.errors import InvalidSpec
-from isvc_operator.resolve.placeholders import fill, fill_all, fill_container, values_of
+from isvc_operator.resolve.placeholders import fill, fill_container, values_of
 from tests.support.builders import a_service
 
 SERVICE = a_service(
@@ -69,17 +69,6 @@ def test_a_form_inside_a_value_is_not_filled_again() -> None:
 )
 def test_any_other_text_is_left_alone(text: str) -> None:
     assert fill(text, VALUES) == text
-
-
-def test_every_text_of_a_value_is_filled_and_the_rest_kept() -> None:
-    value = {"args": ["--name={{.Name}}"], "env": [{"name": "A", "value": "{{.Labels.tier}}"}], "tty": True, "n": 8080}
-
-    assert fill_all(value, VALUES) == {
-        "args": ["--name=torchserve"],
-        "env": [{"name": "A", "value": "gold"}],
-        "tty": True,
-        "n": 8080,
-    }
 
 
 # --- a container that KServe reads as a Go template ------------------------------------------------------

@@ -236,19 +236,6 @@ def test_a_named_runtime_is_looked_up_in_the_namespace_first() -> None:
     assert chosen == ChosenRuntime(ours, cluster_wide=False, protocol="v1")
 
 
-def test_a_runtime_that_the_service_is_annotated_with_is_taken_whatever_the_others_priority() -> None:
-    named = a_runtime("mine", formats=[a_format(auto_select=False)])
-    better = a_runtime("better", formats=[a_format(priority=9)])
-
-    assert choose_runtime(a_model(), of_cluster(better, named), "mine").runtime == named
-
-
-def test_the_runtime_in_the_spec_wins_over_the_annotation() -> None:
-    one, other = a_runtime("one"), a_runtime("other")
-
-    assert choose_runtime(a_model(runtime="one"), of_cluster(one, other), "other").runtime == one
-
-
 @pytest.mark.parametrize("annotated", [None, ""])
 def test_an_empty_annotation_names_no_runtime(annotated: str | None) -> None:
     assert choose_runtime(a_model(), of_cluster(a_runtime()), annotated).runtime == a_runtime()

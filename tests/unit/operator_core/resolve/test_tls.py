@@ -105,11 +105,6 @@ def test_a_key_of_another_certificate_is_named(tmp_path: Path) -> None:
         resolved(asking(), a_secret(tmp_path, tls_key=other))
 
 
-def test_a_missing_secret_is_named() -> None:
-    with pytest.raises(InvalidCertificate, match=r"secret certs, which the pods are to serve TLS with, does not exist"):
-        resolved(asking(), None)
-
-
 def test_a_secret_without_an_authority_is_enough_where_nobody_calls_the_predictor(tmp_path: Path) -> None:
     assert resolved(asking(), a_secret(tmp_path, ca_crt=None)).tls
 

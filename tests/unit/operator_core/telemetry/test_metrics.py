@@ -90,9 +90,3 @@ def test_what_happens_is_counted_and_timed() -> None:
         "isvc_operator_api_request_duration_seconds_sum patch": 0.4,
     }
     assert {name: found[name] for name in expected} == expected
-
-
-def test_a_result_that_never_occurred_is_zero_so_that_its_first_increase_is_seen() -> None:
-    found = samples(Metrics().exposition(Snapshot()))
-
-    assert [found[f"isvc_operator_reconcile_duration_seconds_count {result}"] for result in Result] == [0] * 4
