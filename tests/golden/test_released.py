@@ -42,38 +42,6 @@ def test_what_was_written_has_the_digest_that_was_recorded(name: str) -> None:
 
 # --- how the changelog is read ---------------------------------------------------------------------------
 
-TEXT = """# Changelog
-
-## Unreleased
-
-### Added
-
-- `spec.other`: no
-
-### Pod templates
-
-Text before `the.list`.
-
-- `spec.terminationGracePeriodSeconds`, `spec.containers[*].env[GRACE_PERIOD]`: longer for `timeout`
-- `spec.volumes`: more
-
-### Fixed
-
-- `spec.other`: no
-
-## 0.1.0
-
-### Pod templates
-
-- `spec.old`: no
-"""
-
-
-def test_the_paths_before_the_colon_of_each_item_are_listed() -> None:
-    assert listed_paths(TEXT) == [
-        "spec.terminationGracePeriodSeconds", "spec.containers[*].env[GRACE_PERIOD]", "spec.volumes",
-    ]  # fmt: skip
-
 
 @pytest.mark.parametrize(
     ("pattern", "path", "stands_for_it"),
