@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import threading
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from tests.support.apiserver import ApiServer, Refused, install_crds, install_ru
 from tests.support.builders import a_service_body
 from tests.support.fake_kubelet import fake_kubelet
 from tests.support.namespace import Namespace
-from tests.support.operator_process import operator
+from tests.support.operator_process import metrics_of, operator
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -93,8 +92,7 @@ class Watched:
 
 
 def metrics(port: int) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        families = text_string_to_metric_families(answer.read().decode())
+    families = text_string_to_metric_families(metrics_of(port))
     return {item.name: item.value for family in families for item in family.samples if not item.labels}
 
 

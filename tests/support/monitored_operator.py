@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.namespace import Namespace
-from tests.support.operator_process import operator
+from tests.support.operator_process import got, is_ready, operator
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
-
-_ANSWER_TIMEOUT = 10.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -30,13 +26,7 @@ class Monitored:
     refused: str
 
     def get(self, path: str) -> tuple[int, str]:
-        url = f"http://127.0.0.1:{self.port}{path}"
-        try:
-            with urllib.request.urlopen(url, timeout=_ANSWER_TIMEOUT) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+        return got(self.port, path)
 
     def samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
         """The metrics: values by name and labels."""
@@ -58,7 +48,7 @@ def monitored_operator(
     watched = (f"--namespace={ready.name}", f"--namespace={refused.name}")
     with operator(server, log, f"--health-port={port}", "--log-format=json", *flags, *watched):
         found = Monitored(port, log, ready.name, refused.name)
-        eventually(lambda: found.get("/readyz")[0] == 200, "the operator is ready", otherwise=log.read_text)
+        eventually(lambda: is_ready(port), "the operator is ready", otherwise=log.read_text)
         ready.apply_story()
         ready.play_finished_rollout()
         ready.wait_for_condition("Ready", "True")

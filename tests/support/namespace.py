@@ -29,9 +29,10 @@ class Cluster(Protocol):
         ...
 
 
-def story_service() -> dict[str, Any]:
-    """The InferenceService of the sample."""
+def story_service(name: str = "torchserve") -> dict[str, Any]:
+    """The InferenceService of the sample, by this name."""
     service: dict[str, Any] = document(STORY)
+    service["metadata"]["name"] = name
     return service
 
 

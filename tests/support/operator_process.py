@@ -8,6 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.waiting import eventually
 
 STOP_TIMEOUT = 20.0  # seconds
+_RESPONSE_SECONDS = 30.0
 
 # The operator's own requests and those of its watches, by user agent.
 OPERATOR, WATCHES = "isvc-operator", "isvc-watches"
@@ -41,6 +44,29 @@ def operator(
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(STOP_TIMEOUT)
+
+
+def got(port: int, path: str) -> tuple[int, str]:
+    """The status and the text of the response of an operator's health port; raises OSError if there is none."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_RESPONSE_SECONDS) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def is_ready(port: int) -> bool:
+    try:
+        return got(port, "/readyz") == (200, "ok\n")
+    except OSError:
+        return False
+
+
+def metrics_of(port: int) -> str:
+    status, text = got(port, "/metrics")
+    assert status == 200, text
+    return text
 
 
 def in_pod(server: ApiServer, account: Path) -> dict[str, str]:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from isvc_operator.kube.errors import KubeError
 from tests.support.apiserver import ApiServer, Call, install_runtime
 from tests.support.faulty_api import Arrival, Fault, FaultyApi, faulty, kubeconfig_of, refused
 from tests.support.namespace import Namespace, story_service
-from tests.support.operator_process import OPERATOR
+from tests.support.operator_process import OPERATOR, is_ready, metrics_of
 from tests.support.ports import free_port
 from tests.support.scripted_server import Behaviour, Visitor, scripted
 from tests.support.waiting import eventually
@@ -43,9 +42,7 @@ class Cluster:
         """Apply so many services; returns their names."""
         names = [f"s{number}" for number in range(count)]
         for name in names:
-            service = story_service()
-            service["metadata"]["name"] = name
-            namespace.apply(service)
+            namespace.apply(story_service(name))
         return names
 
     def wait_until_right(self, namespace: Namespace, names: list[str]) -> None:
@@ -61,8 +58,7 @@ class Cluster:
 
     def metric(self, pattern: str) -> float:
         """The sum of the samples that match."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10.0) as response:
-            return sum(float(value) for value in re.findall(rf"^{pattern} (\S+)$", response.read().decode(), re.M))
+        return sum(float(value) for value in re.findall(rf"^{pattern} (\S+)$", metrics_of(self.port), re.M))
 
 
 @pytest.fixture(scope="module")
@@ -78,19 +74,11 @@ def cluster(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> I
         )
         try:
             running = Cluster(api, port)
-            eventually(lambda: _is_ready(port), f"the operator is ready; its log is {folder / 'log'}", WITHIN)
+            eventually(lambda: is_ready(port), f"the operator is ready; its log is {folder / 'log'}", WITHIN)
             yield running
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(WITHIN)
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10.0) as response:
-            return bool(response.status == 200)
-    except OSError:
-        return False
 
 
 def of_operator(arrival: Arrival) -> bool:

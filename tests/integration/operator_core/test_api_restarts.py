@@ -55,9 +55,7 @@ def test_services_are_right_in_the_end_after_each_restart(backend: Backend, tmp_
     )
     with operator(server, tmp_path / "log"):
         for name in SERVICES:
-            service = story_service()
-            service["metadata"]["name"] = name
-            namespace.apply(service)
+            namespace.apply(story_service(name))
         eventually(lambda: has_all(server, namespace), "all children exist", WITHIN)
         for process, number in restarts:
             since = server.position()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from isvc_operator.api.names import CONFIG_MAP
 from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.namespace import Namespace, story_service
-from tests.support.operator_process import OPERATOR, operator
+from tests.support.operator_process import OPERATOR, got, metrics_of, operator
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -23,17 +21,8 @@ def configured(folder: Path, domain: str) -> None:
     (folder / "ingress").write_text(f'{{"ingressDomain": "{domain}"}}')
 
 
-def got(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-
-
 def reload_was_successful(port: int) -> bool:
-    return "\nisvc_operator_config_last_reload_successful 1.0\n" in got(port, "/metrics")[1]
+    return "\nisvc_operator_config_last_reload_successful 1.0\n" in metrics_of(port)
 
 
 def warned(home: Namespace) -> list[str]:
@@ -45,12 +34,6 @@ def warned(home: Namespace) -> list[str]:
 def host(namespace: Namespace, service: str) -> str:
     ingress = namespace.wait_for("ingress", service)
     return str(ingress["spec"]["rules"][0]["host"])
-
-
-def a_service(name: str) -> dict[str, object]:
-    service = story_service()
-    service["metadata"]["name"] = name
-    return service
 
 
 @pytest.mark.parametrize("election", [(), ("--leader-elect",)], ids=["alone", "as the leader"])
@@ -66,13 +49,13 @@ def test_an_operator_that_starts_with_it_touches_nothing_until_it_is_corrected(
     folder.mkdir()
     (folder / "ingress").write_text("{")
     home.kubectl("create", "configmap", CONFIG_MAP, "--from-literal=ingress={")
-    namespace.apply(a_service("first"))
+    namespace.apply(story_service("first"))
     since = apiserver.position()
     flags = (f"--config-dir={folder}", f"--home={home.name}", f"--health-port={port}", f"--namespace={namespace.name}")
 
     with operator(apiserver, log, *flags, *election):
         eventually(lambda: warned(home), "the ConfigMap has an Event", otherwise=log.read_text)
-        namespace.apply(a_service("second"))
+        namespace.apply(story_service("second"))
         said = f"{BROKEN}; correct it. Until then no service is reconciled"
         assert warned(home) == [said]
         assert said in log.read_text()
@@ -100,7 +83,7 @@ def test_an_operator_that_runs_goes_on_with_the_one_before(
     flags = (f"--config-dir={folder}", f"--home={home.name}", f"--health-port={port}", f"--namespace={namespace.name}")
 
     with operator(apiserver, log, *flags):
-        namespace.apply(a_service("first"))
+        namespace.apply(story_service("first"))
         assert host(namespace, "first") == "first." + namespace.name + ".before.test"
         assert reload_was_successful(port)
 
@@ -111,7 +94,7 @@ def test_an_operator_that_runs_goes_on_with_the_one_before(
         assert said in log.read_text()
         assert not reload_was_successful(port)
         assert got(port, "/readyz") == (200, "ok\n")
-        namespace.apply(a_service("second"))
+        namespace.apply(story_service("second"))
         assert host(namespace, "second") == "second." + namespace.name + ".before.test"
 
         configured(folder, "after.test")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,11 @@ from tests.integration.operator_core.conftest import new_namespace
 from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.contending_clients import Change, rival, webhook
 from tests.support.namespace import Namespace, story_service
-from tests.support.operator_process import OPERATOR, operator
+from tests.support.operator_process import OPERATOR, metrics_of, operator
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 SERVER = "kserve-container"
-PODS = ("spec", "template", "spec")
 # How often the operator may write to a child before the condition has been seen: when it is created, when its fields
 # are adopted, three restores at once, and those of the first waits on a slow machine.
 MOST_WRITES = 8
@@ -88,8 +86,7 @@ WEBHOOK = [
 
 
 def a_service(name: str, **predictor: Any) -> dict[str, Any]:
-    service = story_service()
-    service["metadata"]["name"] = name
+    service = story_service(name)
     service["spec"]["predictor"].update(predictor)
     return service
 
@@ -125,8 +122,7 @@ def port(apiserver: ApiServer, fought_over: Namespace, tmp_path_factory: pytest.
 
 
 def metrics(port: int) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
-        families = text_string_to_metric_families(answer.read().decode())
+    families = text_string_to_metric_families(metrics_of(port))
     return {" ".join((item.name, *item.labels.values())): item.value for family in families for item in family.samples}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from tests.integration.operator_core.test_autoscaling import SCALED_OBJECTS
 from tests.integration.operator_core.test_gateway_api import crds_of_routes, use_gateway_api
 from tests.support.apiserver import CRDS, ApiServer, install_crds, install_runtime, running
 from tests.support.namespace import Namespace, story_service
-from tests.support.operator_process import OPERATOR, operator
+from tests.support.operator_process import OPERATOR, got, operator
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -37,8 +36,7 @@ class Running:
     optional: Path
 
     def is_alive(self) -> bool:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=20) as answer:
-            return self.process.poll() is None and bool(answer.status == 200)
+        return got(self.port, "/healthz") == (200, "ok\n") and self.process.poll() is None
 
 
 @pytest.fixture(scope="module")

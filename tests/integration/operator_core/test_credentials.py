@@ -7,13 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 from tests.integration.operator_core.conftest import new_namespace
 from tests.support.apiserver import ApiServer, Refused, install_runtime
 from tests.support.namespace import Namespace, story_service
-from tests.support.operator_process import in_pod
+from tests.support.operator_process import in_pod, metrics_of
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -38,27 +37,21 @@ def test_a_token_that_is_refused_is_read_again(apiserver: ApiServer, tmp_path: P
             stderr=log,
         )
     try:
-        apply(namespace, "one")
+        namespace.apply(story_service("one"))
         eventually(lambda: namespace.find("deployment", "one-predictor"), "the operator works", WITHIN)
         namespace.wait_for_condition("Ready", "Unknown", service="one")
         apiserver.send("DELETE", f"/api/v1/namespaces/{namespace.name}/secrets/first")
         eventually(lambda: is_refused(apiserver, namespace, first), "the first token is refused", WITHIN)
         token.write_text(second)
-        apply(namespace, "two")
+        namespace.apply(story_service("two"))
         namespace.wait_for_condition("Ready", "Unknown", service="two", within=WITHIN)
-        refusals = [float(count) for count in REFUSED.findall(metrics(port))]
+        refusals = [float(count) for count in REFUSED.findall(metrics_of(port))]
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(WITHIN)
 
     assert namespace.find("ingress", "two") is not None
     assert sum(refusals) >= 1
-
-
-def apply(namespace: Namespace, name: str) -> None:
-    service = story_service()
-    service["metadata"]["name"] = name
-    namespace.apply(service)
 
 
 def create_account(server: ApiServer, namespace: Namespace) -> None:
@@ -88,8 +81,3 @@ def is_refused(server: ApiServer, namespace: Namespace, token: str) -> bool:
     except Refused as error:
         return error.reason == "Unauthorized"
     return False
-
-
-def metrics(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10.0) as response:
-        return str(response.read().decode())

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from isvc.commands.exit_codes import EXIT_FAILED
 from tests.integration.operator_core.conftest import new_namespace
 from tests.support.apiserver import ApiServer, Refused, install_runtime
 from tests.support.namespace import Namespace, story_service
-from tests.support.operator_process import OPERATOR
+from tests.support.operator_process import OPERATOR, is_ready, metrics_of
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -81,19 +80,8 @@ class Cluster:
         return [name for name, _ in itertools.groupby(writes)]
 
     def apply_and_wait(self, name: str) -> None:
-        service = story_service()
-        service["metadata"]["name"] = name
-        self.namespace.apply(service)
+        self.namespace.apply(story_service(name))
         eventually(lambda: self.namespace.find("deployment", f"{name}-predictor"), f"{name} is served", TAKEOVER)
-
-
-def read(port: int, path: str) -> str:
-    """The response; empty if there is none yet, or if it is an error."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10.0) as response:
-            return str(response.read().decode())
-    except OSError:
-        return ""
 
 
 @pytest.fixture
@@ -108,13 +96,13 @@ def test_the_next_one_leads_after_a_clean_stop_and_after_a_kill(cluster: Cluster
         leader = cluster.wait_for_another_than("")
         with cluster.replica(port=port) as second:
             cluster.apply_and_wait("one")
-            eventually(lambda: read(port, "/readyz") == "ok\n", "the caches of the one that stands by are filled")
-            assert LEADS.findall(read(port, "/metrics")) == ["0.0"]
+            eventually(lambda: is_ready(port), "the caches of the one that stands by are filled")
+            assert LEADS.findall(metrics_of(port)) == ["0.0"]
             first.send_signal(signal.SIGTERM)
             assert first.wait(TAKEOVER) == 0
             successor = cluster.wait_for_another_than(leader)
             cluster.apply_and_wait("two")
-            assert LEADS.findall(read(port, "/metrics")) == ["1.0"]
+            assert LEADS.findall(metrics_of(port)) == ["1.0"]
             with cluster.replica():
                 eventually(lambda: (cluster.folder / "log").read_text().count("standing by as") == 3, "a third one")
                 second.kill()

@@ -78,8 +78,7 @@ def test_a_service_gets_ready_and_no_request_is_refused(apiserver: ApiServer, in
 def test_a_runtime_of_the_cluster_is_not_known_there(install: Install) -> None:
     namespace = install.namespace
     namespace.kubectl("delete", "servingruntime", "kserve-torchserve")
-    service = story_service()
-    service["metadata"]["name"] = "asking"
+    service = story_service("asking")
     service["spec"]["predictor"]["model"]["runtime"] = "kserve-torchserve"
 
     namespace.apply(service)
@@ -96,8 +95,7 @@ def test_a_service_whose_secrets_may_not_be_read_names_the_role_and_goes_on_once
         if item["kind"] == "RoleBinding" and item["metadata"]["name"] == "isvc-operator-credentials"
     ]
     namespace.kubectl("delete", "rolebinding", "isvc-operator-credentials")
-    service = story_service()
-    service["metadata"]["name"] = "with-secrets"
+    service = story_service("with-secrets")
     service["spec"]["predictor"]["model"]["storageUri"] = "s3://bucket/model"
 
     namespace.apply(service)

@@ -17,8 +17,7 @@ WITHOUT = [{"op": "remove", "path": "/spec/transformer"}]
 
 
 def apply(namespace: Namespace, name: str = "torchserve", **spec: Any) -> None:
-    service = story_service()
-    service["metadata"]["name"] = name
+    service = story_service(name)
     service["spec"] |= spec
     namespace.apply(service)
 
