@@ -103,20 +103,6 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
     return timers
 
 
-async def test_different_keys_are_worked_on_at_the_same_time() -> None:
-    work = Work()
-    gate = work.hold(A)
-    async with running(work) as worker:
-        worker.add(A)
-        worker.add(B)
-        await settled()
-        assert (work.started, work.ended) == ([A, B], [B])
-        gate.set()
-        await settled()
-
-    assert work.ended == [B, A]
-
-
 async def test_no_more_keys_are_worked_on_at_a_time_than_allowed() -> None:
     work = Work()
     gates = [work.hold(key) for key in (A, B, C)]
@@ -289,19 +275,6 @@ async def test_a_change_during_a_failing_attempt_is_worked_on_at_once(timers: Ti
         assert timers.delays == [0.5, 1]
 
 
-async def test_failures_of_one_key_do_not_delay_another(timers: Timers) -> None:
-    work = Work(errors={A: InvalidSpec("x"), B: InvalidSpec("y")})
-    async with running(work) as worker:
-        worker.add(A)
-        await settled()
-        timers.ring()
-        await settled()
-        worker.add(B)
-        await settled()
-
-    assert timers.delays == [0.5, 1, 0.5]
-
-
 async def test_a_key_is_requeued_after_the_returned_time(timers: Timers) -> None:
     work = Work(again={A: 2.0})
     async with running(work) as worker:
@@ -359,19 +332,6 @@ async def test_an_empty_queue_does_not_stand_still_however_long_a_reconcile_take
         clock.passed = 1000.0
 
         assert worker.state() == QueueState(running=1, longest=1000.0)
-
-
-async def test_a_service_is_retrying_until_it_succeeds(timers: Timers) -> None:
-    work = Work(errors={A: InvalidSpec("no model")})
-    async with running(work) as worker:
-        worker.add(A)
-        await settled()
-        assert worker.state() == QueueState(retrying={Result.REFUSED: 1})
-        del work.errors[A]
-        timers.ring()
-        await settled()
-
-        assert worker.state() == QueueState()
 
 
 @pytest.mark.parametrize(

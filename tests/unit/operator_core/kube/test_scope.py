@@ -108,20 +108,6 @@ async def test_a_pattern_of_namespaces_needs_permission_to_list_them() -> None:
         await scope_of(Authorizer(), ("team-*",))
 
 
-@pytest.mark.parametrize(
-    ("patterns", "matching"),
-    [
-        (("team-*",), {"team-a", "team-b"}),
-        (("team-*,!team-b",), {"team-a"}),
-        (("!team-?",), {"other"}),
-        (("team-a", "oth*"), {"team-a", "other"}),
-        (("team-*, !*-a, team-a",), {"team-a", "team-b"}),
-    ],
-)
-def test_a_pattern_names_what_matches_and_what_does_not(patterns: tuple[str, ...], matching: set[str]) -> None:
-    assert {name for name in ("team-a", "team-b", "other") if Scope(patterns).matches(name)} == matching
-
-
 POD, RUNTIME = kind_named("Pod"), kind_named("ClusterServingRuntime")
 
 

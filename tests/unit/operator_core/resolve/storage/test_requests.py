@@ -12,7 +12,7 @@ from isvc_operator.limits import SECRETS
 from isvc_operator.resolve.requested import references, storage_requests
 from isvc_operator.resolve.storage.plan import ObjectReference, Objects
 from tests.support.builders import a_service
-from tests.support.credentials import a_secret, an_account
+from tests.support.credentials import an_account
 
 ACCOUNT = ObjectReference("ServiceAccount", "default")
 
@@ -43,10 +43,6 @@ def test_first_the_account_is_wanted() -> None:
     assert wanted(predictor={"serviceAccountName": "loader"}) == {ObjectReference("ServiceAccount", "loader")}
 
 
-def test_then_the_secrets_that_it_lists() -> None:
-    assert wanted({ACCOUNT: an_account("one", "two")}) == {ACCOUNT, secret("one"), secret("two")}
-
-
 def test_of_an_account_that_lists_too_many_secrets_none_is_read() -> None:
     names = [f"s{number}" for number in range(SECRETS)]
 
@@ -59,12 +55,6 @@ def test_a_secret_that_an_annotation_names_takes_their_place() -> None:
     account = an_account("one", "two", annotations={"serving.kserve.io/storageSecretName": "three"})
 
     assert wanted({ACCOUNT: account}) == {ACCOUNT, secret("three")}
-
-
-def test_then_nothing_more() -> None:
-    known = {ACCOUNT: an_account("one"), secret("one"): a_secret("one")}
-
-    assert wanted(known) == set(known)
 
 
 def test_an_account_that_does_not_exist_leads_to_nothing() -> None:
