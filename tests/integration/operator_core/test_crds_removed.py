@@ -43,7 +43,7 @@ class Running:
 def alone(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("operator")
     (config := folder / "config").mkdir()
-    use_gateway_api(config, True)
+    use_gateway_api(config)
     optional = folder / "optional.yaml"
     optional.write_text(yaml.safe_dump_all([*crds_of_routes(), SCALED_OBJECTS]))
     log, port = folder / "operator.log", free_port()

@@ -25,27 +25,21 @@ HOSTS = {"additionalDomainTemplates": [], "additionalIngressDomains": ["ml.test"
 CASES = ROOT / "tests" / "golden" / "cases"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The operator's configuration."""
-    folder = tmp_path_factory.mktemp("config")
-    use_gateway_api(folder, True)
-    return folder
-
-
-def use_gateway_api(folder: Path, enabled: bool) -> None:
-    (folder / "ingress").write_text(json.dumps({"enableGatewayApi": enabled, **HOSTS}))
+def use_gateway_api(folder: Path) -> None:
+    """Write the operator's configuration."""
+    (folder / "ingress").write_text(json.dumps({"enableGatewayApi": True, **HOSTS}))
 
 
 @pytest.fixture(scope="module")
-def early(apiserver: ApiServer, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Namespace]:
+def early(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Namespace]:
     """A service that was there before the Gateway API, which is installed now."""
     file = tmp_path_factory.mktemp("crds") / "gateway-api.yaml"
     file.write_text(yaml.safe_dump_all(crds_of_routes()))
+    use_gateway_api(config := tmp_path_factory.mktemp("config"))
     install_runtime(apiserver)
     log = tmp_path_factory.mktemp("operator") / "operator.log"
     namespace = new_namespace(apiserver)
-    with operator(apiserver, log, f"--config-dir={folder}"):
+    with operator(apiserver, log, f"--config-dir={config}"):
         namespace.apply_story()
         namespace.wait_for_condition("IngressReady", "False", "GatewayApiNotInstalled")
         assert namespace.find("deployment", "torchserve-predictor") is not None
@@ -109,18 +103,6 @@ def test_httproutes_of_kserve_are_adopted(early: Namespace, namespace: Namespace
     assert {match["type"] for match in matches} == {"PathPrefix"}
     assert "old.example.com" not in route["spec"]["hostnames"]
     assert route["metadata"]["labels"]["serving.kserve.io/inferenceservice"] == "torchserve"
-
-
-def test_an_ingress_that_replaces_them_comes_first(early: Namespace, namespace: Namespace, folder: Path) -> None:
-    namespace.apply_story()
-    namespace.wait_for("httproute", "torchserve")
-
-    use_gateway_api(folder, False)
-    try:
-        namespace.wait_for("ingress", "torchserve")
-        assert namespace.find("httproute", "torchserve") is not None
-    finally:
-        use_gateway_api(folder, True)
 
 
 @pytest.mark.parametrize("case", ["gateway-api", "gateway-api-grpc"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -70,17 +69,6 @@ async def test_a_server_of_the_authority_is_trusted_and_no_other(tmp_path: Path,
                 else:
                     with pytest.raises(KubeError, match=r"CERTIFICATE_VERIFY_FAILED"):
                         await api.send(GET)
-
-    assert len(seen) == 1
-
-
-async def test_an_authority_may_be_in_the_kubeconfig_itself(tmp_path: Path) -> None:
-    made = issue(tmp_path / "server")
-    data = base64.b64encode(made.authority.read_bytes()).decode()
-    async with serving_tls(made) as (server, seen):
-        kubeconfig = write_tls_kubeconfig(tmp_path, server, {"certificate-authority-data": data})
-        async with connect(kubeconfig) as api:
-            await api.send(GET)
 
     assert len(seen) == 1
 

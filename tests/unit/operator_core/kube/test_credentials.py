@@ -263,17 +263,6 @@ async def test_in_a_pod_the_credentials_are_those_of_its_service_account(
     await connections.close()
 
 
-async def test_a_pods_token_is_read_again_after_a_minute(service_account: Path, passing: Passing) -> None:
-    credentials = await credentials_of(None)
-    (service_account / "token").write_text("second")
-
-    used = []
-    for passing.seconds in (59.0, 60.0, 61.0):
-        used.append(await credentials.authorization())
-
-    assert used == ["bearer first", "bearer second", "bearer second"]
-
-
 @pytest.mark.usefixtures("passing")
 async def test_a_pods_token_is_read_again_when_it_is_refused(service_account: Path) -> None:
     credentials = await credentials_of(None)

@@ -89,20 +89,6 @@ async def test_finding_the_owner_of_a_host_sends_no_request() -> None:
     assert [call.path for call in cluster.api.calls if call.method == "GET"] == []
 
 
-async def test_a_service_that_would_go_without_what_guards_it_has_no_ingress_and_says_so() -> None:
-    name = "nginx.ingress.kubernetes.io/auth-url"
-    cluster = cluster_with(a_service_body(annotations={name: "https://login"}), a_runtime_body())
-
-    await cluster.settle()
-
-    assert hosts(cluster) == []
-    ready = cluster.condition("IngressReady")
-    assert (ready["status"], ready["reason"]) == ("False", "AnnotationNotAllowed")
-    assert ready["message"].startswith(
-        f"no Ingress or HTTPRoute is created, because it would lack annotations that restrict access: {name}; let the "
-    )
-
-
 @pytest.mark.parametrize(
     ("ready", "ingress", "reasons"),
     [

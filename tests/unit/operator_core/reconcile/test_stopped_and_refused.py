@@ -62,15 +62,6 @@ async def test_two_faults_that_do_not_depend_on_each_other_are_said_at_once(serv
     )
 
 
-async def test_a_service_that_is_older_than_a_rule_it_breaks_leaves_what_runs_alone(serving: Cluster) -> None:
-    serving.edit_service(model={"modelFormat": {"name": "pytorch"}, "env": [{"name": "PYTHONPATH", "value": "/mine"}]})
-
-    assert await serving.reconcile() == [STATUS, "POST events"]
-
-    assert serving.condition("PredictorReady")["reason"] == "InvalidPredictorSpec"
-    assert "spec.predictor.model.env: PYTHONPATH is not allowed" in serving.condition("Ready")["message"]
-
-
 async def test_a_spec_that_was_corrected_recovers_without_touching_what_runs(serving: Cluster) -> None:
     serving.edit_service(model={"modelFormat": {"name": "pytorsh"}})
     await serving.reconcile()

@@ -116,10 +116,6 @@ async def test_a_change_that_replaces_no_pods_is_not_told(serving: Cluster) -> N
     assert await told(serving) == []
 
 
-async def test_a_new_service_tells_nothing(cluster: Cluster) -> None:
-    assert await told(cluster) == []
-
-
 async def test_an_edit_while_no_operator_ran_is_told_as_well(serving: Cluster) -> None:
     with_image(serving, "kubectl-set")
     restarted = watched(serving.api, serving.clock, a_runtime_body())

@@ -113,19 +113,6 @@ def test_nothing_is_asked_of_servers_of_a_run_on_a_laptop() -> None:
     assert a_resolved(asking(), tls=False).tls is None
 
 
-@pytest.mark.parametrize(
-    ("days", "reason"), [(0, None), (0.95, "CertificateExpires"), (2, "CertificateExpired")]
-)  # of the one for which the certificate is valid
-def test_the_status_says_when_a_certificate_has_to_be_renewed(tmp_path: Path, days: float, reason: str | None) -> None:
-    found = resolved(asking(), a_secret(tmp_path)).tls
-    assert found
-    assert found.certificate
-    lifetime = found.certificate.ends - found.certificate.begins
-    now = (found.certificate.begins + lifetime * days).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    assert [item.reason for item in certificate_problem(found, now)] == ([reason] if reason else [])
-
-
 def test_the_status_names_the_hosts_that_a_certificate_lacks(tmp_path: Path) -> None:
     found = resolved(READING, a_secret(tmp_path, "other.example")).tls
     assert found
