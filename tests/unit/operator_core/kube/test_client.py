@@ -162,16 +162,6 @@ async def test_a_response_of_a_pod_that_is_too_large_is_not_kept() -> None:
         await api_of(StubSession(body=b"x" * 10)).proxy(PROXIED, limit=9)
 
 
-async def test_what_a_pod_says_is_not_the_api_servers_word() -> None:
-    busy, refused = StubSession(503, headers={"Retry-After": "30"}), StubSession(401)
-    api = api_of(busy)
-
-    assert (await api.proxy(PROXIED)).status == 503
-    assert api.pause.left == 0
-    assert (await api_of(refused).proxy(PROXIED)).status == 401
-    assert len(refused.sent) == 1
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [(TimeoutError(), "no response within 7 s"), (aiohttp.ConnectionTimeoutError(), "no response from the API server")],

@@ -276,12 +276,6 @@ async def test_a_state_that_is_older_than_what_was_seen_before_ends_the_watch(en
         await run(api)
 
 
-async def test_a_watch_that_ends_at_once_is_not_opened_again_at_once(slept: list[float]) -> None:
-    await run(Script([page("a"), page("a")], [[], [], []]), slept=slept)
-
-    assert slept == [0.5, 1.0, 2.0]
-
-
 async def test_a_busy_api_server_is_left_alone_for_as_long_as_it_asks(slept: list[float]) -> None:
     busy = KubeError(429, "busy", retry_after=7.0)
     api = Script([busy, page("a"), page("a")], [busy])

@@ -302,14 +302,6 @@ def test_what_waits_for_the_next_change_does_not_queue() -> None:
     )
 
 
-def test_a_service_that_is_edited_leaves_the_queue() -> None:
-    assert plan_upgrade(rendered("--new"), SERVING, SHARED, in_turn=True).queued
-
-    edited = plan_upgrade(rendered("--newest"), SERVING, EDITED, in_turn=True)
-
-    assert (edited.queued, edited.children[0]["spec"]) == (False, rendered("--newest")[0]["spec"])
-
-
 def test_the_components_of_a_service_have_one_turn() -> None:
     now = reconciled(with_transformer("--old"), [], NEW)
     now[3] = {**now[3], "status": NEVER_UP}

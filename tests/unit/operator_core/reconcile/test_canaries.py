@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from isvc_operator.errors import InvalidSpec
 from tests.support.builders import a_runtime_body
 from tests.support.reconcile_fixture import STATUS, Cluster, first_update
@@ -37,17 +35,6 @@ async def test_a_change_of_the_pods_is_held_back_and_reported(serving: Cluster) 
     assert serving.condition("Ready")["message"].startswith("The last change is held back")
 
 
-@pytest.mark.parametrize("predictor", [{}, {"canaryTrafficPercent": 100}])
-async def test_without_the_canary_it_is_rolled_out(serving: Cluster, predictor: dict[str, int]) -> None:
-    serving.edit_service(generation=2, model=CHANGE, predictor=CANARY)
-    await serving.settle()
-    serving.edit_service(generation=3, model=CHANGE, predictor=predictor)
-    await serving.settle()
-
-    assert image_and_args(serving)[1] == ["--debug"]
-    assert "ChangeHeldBack" not in [item["type"] for item in serving.service["status"]["conditions"]]
-
-
 async def test_the_runtime_that_serves_is_the_one_in_the_status(serving: Cluster) -> None:
     other = a_runtime_body("other", container={"image": "other:1"})
     serving.cache.put(other)
@@ -64,4 +51,5 @@ async def test_a_predictor_of_another_name_is_refused_and_the_old_one_serves(ser
 
     ready = serving.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", InvalidSpec("").reason)
+    assert "spec.predictor.name is not that of Deployment torchserve-predictor" in ready["message"]
     assert serving.child("Deployment")

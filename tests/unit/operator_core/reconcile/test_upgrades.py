@@ -166,9 +166,3 @@ async def test_one_whose_pods_were_replaced_waits_for_a_turn_at_the_next_change(
     after.cache.put(a_runtime_body(container={"image": "registry.example/third:1"}))
 
     assert [before, await after.reconciler.reconcile(KEYS[0])] == [None, 2.0]
-
-
-async def test_without_a_rate_all_begin_at_once(several: Cluster) -> None:
-    after = another_runtime(several, OperatorConfig())
-
-    assert [await after.reconciler.reconcile(key) for key in KEYS] == [None] * 4
