@@ -287,19 +287,6 @@ async def test_a_key_is_requeued_after_the_returned_time(timers: Timers) -> None
     assert (work.ended, timers.delays) == ([A, A], [2.0])
 
 
-async def test_a_change_replaces_the_requeue(timers: Timers) -> None:
-    work = Work(again={A: 300.0})
-    async with running(work) as worker:
-        worker.add(A)
-        await settled()
-        worker.add(A)
-        await settled()
-        timers.ring()
-        await settled()
-
-    assert work.ended == [A, A]
-
-
 # --- what is reported of the queue ----------------------------------------------------------------------------------
 
 

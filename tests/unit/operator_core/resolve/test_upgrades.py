@@ -54,24 +54,27 @@ BEFORE = a_resolved()
 
 
 @pytest.mark.parametrize(
-    "after",
+    ("after", "is_own"),
     [
-        a_resolved(a_service(model={"args": ["--debug"]})),
-        a_resolved(a_service(model={"unknown": "field"})),
-        a_resolved(a_service(labels={"team": "vision"})),
-        a_resolved(a_service(annotations={"example.com/note": "x"})),
-        a_resolved(runtime=a_runtime(container={"image": "registry.example/torchserve:2.0"})),
-        a_resolved(runtime=a_runtime(metadata_annotations={"isvc-operator.io/settings": "TIMEOUT"})),
-        a_resolved(config=a_config(storageInitializer={"image": "registry.example/initializer:2"})),
-        a_resolved(config=a_config(security={"autoMountServiceAccountToken": True})),
-        a_resolved(config=a_config(inferenceService={"resource": {"cpuLimit": "2"}})),
-        a_resolved(context=a_secret(key="")),
-        a_resolved(context=a_context(containers=(a_storage_container(regex="."),))),
+        (a_resolved(a_service(model={"args": ["--debug"]})), True),
+        (a_resolved(a_service(model={"unknown": "field"})), True),
+        (a_resolved(a_service(labels={"team": "vision"})), True),
+        (a_resolved(a_service(annotations={"example.com/note": "x"})), True),
+        (a_resolved(runtime=a_runtime(container={"image": "registry.example/torchserve:2.0"})), False),
+        (a_resolved(runtime=a_runtime(metadata_annotations={"isvc-operator.io/settings": "TIMEOUT"})), False),
+        (a_resolved(config=a_config(storageInitializer={"image": "registry.example/initializer:2"})), False),
+        (a_resolved(config=a_config(security={"autoMountServiceAccountToken": True})), False),
+        (a_resolved(config=a_config(inferenceService={"resource": {"cpuLimit": "2"}})), False),
+        (a_resolved(context=a_secret(key="")), False),
+        (a_resolved(context=a_context(containers=(a_storage_container(regex="."),))), False),
     ],
 )
-def test_what_reaches_the_pods_is_in_the_digest(after: Resolved) -> None:
+def test_what_reaches_the_pods_is_in_the_digest_and_the_services_own_part_has_one_of_its_own(
+    after: Resolved, is_own: bool
+) -> None:
     assert after.inputs.every.keys() == {"predictor"}
     assert after.inputs.every != BEFORE.inputs.every
+    assert (after.inputs.own != BEFORE.inputs.own) is is_own
 
 
 @pytest.mark.parametrize(
@@ -131,22 +134,6 @@ def test_a_secret_counts_by_its_keys_and_annotations_and_not_by_its_values() -> 
 
     assert one == other_value
     assert len({tuple(item.values()) for item in (one, other_key, other_annotation)}) == 3
-
-
-@pytest.mark.parametrize(
-    ("after", "is_own"),
-    [
-        (a_resolved(a_service(model={"args": ["--debug"]})), True),
-        (a_resolved(a_service(labels={"team": "vision"})), True),
-        (a_resolved(a_service(annotations={"example.com/note": "x"})), True),
-        (a_resolved(runtime=a_runtime(container={"image": "registry.example/torchserve:2.0"})), False),
-        (a_resolved(config=a_config(storageInitializer={"image": "registry.example/initializer:2"})), False),
-        (a_resolved(context=a_secret(key="")), False),
-    ],
-)
-def test_the_services_own_part_of_that_has_a_digest_of_its_own(after: Resolved, is_own: bool) -> None:
-    assert after.inputs.every != BEFORE.inputs.every
-    assert (after.inputs.own != BEFORE.inputs.own) is is_own
 
 
 def test_a_transformer_is_rendered_for_its_predictor_and_not_the_other_way_round() -> None:
