@@ -68,19 +68,6 @@ def test_pods_of_kserves_stay_while_the_service_requests_a_canary(running_operat
     namespace.wait_for_condition("ChangeHeldBack", "True", "CanaryNotSupported")
 
 
-def test_pods_that_an_autoscaler_has_added_stay_where_no_number_is_rendered(
-    running_operator: None, namespace: Namespace
-) -> None:
-    service = waiting_service(namespace)
-    deployment = kserves_deployment(service)
-    deployment["spec"]["replicas"] = 4
-    make_as("manager", namespace, deployment)
-
-    namespace.apply_story()
-
-    assert adopted(namespace, "deployment", PREDICTOR)["spec"]["replicas"] == 4
-
-
 def test_the_autoscaler_of_kserve_becomes_what_is_rendered_at_its_live_size(
     running_operator: None, namespace: Namespace
 ) -> None:
@@ -109,18 +96,6 @@ def test_the_autoscaler_of_kserve_is_deleted_where_it_has_no_room_and_no_other(
     assert adopted(namespace, "deployment", PREDICTOR)["spec"]["replicas"] == 2
     eventually(lambda: namespace.find("horizontalpodautoscaler", PREDICTOR) is None, "KServe's is gone")
     assert namespace.find("horizontalpodautoscaler", "mine") is not None
-
-
-def test_the_autoscaler_of_kserve_is_deleted_with_a_stopped_service(
-    running_operator: None, namespace: Namespace
-) -> None:
-    service = waiting_service(namespace)
-    make_as("manager", namespace, kserves_deployment(service), an_autoscaler(childs_metadata(service), PREDICTOR))
-
-    namespace.kubectl("annotate", "inferenceservice", "torchserve", "serving.kserve.io/stop=true")
-
-    eventually(lambda: namespace.find("deployment", PREDICTOR) is None, "the Deployment is gone")
-    eventually(lambda: namespace.find("horizontalpodautoscaler", PREDICTOR) is None, "its autoscaler is gone")
 
 
 def test_an_unlabelled_ingress_of_kserve_is_adopted(running_operator: None, namespace: Namespace) -> None:

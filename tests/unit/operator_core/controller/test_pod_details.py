@@ -23,7 +23,7 @@ from isvc_operator.kube.requests import path_of
 from isvc_operator.limits import LOG_BYTES
 from isvc_operator.observe.pods import PodFailure, first_failure
 from tests.support.builders import NAMESPACE, a_container, a_crashed_pod, a_pod, an_initializer, running, waiting
-from tests.support.failing_pods import PODS_OF_EVENTS, a_killed_pod
+from tests.support.failing_pods import PODS_OF_EVENTS
 from tests.support.fakes import FakeKubeApi, Seconds
 
 POD = "torchserve-predictor-1-a"
@@ -279,11 +279,3 @@ async def test_no_events_are_read_of_a_server_that_has_ended_by_itself(asking: A
     assert await asking.details.explained(asking.memory, found, [pod]) == found
     assert await asking.details.explained(asking.memory, None, []) is None
     assert asking.api.calls == []
-
-
-async def test_a_failure_whose_events_cannot_be_read_stays_as_it_is(asking: Asking) -> None:
-    asking.api.failing["GET", path_of("Event", NAMESPACE)] = KubeError(503, "overloaded")
-    pod = a_killed_pod(143)
-    found = first_failure([pod])
-
-    assert await asking.details.explained(asking.memory, found, [pod]) == found

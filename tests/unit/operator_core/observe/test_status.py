@@ -402,12 +402,6 @@ def test_a_status_derived_again_is_the_same_to_the_time() -> None:
     assert again == first
 
 
-def test_the_last_failure_is_removed_with_its_cause() -> None:
-    failed = status_of(rollout=STARTING, pods=[a_crashed_pod()], failure=CRASH)
-
-    assert "lastFailureInfo" not in status_of(service=a_service(status=failed))["modelStatus"]
-
-
 def test_another_failure_gets_the_time() -> None:
     seen = {"rollout": STARTING, "pods": [a_crashed_pod()]}
     first = derive_status(an_observation(**seen, failure=CRASH), EARLIER)

@@ -186,26 +186,17 @@ async def test_a_lease_that_is_lost_in_a_write_is_told_as_such(cluster: Cluster)
         await cluster.reconcile()
 
 
-async def test_a_service_that_is_deleted_while_it_is_reconciled_is_no_failure(cluster: Cluster) -> None:
+async def test_a_service_whose_deletion_no_watch_has_reported_is_no_failure_and_reconciled_once(
+    cluster: Cluster,
+) -> None:
     cluster.api.feed(cluster.cache)
     cluster.api.remove("InferenceService", *KEY)
 
     while await cluster.reconciler.reconcile(KEY) == 0:
         pass
-
-    assert cluster.calls_since(0) == FIRST_CALLS
-
-
-async def test_a_service_whose_deletion_no_watch_has_reported_is_reconciled_once(cluster: Cluster) -> None:
-    cluster.api.feed(cluster.cache)
-    cluster.api.remove("InferenceService", *KEY)
-    while await cluster.reconciler.reconcile(KEY) == 0:
-        pass
-    told = len(cluster.api.calls)
-
     await cluster.reconciler.reconcile(KEY)
 
-    assert cluster.calls_since(told) == []
+    assert cluster.calls_since(0) == FIRST_CALLS
 
 
 async def test_a_service_made_anew_while_it_is_reconciled_does_not_get_the_status_of_the_one_before(
