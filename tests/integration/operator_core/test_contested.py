@@ -179,28 +179,6 @@ def test_a_field_whose_feature_is_off_is_reported_and_not_written_again(
     assert "spec.template.spec.hostnameOverride" in condition["message"]
 
 
-def test_a_policy_that_adds_fields_is_no_fight(apiserver: ApiServer, fought_over: Namespace, port: int) -> None:
-    def add(deployment: dict[str, Any]) -> dict[str, Any] | None:
-        sidecar = {"name": "sidecar", "image": "sidecar:1"}
-        containers = deployment["spec"]["template"]["spec"]["containers"]
-        if any(item["name"] == "sidecar" for item in containers):
-            return None
-        return {
-            "metadata": {"labels": {"policy.example.com/seen": "yes"}},
-            "spec": {"template": {"spec": {"containers": [sidecar]}}},
-        }
-
-    fought_over.apply(a_service("added-to"))
-    fought_over.wait_for_condition("Ready", "Unknown", service="added-to")  # all children have been written
-    since = apiserver.position()
-    with rival(apiserver, uri_of(fought_over, "deployment", "added-to-predictor"), add, manager="policy"):
-        eventually(lambda: add(fought_over.wait_for("deployment", "added-to-predictor")) is None, "the policy acts")
-        fought_over.play_finished_rollout("added-to-predictor")
-        fought_over.wait_for_condition("Ready", "True", service="added-to")
-    assert writes_to(apiserver, fought_over, "added-to-predictor", since) == 0
-    assert fought_over.condition("SpecNotApplied", "added-to") == {}
-
-
 def status_writes(server: ApiServer, namespace: Namespace, since: int) -> int:
     """How often the operator has written the status of a service of the namespace."""
     events = [event for event in server.audit_events(since) if event["stage"] == "ResponseComplete"]

@@ -84,13 +84,6 @@ def test_an_object_that_loses_the_services_label_is_no_longer_the_services(cache
     assert list(cache.of_kind("Pod")) == [an_object(version=2, service=service)]
 
 
-def test_managed_fields_are_not_kept(cache: Cache) -> None:
-    bare = an_object()
-    cache.put({**bare, "metadata": {**bare["metadata"], "managedFields": [{"manager": "kubectl"}]}})
-
-    assert cache.get(key_of(bare)) == bare
-
-
 OTHERS_FIELDS = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {}}}
 FIELDS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "by an update": (

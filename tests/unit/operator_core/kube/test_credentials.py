@@ -73,23 +73,6 @@ async def test_credentials_are_those_of_the_kubeconfig(kubeconfig: Path) -> None
     assert await what_is_sent(await credentials_of(str(kubeconfig))) == sends(authorization="Bearer secret")
 
 
-async def test_what_a_cluster_and_a_context_name_is_used(kubeconfig: Path, tmp_path: Path) -> None:
-    made = issue(tmp_path)
-    user = {"client-certificate": str(made.chain), "client-key": str(made.key)}
-    cluster = {"tls_server_name": "api.example", "proxy_url": "http://proxy:8080", "insecure_skip_tls_verify": True}
-    write_for(kubeconfig, user, context={"namespace": "team"}, certificate_authority=str(made.authority), **cluster)
-
-    assert await what_is_sent(await credentials_of(str(kubeconfig))) == sends(
-        namespace="team",
-        proxy="http://proxy:8080",
-        ssl_ca_cert=str(made.authority),
-        cert_file=str(made.chain),
-        key_file=str(made.key),
-        tls_server_name="api.example",
-        verify_ssl=False,
-    )
-
-
 async def test_another_context_than_the_current_one_may_be_named(kubeconfig: Path) -> None:
     content = yaml.safe_load(KUBECONFIG)
     content["users"].append({"name": "ann", "user": {"username": "ann", "password": "pass"}})

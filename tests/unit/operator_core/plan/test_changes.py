@@ -139,6 +139,10 @@ KEPT: dict[str, dict[str, Any]] = {
     "a default of the server": deployment_with("spec.template.spec.restartPolicy", "Always"),
     "another's annotation": deployment_with("metadata.annotations.mine", "1"),
     "another's replicas": deployment_with("spec.replicas", 7),
+    "another's container": deployment_with(
+        "spec.template.spec.containers",
+        [{"name": "istio-proxy"}, *HELD[0]["spec"]["template"]["spec"]["containers"]],
+    ),
     "a status": deployment_with("status", {"replicas": 1}),
     "the server's bookkeeping": as_held(RENDERED["Deployment"], creationTimestamp="2026-01-01T00:00:00Z", generation=4),
 }
