@@ -13,7 +13,7 @@ from isvc.view.service import view_of
 from isvc.view.source import Related
 from isvc_operator.observe.pods import PodFailure
 from tests.support.builders import a_container, a_crashed_pod, a_deployment, a_pod, ended, waiting
-from tests.support.failing_pods import FAILING_PODS, PODS_OF_EVENTS
+from tests.support.failing_pods import PODS_OF_EVENTS
 from tests.support.related_objects import a_related, an_event
 
 
@@ -45,16 +45,6 @@ def test_a_transformer_that_asks_for_a_model_that_its_predictor_lacks_is_told() 
         "set the transformer's --model_name to a model of its predictor; see what the responses say, and the errors in "
         "the log: isvc logs torchserve",
     )
-
-
-@pytest.mark.parametrize(("pod", "failure"), FAILING_PODS.values(), ids=FAILING_PODS.keys())
-def test_the_first_cause_is_that_of_the_pod(pod: dict[str, Any], failure: PodFailure) -> None:
-    diagnosis = diagnose(view_of(a_related(pod)))
-
-    first, *others = diagnosis.findings
-    assert (first.reason, first.cause, first.location) == (failure.reason, failure.cause, failure.location)
-    assert first.fix
-    assert (diagnosis.healthy, others) == (False, [])
 
 
 @pytest.mark.parametrize(("pod", "events", "failure"), PODS_OF_EVENTS.values(), ids=PODS_OF_EVENTS.keys())
