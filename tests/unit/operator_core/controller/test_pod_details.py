@@ -70,11 +70,6 @@ def asking() -> Asking:
 # --- how far the model is on its way -----------------------------------------------------------------------
 
 
-async def test_the_log_of_a_copy_that_has_just_begun_is_not_read(asking: Asking) -> None:
-    assert await asking.about(LOADING) == PodDetail(requeue_after=PROGRESS_EVERY)
-    assert asking.api.calls == []
-
-
 async def test_after_two_seconds_the_last_line_of_its_log_is_read(asking: Asking) -> None:
     await asking.about(LOADING)
     asking.says(" 42 % of 4.7 GiB (812.3 MiB/s, 3 s left)")
@@ -168,15 +163,6 @@ async def test_of_several_containers_the_one_that_is_not_ready_is_read(asking: A
     asking.clock.passed = READY_LATE
 
     assert (await asking.about(pod)).log == "waiting for localhost:8085"
-
-
-async def test_a_server_that_is_in_time_costs_no_call(asking: Asking) -> None:
-    await asking.about(STARTING)
-    asking.clock.passed = READY_LATE - 1
-    await asking.about(STARTING)
-
-    assert await asking.about(None) == PodDetail()
-    assert asking.api.calls == []
 
 
 # --- why volumes are not mounted ---------------------------------------------------------------------------
