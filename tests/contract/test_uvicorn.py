@@ -1,27 +1,25 @@
 """The parts of uvicorn that are not public API and that `data_plane/server/connection.py` is built on.
 
+What they do is shown in `tests/unit/data_plane` (`test_connection.py`, `test_connections.py`).
+
 When a newer uvicorn fails here, read what changed before you raise the bound in `data_plane/pyproject.toml`. The lower
-bound is the oldest version that passes here and in `tests/unit/data_plane`.
+bound is the oldest version that passes here and there.
 """
 
 from __future__ import annotations
 
 import ast
-import asyncio
 import importlib.metadata
 import inspect
 import logging
 import re
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvicorn
 from packaging.requirements import Requirement
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import Server, ServerState
+from uvicorn.server import Server
 
 from data_plane.server.connection import ServerConnection
 from data_plane.server.run import HttpServer, _is_no_routine
@@ -100,103 +98,7 @@ def test_what_is_overridden_is_there_with_the_parameters_that_are_passed(cls: ty
         assert len(inspect.signature(vars(cls)[name]).parameters) == len(inspect.signature(vars(base)[name]).parameters)
 
 
-# --- what no test of `data_plane` shows -----------------------------------------------------------------
-
-
-class Transport(asyncio.Transport):
-    """Keeps what is written, and what is called besides."""
-
-    def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
-        self.called: list[str] = []
-
-    def write(self, data: Any) -> None:
-        """Send nothing."""
-
-    def is_closing(self) -> bool:
-        return "close" in self.called
-
-    def close(self) -> None:
-        self.called.append("close")
-
-    def pause_reading(self) -> None:
-        self.called.append("pause_reading")
-
-    def resume_reading(self) -> None:
-        self.called.append("resume_reading")
-
-
-App = Callable[[Any, Any, Any], Any]
-
-
-async def respond(scope: Any, receive: Any, send: Any) -> None:
-    """Read the body and send it back."""
-    body = (await receive())["body"]
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
-    await send({"type": "http.response.body", "body": body})
-
-
-@pytest.fixture
-def state() -> ServerState:
-    return ServerState()
-
-
-@pytest.fixture
-async def made(state: ServerState) -> tuple[HttpToolsProtocol, Transport]:
-    return protocol_for(respond, state)
-
-
-def protocol_for(app: App, state: ServerState) -> tuple[HttpToolsProtocol, Transport]:
-    config = uvicorn.Config(app, lifespan="off", log_config=None, ws="none", proxy_headers=False, server_header=False)
-    transport = Transport()
-    protocol = HttpToolsProtocol(config=config, server_state=state, app_state={})
-    protocol.connection_made(transport)
-    return protocol, transport
-
-
-async def turns_of_the_loop() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-POST = b"POST /a?b=c HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"
-
-
-async def test_requests_in_a_pipeline_are_kept_newest_first_and_started_from_the_end(state: ServerState) -> None:
-    free, paths = asyncio.Event(), list[str]()
-
-    async def slow(scope: Any, receive: Any, send: Any) -> None:
-        paths.append(scope["path"])
-        await free.wait()
-        await respond(scope, receive, send)
-
-    protocol, transport = protocol_for(slow, state)
-    protocol.data_received(b"".join(POST.replace(b"/a", b"/%d" % number) for number in range(3)))
-    await turns_of_the_loop()
-    assert [cycle.scope["path"] for cycle, _ in protocol.pipeline] == ["/2", "/1"]
-    assert transport.called == ["pause_reading"]
-
-    free.set()
-    for _ in range(3):
-        await turns_of_the_loop()
-    assert paths == ["/0", "/1", "/2"]
-    protocol._unset_keepalive_if_required()
-
-
-@pytest.mark.parametrize("busy", [False, True])
-async def test_at_the_shutdown_an_idle_connection_closes_and_a_busy_one_keeps_alive_no_longer(
-    busy: bool, made: tuple[HttpToolsProtocol, Transport]
-) -> None:
-    protocol, transport = made
-    protocol.data_received(POST)
-    if not busy:
-        await turns_of_the_loop()
-
-    protocol.shutdown()
-
-    assert (transport.called, protocol.cycle.keep_alive) == ([] if busy else ["close"], not busy)
-    await turns_of_the_loop()
-    protocol._unset_keepalive_if_required()
+# --- the log ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

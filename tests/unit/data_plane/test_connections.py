@@ -391,3 +391,11 @@ def test_an_idle_connection_is_closed_after_the_server_has_drained(kind: str) ->
         assert kept.echoed() == len(BODY)
         here.drain()
         assert (new.is_closed(), kept.is_closed()) == (True, True)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_request_that_has_begun_gets_its_response_after_the_server_has_drained(kind: str) -> None:
+    with serving(5, kind) as here, here.visit(POST % len(BODY)) as busy:
+        here.let_pass()
+        here.drain()
+        assert (busy.send(BODY).echoed(), busy.is_closed()) == (len(BODY), True)
