@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.torchserve.handlers import LENGTHS
-from tests.integration.torchserve.running import Adapter, Answer, model_dir
+from tests.integration.torchserve.running import Adapter, model_dir
 from tests.support.archives import build_archive
+from tests.support.runtimes import Answer
 
 QUEUE = 8
 REFUSED = 4
@@ -33,7 +34,7 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     folder = model_dir(tmp_path_factory.mktemp("batches") / "models", CONFIG)
     build_archive(folder / "model-store", "lengths.mar", LENGTHS)
     with Adapter(folder) as running:
-        yield running.wait_ready()
+        yield running.wait_all_ready()
 
 
 class Held:
@@ -47,7 +48,7 @@ class Held:
 
     def __enter__(self) -> Held:
         self._clients.submit(self._predict, f"wait for {self._release}")
-        self._adapter.wait_until(self._release.with_suffix(".reached").exists)
+        self._adapter.wait_until(self._release.with_suffix(".reached").exists, "a request holds the worker")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,7 +71,7 @@ class Held:
 
 def figures(adapter: Adapter) -> dict[str, float]:
     """The adapter's figures on its batches."""
-    series = re.findall(r'^(\w+)\{model_name="lengths"\} (\S+)$', adapter.get("/metrics").document, re.MULTILINE)
+    series = re.findall(r'^(\w+)\{model_name="lengths"\} (\S+)$', adapter.metrics(), re.MULTILINE)
     return {name: float(value) for name, value in series}
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import pytest
 
 from tests.integration.torchserve import handlers
-from tests.integration.torchserve.running import Adapter, Answer, model_dir
+from tests.integration.torchserve.running import Adapter, model_dir
 from tests.support.archives import build_archive
 from tests.support.model_folder import manifest, write_mar
 from tests.support.ports import unbound_port
+from tests.support.runtimes import Answer
 from tests.support.wheels import make_wheel
 
 # Over several lines, as a Java properties file allows; with TorchServe's own batching.
@@ -64,10 +65,10 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Several]:
         files = {"handler.py": handlers.LENGTHS.encode(), "model-config.yaml": yaml}
         write_mar(store / f"{name}.mar", manifest(modelName=name, configFile="model-config.yaml"), files)
     with Adapter(folder, INFERENCE_SERVICE_NAME="both") as adapter:
-        adapter.management_port = port
-        adapter.wait_until(lambda: adapter.get("/v2/health/live").status == 200)
+        adapter.api_port = port
+        adapter.wait_until(lambda: adapter.get("/v2/health/live").status == 200, "the server is live")
         starting, asked = adapter.get("/v2/health/ready"), adapter.predict("short", ONE)
-        yield Several(adapter.wait_ready(), starting, asked)
+        yield Several(adapter.wait_all_ready(), starting, asked)
 
 
 def test_the_health_answer_names_what_is_not_ready(several: Several) -> None:
@@ -122,7 +123,7 @@ def test_requests_wait_for_a_worker_whatever_an_archive_says_of_job_tickets(seve
 def test_nothing_can_be_registered_unless_it_is_turned_on(several: Several) -> None:
     adapter = several.adapter
     by_management = [
-        adapter.request(*asked, port=adapter.management_port).status
+        adapter.request(*asked, port=adapter.api_port).status
         for asked in (("POST", "/models?url=short.mar"), ("DELETE", "/models/short"))
     ]
 
@@ -140,10 +141,10 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     handler = handlers.LENGTHS.replace("import time", "import time, adapter_test_words", 1)
     models = model_dir(folder / "models", BARE)
     build_archive(models / "model-store", "lengths.mar", handler, requirements=f"{wheel}\n")
-    environment = {"TS_INFERENCE_ADDRESS": "http://0.0.0.0:8085", "PIP_NO_INDEX": "1", "BATCH_TIMEOUT": "60000"}
+    environment = {"TS_INFERENCE_ADDRESS": "http://0.0.0.0:8085", "BATCH_TIMEOUT": "60000"}
     environment["PACKAGE_CACHE"] = str(models / "cache")
     with Adapter(models, **environment) as running:
-        yield running.wait_ready()
+        yield running.wait_all_ready()
 
 
 def test_a_snapshot_that_only_names_an_archive_which_has_requirements_is_served(bare: Adapter) -> None:

@@ -11,8 +11,9 @@ import psutil
 import pytest
 
 from tests.integration.torchserve import handlers
-from tests.integration.torchserve.running import Adapter, Answer, model_dir, wait_ended
+from tests.integration.torchserve.running import Adapter, model_dir
 from tests.support.archives import build_archive
+from tests.support.runtimes import Answer, wait_ended
 
 EVERYTHING = "load_models=all\ndefault_workers_per_model=1\n"
 
@@ -25,7 +26,7 @@ def models(folder: Path, handler: str, config: str = EVERYTHING) -> Path:
 
 def test_a_loop_of_crashes_ends_the_pod_with_the_last_of_them(tmp_path: Path) -> None:
     with Adapter(models(tmp_path, handlers.EXITING)) as adapter:
-        adapter.wait_ready()
+        adapter.wait_all_ready()
         answers = [adapter.predict("lengths", {"instances": ["exit"]}) for _ in range(5)]
 
         assert adapter.wait_exit() == 4
@@ -48,7 +49,7 @@ def test_a_model_that_takes_too_long_to_load_ends_the_pod(tmp_path: Path) -> Non
 def test_a_killed_torchserve_ends_the_pod(tmp_path: Path) -> None:
     folder = models(tmp_path, handlers.LENGTHS)
     with Adapter(folder) as adapter:
-        workers = adapter.wait_ready().workers()
+        workers = adapter.wait_all_ready().workers()
         adapter.torchserve().kill()
 
         assert adapter.wait_exit() == 5
@@ -56,7 +57,9 @@ def test_a_killed_torchserve_ends_the_pod(tmp_path: Path) -> None:
     wait_ended(workers)
 
     with Adapter(folder) as again:
-        assert again.wait_ready().predict("lengths", {"instances": [{"data": "text"}]}).document == {"predictions": [4]}
+        assert again.wait_all_ready().predict("lengths", {"instances": [{"data": "text"}]}).document == {
+            "predictions": [4]
+        }
 
 
 # --- one adapter, which ends with the last test ------------------------------------------------------
@@ -68,7 +71,7 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     build_archive(folder / "model-store", "leaving.mar", handlers.LEAVING)
     build_archive(folder / "model-store", "printing.mar", handlers.PRINTING)
     with Adapter(folder) as running:
-        yield running.wait_ready()
+        yield running.wait_all_ready()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process take the orphans")
@@ -76,11 +79,11 @@ def test_what_an_ended_worker_leaves_behind_is_collected(adapter: Adapter, tmp_p
     told = tmp_path / "left"
     adapter.predict("leaving", {"instances": [str(told)]})
     left = psutil.Process(int(told.read_text()))
-    adapter.wait_until(lambda: left.ppid() == adapter.process.pid)
+    adapter.wait_until(lambda: left.ppid() == adapter.process.pid, "the adapter has the orphan")
 
     left.kill()
 
-    adapter.wait_until(lambda: not left.is_running() and not psutil.pid_exists(left.pid))
+    adapter.wait_until(lambda: not left.is_running() and not psutil.pid_exists(left.pid), "it is collected")
 
 
 def test_what_a_handler_prints_ends_nothing(adapter: Adapter) -> None:
@@ -99,7 +102,7 @@ def test_what_a_handler_prints_ends_nothing(adapter: Adapter) -> None:
     assert [(answer.status, answer.document) for answer in answers] == [
         (200, {"predictions": [len(text)]}) for text in (*sent, "last")
     ]
-    adapter.wait_until(lambda: "] last" in adapter.log)
+    adapter.wait_until(lambda: "] last" in adapter.log, "the last text is in the log")
     assert adapter.process.poll() is None
 
 
@@ -109,10 +112,10 @@ def test_sigterm_lets_a_request_under_way_finish(adapter: Adapter, tmp_path: Pat
     document = {"instances": [{"data": f"wait for {release}"}]}
     request = threading.Thread(target=lambda: answers.append(adapter.predict("lengths", document)))
     request.start()
-    adapter.wait_until(release.with_suffix(".reached").exists)
+    adapter.wait_until(release.with_suffix(".reached").exists, "the request is under way")
 
     adapter.process.terminate()
-    adapter.wait_until(lambda: "draining" in adapter.log)
+    adapter.wait_until(lambda: "draining" in adapter.log, "the adapter drains")
     release.touch()
     request.join()
 

@@ -10,8 +10,9 @@ import psutil
 import pytest
 
 from tests.integration.torchserve.handlers import LENGTHS
-from tests.integration.torchserve.running import ROOT, Adapter, model_dir, wait_ended
+from tests.integration.torchserve.running import Adapter, model_dir
 from tests.support.archives import build_archive
+from tests.support.runtimes import ROOT, wait_ended
 
 HELLO = b'{"instances": [{"data": "Hello World!"}]}'
 
@@ -21,8 +22,8 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     story = (ROOT / "examples/bert/config.properties").read_text()
     folder = model_dir(tmp_path_factory.mktemp("story") / "models", story)
     build_archive(folder / "model-store", "bert-model.mar", LENGTHS)
-    with Adapter(folder, has_torch=True, INFERENCE_SERVICE_NAME="torchserve", HTTP_HOST="127.0.0.1") as running:
-        yield running.wait_ready()
+    with Adapter(folder, has_torch=True, INFERENCE_SERVICE_NAME="torchserve") as running:
+        yield running.wait_all_ready()
 
 
 def test_a_request_without_content_type_is_answered(adapter: Adapter) -> None:
@@ -52,7 +53,7 @@ def test_a_handler_that_raises_is_quoted_and_the_next_request_works(adapter: Ada
 def test_metrics_are_the_adapters_and_torchserves(adapter: Adapter) -> None:
     adapter.predict("bert", {"instances": [{"data": "one"}]})
 
-    text = adapter.get("/metrics").document
+    text = adapter.metrics()
 
     assert 'http_requests_total{method="POST",route="/v1/models/{model}:predict",status="200"}' in text
     assert 'ts_inference_requests_total{model_name="bert"' in text
@@ -103,7 +104,7 @@ def test_requests_wait_for_the_worker_that_comes_in_the_place_of_a_killed_one(ad
     worker.kill()
     worker.wait()
 
-    adapter.wait_until(lambda: adapter.get("/v2/health/ready").status == 503)
+    adapter.wait_until(lambda: adapter.get("/v2/health/ready").status == 503, "the worker's end is noticed")
     unready = adapter.get("/v1/models/bert")
     answer = adapter.predict("bert", {"instances": [{"data": "one"}]})
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -52,17 +50,7 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
             {"handler.py": HANDLER % version, **BESIDE},
         )
     with Adapter(folder) as running:
-        yield running.wait_ready()
-
-
-def post(adapter: Adapter, path: str, body: bytes, **headers: str) -> tuple[int, Any, dict[str, str]]:
-    """(status, body, headers), with headers named as Python names things."""
-    connection = http.client.HTTPConnection("127.0.0.1", adapter.port, timeout=60)
-    connection.request("POST", path, body, {name.replace("_", "-"): value for name, value in headers.items()})
-    answer = connection.getresponse()
-    content = answer.read()
-    connection.close()
-    return answer.status, content, {name.lower(): value for name, value in answer.getheaders()}
+        yield running.wait_all_ready()
 
 
 def test_v1_reaches_a_model_with_a_space_in_its_name(adapter: Adapter) -> None:
@@ -71,7 +59,9 @@ def test_v1_reaches_a_model_with_a_space_in_its_name(adapter: Adapter) -> None:
 
 def test_a_raw_body_reaches_the_version_that_is_named_whatever_its_size(adapter: Adapter) -> None:
     answers = [
-        json.loads(post(adapter, f"/predictions/two%20words{version}", b"\x00" * LARGE, Content_Type="image/jpeg")[1])
+        adapter.request(
+            "POST", f"/predictions/two%20words{version}", b"\x00" * LARGE, Content_Type="image/jpeg"
+        ).document
         for version in ("", "/1.0", "/2.0")
     ]
 
@@ -85,9 +75,10 @@ def test_an_upload_reaches_the_handler_in_parts(adapter: Adapter) -> None:
         b"\xff\xd8\xff\r\n--b--\r\n"
     )
 
-    status, content, _ = post(adapter, "/predictions/one", body, Content_Type="multipart/form-data; boundary=b")
+    content_type = "multipart/form-data; boundary=b"
+    answer = adapter.request("POST", "/predictions/one", body, Content_Type=content_type)
 
-    assert (status, json.loads(content)) == (200, {"bytes": 3, "k": "5"})
+    assert (answer.status, answer.document) == (200, {"bytes": 3, "k": "5"})
 
 
 def test_the_stages_of_a_request_are_timed_on_request(adapter: Adapter) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.torchserve.handlers import FAILING, LENGTHS
-from tests.integration.torchserve.running import Adapter, Answer, model_dir
+from tests.integration.torchserve.running import Adapter, model_dir
 from tests.support.archives import build_archive
 from tests.support.ports import unbound_port
+from tests.support.runtimes import Answer
 
 ONE = {"instances": [{"data": "one"}]}
 
@@ -30,13 +31,13 @@ def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapter]:
     port = unbound_port()
     config = f"enable_model_api=true\nmanagement_address=http://0.0.0.0:{port}\n"
     with Adapter(configured(tmp_path_factory.mktemp("managed"), config)) as running:
-        running.wait_ready()
-        running.management_port = port
+        running.wait_all_ready()
+        running.api_port = port
         yield running
 
 
 def manage(adapter: Adapter, method: str, path: str) -> Answer:
-    return adapter.request(method, path, port=adapter.management_port)
+    return adapter.request(method, path, port=adapter.api_port)
 
 
 def batch_limits(adapter: Adapter, model: str) -> list[str]:
@@ -69,7 +70,7 @@ def test_the_port_for_requests_says_where_the_management_api_is(managed: Adapter
     answer = managed.request("PUT", "/models/second?min_worker=2")
 
     told = (
-        f"There is nothing at /models/second: the management API is at http://127.0.0.1:{managed.management_port} in "
+        f"There is nothing at /models/second: the management API is at http://127.0.0.1:{managed.api_port} in "
         "the pod; GET /v1/models lists the models."
     )
     assert (answer.status, answer.document["error"]) == (404, told)
@@ -90,7 +91,7 @@ def test_a_model_that_cannot_be_loaded_is_given_up_and_says_why_while_others_are
     archive = build_archive(managed.model_dir / "model-store", "failing.mar", FAILING)
 
     assert manage(managed, "POST", "/models?url=failing.mar&initial_workers=1&synchronous=false").status == 202
-    managed.wait_until(lambda: "model failing is given up" in managed.log)
+    managed.wait_until(lambda: "model failing is given up" in managed.log, "the model is given up")
     told = managed.get("/v2/models/failing/ready")
     refused = managed.predict("failing", ONE)
 
