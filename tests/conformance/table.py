@@ -253,7 +253,7 @@ def _bad_handlers() -> Iterator[tuple[str, ...]]:
     yield (
         "leaks",
         "no error: the process is replaced at `--worker-max-memory` (`isvc-mar`)",
-        "test_bad_handlers and leaks",
+        "tests/integration/mar_runtime/test_recycling.py::test_a_worker_that_leaks_is_replaced",
     )
 
 

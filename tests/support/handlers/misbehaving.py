@@ -5,8 +5,6 @@ import signal
 import sys
 import threading
 
-leaked = []
-
 
 def handle(instances, context):
     if instances is None:
@@ -14,16 +12,9 @@ def handle(instances, context):
     return [ACTIONS.get(instance, os.getpid)() for instance in instances]
 
 
-def leak():
-    """Memory that is really used, and never given back."""
-    leaked.append(os.urandom(1) * (32 * 1024 * 1024))
-    return os.getpid()
-
-
 ACTIONS = {
     "exit": lambda: sys.exit(3),
     "end": lambda: os._exit(0),
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "hang": threading.Event().wait,
-    "leak": leak,
 }
