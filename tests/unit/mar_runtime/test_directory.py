@@ -185,18 +185,7 @@ def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
     [
         ("load_models=b.mar", "b.mar is not in the model store"),
         ("models={", "config/config.properties: models is not valid JSON"),
-        (
-            'models={"a": {"1.0": {}, "2.0": {"marName": "a-1.0.mar"}}}',
-            'models has no "marName" for model a, version 1.0; add it, as others have one',
-        ),
-        ('models={"a": {"1.0": 7}}\nload_models=all', "model a, version 1.0 in models is not a JSON object"),
-        (
-            'model_snapshot={"models": {"a": {"1.0": {}}}}',
-            'model_snapshot has no "marName" for model a, version 1.0; add it',
-        ),
-        ("model_store=$$NOWHERE$$", "the environment has no NOWHERE"),
         ("inference_address=https://0.0.0.0:8443", "asks for inference_address: https://0.0.0.0:8443, which would be"),
-        ("max_request_size=large", "max_request_size is 'large'; write a whole number, 1 or more"),
     ],
 )
 def test_a_wrong_configuration_is_named(tmp_path: Path, line: str, message: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from data_plane.batching.limits import BatchLimits
-from data_plane.model_server.errors import ConfigurationError
 from torchserve_adapter.batching import BatchRequirements, set_batch_sizes
 from torchserve_compat.store.archives import Archive
 from torchserve_compat.store.properties import Draft
@@ -129,12 +128,6 @@ def test_a_model_that_is_registered_has_the_settings_of_one_that_is_there_at_the
     assert requirements.of_registration(batch_size, yaml, handler) == (limits, stated)
 
 
-@pytest.mark.parametrize("properties", [in_models(batchSize=0), in_snapshot(batchSize="four")])
-def test_a_batch_size_that_makes_no_sense_is_named_before_anything_is_started(properties: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match=r"batchSize is .*; write a whole number"):
-        BatchRequirements(BatchOptions(), properties, {}).check()
-
-
 @pytest.mark.parametrize(("setting", "written"), [("models", in_models), ("model_snapshot", in_snapshot)])
 def test_torchserve_gets_batches_of_one(setting: str, written: Any) -> None:
     draft = Draft(written(batchSize=4, maxBatchDelay=5000))
@@ -241,13 +234,6 @@ def test_a_running_batch_of_a_snapshot_keeps_its_size() -> None:
     assert [change.why for change in draft.changes] == [
         "maxBatchDelay 0: no request waits for others: they join the running batch"
     ]
-
-
-def test_running_batches_and_sequences_together_are_refused() -> None:
-    both = {"continuousBatching": True, "sequenceBatching": True}
-
-    with pytest.raises(ConfigurationError, match="continuousBatching and sequenceBatching together"):
-        BatchRequirements(BatchOptions(), {}, {"a.mar": both}).limits("a", "1.0", "a.mar")
 
 
 STATEFUL = {"batchSize": 4, "sequenceBatching": True, "sequenceMaxIdleMSec": 1000}

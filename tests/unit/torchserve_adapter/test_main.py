@@ -23,13 +23,10 @@ def end(folder: Path, *flags: str) -> tuple[int, str]:
     ("config", "message"),
     [
         ("load_models=\\u00", "config/config.properties is not a Java properties file"),
-        ("model_snapshot={", "config/config.properties: model_snapshot is not valid JSON"),
         ("load_models=other.mar", "other.mar is not in the model store"),
         ("inference_address=https://0.0.0.0:8443", "asks for inference_address: https://0.0.0.0:8443, which would be"),
-        ("load_models=bert-model.mar,bert-model.mar", "is asked for twice from bert-model.mar; name it once."),
         ("service_envelope=v3", "There is no service envelope 'v3'; use one of kserve, kservev2, json, body, none."),
         ("metrics_config=metrics.yaml", "/metrics.yaml, which is not a file; a relative path begins at the model"),
-        ("default_response_timeout=0", "default_response_timeout is '0'; write a whole number, 1 or more."),
     ],
 )
 def test_a_wrong_configuration_is_named(tmp_path: Path, config: str, message: str) -> None:

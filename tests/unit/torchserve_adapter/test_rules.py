@@ -296,20 +296,7 @@ def test_an_envelope_that_is_left_empty_is_none(written: str | None, envelope: s
     [
         ({"inference_address": "http://0.0.0.0:eight"}, "inference_address in config.properties has no valid port"),
         ({"grpc_inference_port": "x"}, "grpc_inference_port in config.properties has no valid port"),
-        ({"max_request_size": "6 MB"}, "max_request_size is '6 MB'; write a whole number, 1 or more"),
         ({"models": "{"}, "config/config.properties: models is not valid JSON"),
-        ({"models": "[]"}, "config/config.properties: models is not a JSON object"),
-        ({"model_snapshot": '{"models": {}}'}, "config/config.properties: model_snapshot names no model"),
-        (
-            {"model_snapshot": '{"models": {"a": {"1.0": {}}}}'},
-            'model_snapshot has no "marName" for model a, version 1.0',
-        ),
-        ({"model_snapshot": '{"models": {"a": 1}}'}, "model a in model_snapshot is not a JSON object"),
-        ({"models": '{"a": {"1.0": 1}}'}, "model a, version 1.0 in models is not a JSON object"),
-        (
-            {"models": '{"a": {"1.0": {"marName": "x.mar"}, "2.0": {}}}'},
-            'models has no "marName" for model a, version 2.0; add it, as',
-        ),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(properties: dict[str, str], message: str) -> None:
