@@ -45,12 +45,6 @@ def infer(runtime: Runtime, datatype: str, rows: Sequence[Sequence[float]]) -> t
     return answer.status, answer.document
 
 
-def test_the_server_is_that_user(runtime: Runtime) -> None:
-    status = Path(f"/proc/{runtime.process.pid}/environ").read_bytes()
-
-    assert b"HOME=/nonexistent" in status
-
-
 def test_v1(runtime: Runtime) -> None:
     assert runtime.predict("affine", {"instances": [[1, 2, 3], [4, 5, 6]]}).document == {
         "predictions": [[3, 5, 7], [9, 11, 13]]

@@ -9,15 +9,6 @@ from data_plane.batching.limits import BatchLimits
 
 
 @pytest.mark.parametrize(
-    ("merging", "alone", "merges"), [(True, (), True), (True, ("key",), False), (False, (), False)]
-)
-def test_requests_are_merged_unless_their_key_or_the_queue_forbids_it(
-    merging: bool, alone: tuple[str, ...], merges: bool
-) -> None:
-    assert Gathering(BatchLimits(), alone, merging=merging).merges("key") is merges
-
-
-@pytest.mark.parametrize(
     ("instances", "capacity", "limit"), [(3, 1, 3), (100, 1, 32), (5, 2, 3), (4, 4, 1), (3, 0, 3), (0, 1, 0)]
 )
 def test_a_batch_is_a_workers_share_of_all_requests_up_to_the_limit(instances: int, capacity: int, limit: int) -> None:

@@ -95,12 +95,6 @@ def test_what_an_older_archive_left_is_gone(tmp_path: Path, folder: Path) -> Non
     assert sorted(read_tree(folder)) == ["MAR-INF/MANIFEST.json", "handler.py"]
 
 
-# --- ways out of the folder ---------------------------------------------------------------------------
-
-
-# --- too much -----------------------------------------------------------------------------------------
-
-
 def test_a_file_that_is_longer_than_it_says_is_refused(tmp_path: Path, folder: Path) -> None:
     """Only as much as announced is read, and the checksum is of all."""
     archive = write_mar(tmp_path / "bert.mar")
@@ -113,13 +107,6 @@ def test_a_file_that_is_longer_than_it_says_is_refused(tmp_path: Path, folder: P
     assert (folder / "weights.pt").stat().st_size <= 9
 
 
-# --- damaged ------------------------------------------------------------------------------------------
-
-
-def empty(archive: Path) -> None:
-    archive.write_bytes(b"")
-
-
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
 
@@ -127,6 +114,3 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         unpack(write_mar(tmp_path / "bert.mar"), tmp_path / "file/bert")
 
     assert str(raised.value).startswith(f"bert.mar cannot be unpacked into {tmp_path}/file/bert (--work-dir): ")
-
-
-# --- manifests ----------------------------------------------------------------------------------------
