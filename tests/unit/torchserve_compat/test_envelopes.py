@@ -43,10 +43,7 @@ def seen(envelope: str, form: Form, request: HandlerRequest) -> Any:
 @pytest.mark.parametrize(
     ("envelope", "form", "request_", "data"),
     [
-        ("kserve", "v1", instances(1, "a"), [1, "a"]),
-        ("kserve", "explain", instances(1), [1]),
         ("kserve", "v1", json_request({"inputs": [1]}), [1]),
-        ("kserve", "raw", instances(1), [1]),
         ("kserve", "raw", whole(b"\xff", "image/jpeg"), [{"body": bytearray(b"\xff")}]),
         ("kserve", "raw", json_request({"a": 1}), [{"body": {"a": 1}}]),
         ("kserve", "raw", json_request({"inputs": [1], "k": 1}), [{"body": {"inputs": [1], "k": 1}}]),
@@ -62,7 +59,6 @@ def seen(envelope: str, form: Form, request: HandlerRequest) -> Any:
         ("none", "raw", whole(DEEP, "application/json"), [{"body": bytearray(DEEP)}]),
         ("none", "v1", whole(DEEP, "application/json"), [{"body": bytearray(DEEP)}]),
         ("kserve", "raw", whole(DEEP, "application/json"), [{"body": bytearray(DEEP)}]),
-        ("body", "raw", whole(b"x"), [bytearray(b"x")]),
         ("body", "v2", tensor_request(x=[[1], [2]]), [{"id": "1", "inputs": [{**INPUT, "data": [1, 2]}]}]),
         ("kservev2", "v2", tensor_request(x=[[1], [2]]), [INPUT]),
         ("kservev2", "raw", json_request(V2), [INPUT]),
