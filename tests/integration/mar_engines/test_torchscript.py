@@ -130,12 +130,6 @@ def test_the_optimized_model_gives_the_results_of_the_original(tmp_path: Path, s
         np.testing.assert_allclose(engine.run({"image": images})["output-0"], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_traced_model_takes_another_batch_size_than_the_traced_one(tmp_path: Path) -> None:
-    path = torch_models.save_traced(tmp_path / "model.pt", torch_models.Affine(), torch.zeros(1, 3))
-
-    assert lists(load_engine(path, "cpu", 1).run({"rows": ROWS})) == {"output-0": [[1, 3, 5], [7, 9, 11]]}
-
-
 # --- which form of the model stays ---------------------------------------------------------------------------
 
 
