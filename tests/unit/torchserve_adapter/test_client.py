@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -17,7 +17,6 @@ from torchserve_adapter.batching import FRAME_BYTES
 from torchserve_adapter.client import TorchServeClient, TorchServeVersion
 from torchserve_compat.frames import (
     HandlerBatch,
-    HandlerFailure,
     HandlerRequest,
     HandlerResponse,
     HandlerResult,
@@ -32,9 +31,7 @@ VERSION = TorchServeVersion(
     version="1.0", archive="bert.mar", workers=1, max_workers=2, batch_size=4, response_timeout_s=120,
     startup_timeout_s=60,
 )  # fmt: skip
-FAILED = HandlerResult([], 0.5, HandlerFailure("no", 500))
-PIECES = (Piece("0", HandlerResponse(b"one ")), Piece("0", HandlerResponse(b"two ")))
-STREAMED = HandlerResult([HandlerResponse(b"three")], 0.25)
+PIECE = Piece("0", HandlerResponse(b"one "))
 
 
 def batch(*bodies: bytes) -> HandlerBatch:
@@ -56,12 +53,6 @@ async def echo_sequence(request: web.Request) -> web.Response:
     (received,) = decode_batch(await request.read()).requests
     said = f"{request.headers.getall('ts_request_sequence_id')} {received.headers}"
     return web.Response(body=encode(HandlerResult([HandlerResponse(said.encode())], 0.25)))
-
-
-async def fail_on_large(request: web.Request) -> web.Response:
-    received = decode_batch(await request.read())
-    large = any(len(one.parts[0].value) > 3 for one in received.requests)
-    return web.Response(body=encode(FAILED if large else HandlerResult([HandlerResponse(b"")], 0.25)))
 
 
 async def refuse(_: web.Request) -> web.Response:
@@ -94,15 +85,6 @@ async def lose_the_worker(_: web.Request) -> web.Response:
 async def refuse_without_a_ticket(_: web.Request) -> web.Response:
     message = 'Model "bert" has no worker to serve inference request. Please use scale workers API to add workers.'
     return web.json_response({"code": 503, "type": "X", "message": message}, status=503)
-
-
-def refuse_twice() -> Callable[[web.Request], Awaitable[web.Response]]:
-    handlers = iter((refuse_without_a_ticket, refuse_without_a_ticket, echo))
-
-    async def answer(request: web.Request) -> web.Response:
-        return await next(handlers)(request)
-
-    return answer
 
 
 async def lose_the_worker_to_a_kill(_: web.Request) -> web.Response:
@@ -141,22 +123,11 @@ async def not_found(_: web.Request) -> web.Response:
     return web.json_response({"code": 404, "type": "X", "message": "Model not found"}, status=404)
 
 
-async def in_pieces(request: web.Request) -> web.StreamResponse:
-    """Two pieces and the result, cut where no frame ends."""
-    response = web.StreamResponse(headers={"ts_stream_next": "true"})
-    response.enable_chunked_encoding()
-    await response.prepare(request)
-    sent = b"".join(framed(encode(piece), Kind.PIECE) for piece in PIECES) + framed(encode(STREAMED))
-    for place in range(0, len(sent), 7):
-        await response.write(sent[place : place + 7])
-    return response
-
-
 async def break_off(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"ts_stream_next": "true"})
     response.enable_chunked_encoding()
     await response.prepare(request)
-    await response.write(framed(encode(PIECES[0]), Kind.PIECE))
+    await response.write(framed(encode(PIECE), Kind.PIECE))
     assert request.transport is not None
     request.transport.abort()
     return response
@@ -166,7 +137,7 @@ async def end_early(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"ts_stream_next": "true"})
     response.enable_chunked_encoding()
     await response.prepare(request)
-    await response.write(framed(encode(PIECES[0]), Kind.PIECE))
+    await response.write(framed(encode(PIECE), Kind.PIECE))
     return response
 
 
@@ -190,18 +161,15 @@ async def client() -> AsyncIterator[TorchServeClient]:
     app = web.Application(client_max_size=4 * FRAME_BYTES)
     for model, handler in (
         ("a b", echo),
-        ("large", fail_on_large),
         ("stateful", echo_sequence),
         ("full", refuse),
         ("busy", refuse_in_words),
         ("dying", lose_the_worker),
         ("killed", lose_the_worker_to_a_kill),
-        ("ticketed", refuse_twice()),
         ("unticketed", refuse_without_a_ticket),
         ("nonsense", nonsense),
         ("slow", hang),
         ("cut", hang_up),
-        ("streaming", in_pieces),
         ("broken", break_off),
         ("short", end_early),
     ):

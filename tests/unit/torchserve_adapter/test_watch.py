@@ -124,18 +124,6 @@ async def test_a_worker_that_torchserve_has_given_up_on_ends_it(tmp_path: Path) 
         await watch(tmp_path, READY, DIED, LOADING, patience, LOADING, 1, LOADING)
 
 
-async def test_what_a_handler_ended_by_is_told(tmp_path: Path) -> None:
-    last_words = failure(type="SystemExit", message="3", where="handler.py:9 in handle")
-
-    with pytest.raises(ModelFailed) as raised:
-        await watch(tmp_path, READY, *[DIED] * 5, leave(tmp_path, last_words), LOADING)
-
-    assert str(raised.value) == (
-        "The worker of model bert (bert.mar) died 5 times in a row; the last time by SystemExit: 3 "
-        "(at handler.py:9 in handle). Correct the handler or the files of the model, and serve it again."
-    )
-
-
 async def test_what_an_earlier_worker_ended_by_is_forgotten(tmp_path: Path) -> None:
     before = leave(tmp_path, failure(type="SystemExit"))
 
