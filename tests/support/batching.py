@@ -79,15 +79,12 @@ def queue_for(
     concurrency: int = 1,
     *,
     alone: Container[str] = (),
-    merging: bool = True,
     ahead: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> BatchQueue[str, str]:
     model.registry = CollectorRegistry()
     metrics = BatchMetricsRegistry(model.registry).of_model("m")
-    return BatchQueue(
-        "m", model.run, limits, metrics, concurrency=concurrency, alone=alone, merging=merging, ahead=ahead, clock=clock
-    )
+    return BatchQueue("m", model.run, limits, metrics, concurrency=concurrency, alone=alone, ahead=ahead, clock=clock)
 
 
 async def submitted(queue: BatchQueue[str, str], *payloads: str, size: int = 1) -> list[asyncio.Task[str]]:

@@ -16,10 +16,10 @@ ACTING = Path(__file__).with_name("acting.py").read_bytes()
 Parameters = Mapping[str, Any]
 
 
-def write_acting(store: Path, model: str, version: str = "1.0", *, handler: str = "acting", **fields: str) -> Path:
+def write_acting(store: Path, model: str, version: str = "1.0") -> Path:
     """An archive with the handler of `acting.py`."""
-    described = manifest(modelName=model, modelVersion=version, handler=f"{handler}.py", **fields)
-    return write_mar(store / f"{model}-{version}.mar", described, {f"{handler}.py": ACTING})
+    described = manifest(modelName=model, modelVersion=version, handler="acting.py")
+    return write_mar(store / f"{model}-{version}.mar", described, {"acting.py": ACTING})
 
 
 def model_dir(folder: Path, models: Mapping[str, Parameters], *lines: str) -> Path:

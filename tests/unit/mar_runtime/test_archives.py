@@ -22,9 +22,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "work/models/m@1/archive"
 
 
-def special(kind: bytes, target: str = "", name: str = "bert/weights.pt") -> tarfile.TarInfo:
+def directory(name: str) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, target
+    info.type = tarfile.DIRTYPE
     return info
 
 
@@ -77,11 +77,7 @@ def test_a_folder_is_used_as_it_is(tmp_path: Path, folder: Path) -> None:
 
 def test_an_empty_folder_is_unpacked(tmp_path: Path, folder: Path) -> None:
     zipped = write_mar(tmp_path / "bert.mar", files={"handler.py": CODE, "cache/empty/": b""})
-    tarred = write_tar(
-        tmp_path / "bert.tar.gz",
-        special(tarfile.DIRTYPE, name="bert"),
-        special(tarfile.DIRTYPE, name="bert/cache/empty"),
-    )
+    tarred = write_tar(tmp_path / "bert.tar.gz", directory("bert"), directory("bert/cache/empty"))
 
     for archive in (zipped, tarred):
         assert (unpack(archive, folder).folder / "cache/empty").is_dir()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import hashlib
-import http.server
 import os
 import re
 import socket
-import threading
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -270,10 +267,8 @@ async def test_all_lines_are_named_that_rule_each_other_out(tmp_path: Path) -> N
 async def test_the_credentials_of_an_address_are_in_no_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     make_wheel(tmp_path, "words", "found")
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as index:
-        threading.Thread(target=index.serve_forever).start()
-        address = f"user:s3cret@127.0.0.1:{index.server_port}/words-1-py3-none-any.whl"
+    with package_index(tmp_path) as index:
+        address = f"user:s3cret@{index.url.removeprefix('http://')}words-1-py3-none-any.whl"
         file = asking_for(tmp_path, f"words @ http://{address}")
         assert modules_in(await Installer().install(file, tmp_path / "work", model="m")) == ["words.py"]
         failures = []
@@ -285,7 +280,6 @@ async def test_the_credentials_of_an_address_are_in_no_text(tmp_path: Path, capl
             with pytest.raises(ModelFailed) as raised:
                 await Installer().install(asking_for(tmp_path, line), tmp_path / "work", model="m")
             failures.append(str(raised.value))
-        index.shutdown()
 
     assert [text for text in (*failures, caplog.text) if "s3cret" in text or "t0ken" in text] == []
     assert "installing for requirements.txt: words @ http://127.0.0.1" in caplog.text
