@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from tests.integration.mar_runtime.serving import Waiting, do, metric, model_dir, result, told
+from tests.support.raw_client import Visitor
 from tests.support.runtimes import Answer, Request, Runtime
 
 # One model for each, so that none pays for another's deaths.
@@ -128,25 +128,19 @@ def test_of_requests_that_were_merged_only_the_fatal_one_fails(runtime: Runtime,
         runtime.get("/v1/models/merged")  # the first of them has gone to the worker, the others are in the queue
         waiting.release()
 
-        assert [status(client) for client in (ahead, *merged)] == [200, 200, 502, 200]
+        assert [client.answer()[0] for client in (ahead, *merged)] == [200, 200, 502, 200]
     assert metric(runtime, 'batches_retried_total{model_name="merged"}') == 1
 
 
 @contextlib.contextmanager
-def sent(runtime: Runtime, model: str, action: str) -> Iterator[socket.socket]:
+def sent(runtime: Runtime, model: str, action: str) -> Iterator[Visitor]:
     """A request whose answer is not read yet."""
     body = json.dumps({"instances": [{"do": action}]})
     head = f"POST /v1/models/{model}:predict HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", runtime.port)) as client:
-        client.sendall((head + body).encode())
+    with Visitor(socket.create_connection(("127.0.0.1", runtime.port))) as client:
+        client.send((head + body).encode())
         runtime.get("/v1/models")  # it is in the server when a later one has been answered
         yield client
-
-
-def status(client: socket.socket) -> int:
-    with contextlib.closing(http.client.HTTPResponse(client)) as answer:
-        answer.begin()
-        return answer.status
 
 
 def test_what_a_handler_says_last_is_in_the_log(runtime: Runtime) -> None:
@@ -219,9 +213,7 @@ def test_a_batch_whose_callers_are_gone_before_there_is_a_worker_again_is_droppe
         assert behind.result().status == 504
     closed.unlink()
 
-    for _ in range(
-        2
-    ):  # a worker answers in order: whatever was sent to it together with the first comes before the second
+    for _ in range(2):  # a worker answers in order: what was sent to it with the first comes before the second
         told(runtime, "again", "note", file=str(notes), text="kept ")
 
     assert notes.read_text() == "kept kept "

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import json
 import re
 import socket
 from collections.abc import Iterator
@@ -16,6 +13,7 @@ import pytest
 from tests.integration.torchserve.handlers import LENGTHS
 from tests.integration.torchserve.running import Adapter, model_dir
 from tests.support.archives import build_archive
+from tests.support.raw_client import Visitor
 from tests.support.runtimes import Answer
 
 QUEUE = 8
@@ -112,11 +110,10 @@ def test_one_bad_request_of_a_batch_fails_alone(adapter: Adapter, tmp_path: Path
         asked = held.ask(*["four"] * (QUEUE - 1 + REFUSED))
         held.wait_refused(REFUSED)
     statuses = sorted(one.result().status for one in asked)
-    with contextlib.closing(http.client.HTTPResponse(bad)) as answer, bad:
-        answer.begin()
-        error = json.loads(answer.read())
+    with bad:
+        status, _, error = bad.answer()
 
-    assert (answer.status, error["error"], error["component"]) == (500, "ValueError : cannot read this text", "model")
+    assert (status, error["error"], error["component"]) == (500, "ValueError : cannot read this text", "model")
     assert statuses == [200] * (QUEUE - 1) + [429] * REFUSED
     assert growth(before, figures(adapter)) == {
         "batch_size_requests_count": 2,
@@ -134,8 +131,8 @@ def test_requests_whose_clients_hung_up_never_reach_the_model(adapter: Adapter, 
         doomed = [send(adapter, '{"instances": [{"data": "raise"}]}') for _ in range(gone)]
         asked = held.ask(*["four"] * (QUEUE - gone + REFUSED))
         held.wait_refused(REFUSED)
-        for connection in doomed:
-            connection.close()
+        for client in doomed:
+            client.connection.close()
         for _ in range(2):  # what the adapter hears after it has heard that they are gone
             adapter.get("/")
     statuses = sorted(one.result().status for one in asked)
@@ -150,14 +147,14 @@ def test_requests_whose_clients_hung_up_never_reach_the_model(adapter: Adapter, 
     }
 
 
-def send(adapter: Adapter, body: str) -> socket.socket:
+def send(adapter: Adapter, body: str) -> Visitor:
     """A request whose answer is not read here; returns when the adapter has it."""
-    connection = socket.create_connection(("127.0.0.1", adapter.port))
+    client = Visitor(socket.create_connection(("127.0.0.1", adapter.port)))
     head = f"POST /v1/models/lengths:predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-    connection.sendall((head + body).encode())
+    client.send((head + body).encode())
     for _ in range(2):
         adapter.get("/")
-    return connection
+    return client
 
 
 def test_torchserve_is_told_to_wait_for_nothing(adapter: Adapter) -> None:
