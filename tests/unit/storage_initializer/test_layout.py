@@ -7,41 +7,11 @@ from pathlib import PurePosixPath
 import pytest
 
 from model_archive.configuration import Reference
-from storage_initializer.errors import LayoutError
 from storage_initializer.layout import parse_settings, requested, store_below
-
-
-def test_continuation_lines_escapes_and_comments_are_javas() -> None:
-    text = """
-# a comment
-! another
-model_store : model\\u002dstore
-models={\\
-  "noop": {\\
-    "1.0": {"marName": "no\\=op.mar"}\\
-  }\\
-}
-load_models all
-"""
-
-    assert parse_settings(text.encode()) == {
-        "model_store": "model-store",
-        "models": '{"noop": {"1.0": {"marName": "no=op.mar"}}}',
-        "load_models": "all",
-    }
 
 
 def test_settings_are_latin_1_as_java_reads_them() -> None:
     assert parse_settings(b"model_store=caf\xe9") == {"model_store": "café"}
-
-
-def test_a_broken_escape_is_no_properties_file() -> None:
-    with pytest.raises(LayoutError) as raised:
-        parse_settings(b"key=\\u12")
-
-    assert str(raised.value) == (
-        "config/config.properties is not a Java properties file (Invalid \\u escape sequence: \\u12); correct it"
-    )
 
 
 @pytest.mark.parametrize(
