@@ -63,15 +63,6 @@ def test_each_pair_has_its_own_target(initialize: Initialize, store: Store, mode
     assert read_tree(models) == {**below("base", MODEL), "adapter/lora.bin": b"lora"}
 
 
-def test_a_slash_after_an_object_is_named(initialize: Initialize, store: Store, models: Path) -> None:
-    uri = store.fill({"a/weights.bin": b"w"})
-
-    outcome = initialize(f"{uri}/a/weights.bin/", models, **store.environment())
-
-    assert outcome.exit_code == 5
-    assert outcome.reason.endswith("; a/weights.bin is an object, not a folder; leave out the slash at the end")
-
-
 @pytest.mark.parametrize("path", ["model", "model/__init__.py"])
 def test_objects_without_content_alone_are_no_model(
     initialize: Initialize, store: Store, models: Path, path: str

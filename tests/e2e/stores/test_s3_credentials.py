@@ -286,17 +286,6 @@ def test_a_node_gives_the_keys_of_its_role(
     assert read_tree(models) == FILES
 
 
-def test_a_node_that_is_not_to_be_asked_is_not(
-    initialize: Initialize, s3: S3Server, public_uri: str, models: Path
-) -> None:
-    with proxy(None, identities.instance_metadata("workers", TEMPORARY)) as node:
-        environment = {**on_a_node(s3.url, node.url), "AWS_EC2_METADATA_DISABLED": "true"}
-        outcome = initialize(public_uri, models, **environment)
-
-    assert (outcome.exit_code, node.requests) == (0, [])
-    assert outcome.log[1] == f"as anonymous, endpoint {s3.url}, region {REGION}"
-
-
 @pytest.fixture(params=["silent", "closed", "another cloud's"])
 def no_node(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
     """A metadata service that gives no keys, and what is said about it."""
@@ -328,16 +317,6 @@ def test_without_a_nodes_keys_it_is_anonymous_and_says_why(
 
 
 # --- the secret storage-config -----------------------------------------------------------------------
-
-
-def test_a_key_of_storage_config_says_everything(initialize: Initialize, s3: S3Server, uri: str, models: Path) -> None:
-    config = {"type": "s3", "access_key_id": OWNER.access, "secret_access_key": OWNER.secret,
-              "endpoint_url": s3.url, "region": REGION, "bucket": "elsewhere"}  # fmt: skip
-
-    outcome = initialize(uri, models, STORAGE_CONFIG=json.dumps(config))
-
-    assert (outcome.exit_code, outcome.reason) == (0, "")
-    assert read_tree(models) == FILES
 
 
 def test_parameters_of_the_service_override_it(initialize: Initialize, s3: S3Server, uri: str, models: Path) -> None:
