@@ -1,4 +1,4 @@
-"""The dashboard in the cluster, in Chromium: people sign in, follow a start, send requests, read causes and logs."""
+"""The dashboard in the cluster, in Chromium: people sign in, follow a start and send requests."""
 
 from __future__ import annotations
 
@@ -207,38 +207,6 @@ async def test_rates_are_read_from_the_pods(open_page: Open, board: Board, names
     page = await open_page("/", **board.signed_in(board.ann))
     cell = page.get_by_role("row", name="digits").locator('[data-label="Requests/s"]')
     await expect(cell).not_to_have_text("–", timeout=WITHIN)
-
-
-def failing(store: str) -> dict[str, dict[str, Any]]:
-    """Services that cannot work, by the reason that stays: a full node is another one for a while."""
-    without_runtime = a_service("no-format", modelFormat={"name": "pytroch"})
-    del without_runtime["spec"]["predictor"]["model"]["runtime"]
-    return {
-        "NoSupportingRuntime": without_runtime,
-        "ClaimNotFound": a_service("no-claim", storageUri="pvc://nowhere"),
-        "RuntimeNotRecognized": a_service("no-runtime", runtime="torchserve-kfs"),
-        "StorageInitializerFailed": a_service("no-object", storageUri=store.replace("digits", "nothing")),
-    }
-
-
-async def test_the_cause_of_a_failure_is_on_the_page(
-    open_page: Open, board: Board, namespace: Namespace, store: str
-) -> None:
-    page = await open_page("/", **board.signed_in(board.ann))
-    services = failing(store)
-    await asyncio.to_thread(namespace.apply, *services.values())
-
-    for reason, service in services.items():
-        name = service["metadata"]["name"]
-        found = await asyncio.to_thread(namespace.wait_for_condition, "Ready", "False", reason, name, WITHIN / 1000)
-        row = page.get_by_role("row", name=name)
-        await expect(row).to_contain_text(reason)
-        page_of_it = await open_page(f"/services/{namespace.name}/{name}", **board.signed_in(board.ann))
-        failure = page_of_it.get_by_role("region", name="Why it is not ready")
-        await expect(failure).to_contain_text(reason)
-        line = await failure.locator(".line-of").first.inner_text()
-        cause = " ".join(line.removeprefix(reason).split()).rstrip(".")
-        assert cause in " ".join(found["message"].replace("| ", "").split())
 
 
 async def test_nothing_that_the_dashboard_asked_for_was_refused(cluster: RealCluster, board: Board) -> None:
