@@ -20,16 +20,6 @@ from tests.support.volumes import Volume, claimed
 
 WITHIN = 180.0  # seconds; the pods of other tests may fill the node for a while
 ARCHIVE = "model-store/bert-model.mar"
-CONFIG = "config/config.properties"
-
-
-def without_archives(folder: Path) -> None:
-    (folder / ARCHIVE).unlink()
-
-
-def with_another_mar_name(folder: Path) -> None:
-    config = folder / CONFIG
-    config.write_text(config.read_text().replace("bert-model.mar", "bert-modle.mar"))
 
 
 def with_a_truncated_archive(folder: Path) -> None:
@@ -58,8 +48,6 @@ def with_nothing_wrong(folder: Path) -> None:
 
 SPOILT: dict[str, Callable[[Path], None]] = {
     "intact": with_nothing_wrong,
-    "no-archive": without_archives,
-    "other-mar": with_another_mar_name,
     "truncated": with_a_truncated_archive,
     "raising": with_a_raising_handler,
 }
@@ -102,8 +90,6 @@ def described(page: ServicesPage, name: str, reason: str, *words: str, log: bool
 @pytest.mark.parametrize(
     ("folder", "reason", "words"),
     [
-        ("no-archive", "StorageInitializerFailed", ["there is no model store model-store"]),
-        ("other-mar", "StorageInitializerFailed", ["bert-modle.mar", "bert-model.mar"]),
         ("truncated", "StorageInitializerFailed", ["bert-model.mar", "truncated"]),
         ("raising", "ServerFailed", ["bert", "RuntimeError", "no licence for this model", "handler.py"]),
     ],
