@@ -89,18 +89,6 @@ def test_a_picture_gets_its_digit(services: Namespace, name: str) -> None:
     assert (answer.status, answer.json) == (200, SEVEN)
 
 
-def test_the_same_source_file_is_in_both_images_and_only_the_models_name_is_given() -> None:
-    assert (
-        container_of(the_example(OURS))["args"] == container_of(on_kserves_sdk())["args"] == ["--model_name", "mnist"]
-    )
-    assert [
-        (EXAMPLE / name).read_text().count("COPY transformer.py") for name in ("Dockerfile", "Dockerfile.kserve")
-    ] == [
-        1,
-        1,
-    ]
-
-
 def test_the_predictors_own_host_leads_past_the_transformer(services: Namespace) -> None:
     answer = ask(services, f"{OURS}-predictor", MNIST / "sample.json")
 
