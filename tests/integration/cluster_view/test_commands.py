@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import select
@@ -21,7 +20,6 @@ from isvc.commands import main
 from isvc.commands.exit_codes import EXIT_INTERRUPTED
 from tests.support.apiserver import ApiServer
 from tests.support.builders import a_deployment, a_pod, an_initializer, ended, running
-from tests.support.failing_services import FAILING_SERVICES
 from tests.support.limited_users import SERVICES, a_reader
 from tests.support.related_objects import a_problem_of, a_related
 from tests.support.stored_objects import store
@@ -64,22 +62,6 @@ def test_services_that_no_operator_has_looked_at_are_told(
 
     note = "isvc: note: no operator has looked at these services; isvc doctor tells whether one runs\n"
     assert said == [(0, note), (1, note)]
-
-
-def test_every_failing_service_is_diagnosed(
-    apiserver: ApiServer, namespace: str, here: list[str], capsys: Captured
-) -> None:
-    """The kubelet's part is played for each of them in turn; no operator runs, so the status is written with it."""
-    for name, (reason, related, words) in FAILING_SERVICES.items():
-        store(apiserver, namespace, related)
-        code = main(["diagnose", "torchserve", *here, "-o", "json"])
-        diagnosis = json.loads(capsys.readouterr().out)
-        assert code == (0 if diagnosis["healthy"] else 1)
-        first = diagnosis["findings"][0]
-        assert (first["reason"], words in first["cause"]) == (reason, True), (name, first)
-        assert first["fix"]
-        apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
-        apiserver.send("DELETE", f"/api/v1/namespaces/{namespace}/events")
 
 
 def test_nothing_is_wrong_with_a_service_that_serves(
