@@ -128,7 +128,14 @@ async def test_what_an_earlier_worker_ended_by_is_forgotten(tmp_path: Path) -> N
     before = leave(tmp_path, failure(type="SystemExit"))
 
     with pytest.raises(ModelFailed, match=KILLED):
-        await watch(tmp_path, READY, DIED, before, LOADING, READY, *[DIED] * 4, LOADING)
+        await watch(tmp_path, READY, before, DIED, LOADING, READY, *[DIED] * 4, LOADING)
+
+
+async def test_the_report_of_a_death_that_is_not_counted_yet_is_kept(tmp_path: Path) -> None:
+    last = leave(tmp_path, failure(type="SystemExit"), later_s=1)
+
+    with pytest.raises(ModelFailed, match="died 5 times in a row; the last time by SystemExit"):
+        await watch(tmp_path, READY, *[DIED] * 4, LOADING, last, READY, DIED, LOADING)
 
 
 async def test_a_worker_that_was_too_late_is_not_called_short_of_memory(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,9 +174,13 @@ def failure(**fields: str | None) -> dict[str, str | None]:
     return {"model": "bert", "type": "", "message": "", "where": "", "missing_module": None, **fields}
 
 
-def leave(folder: Path, report: dict[str, str | None]) -> Callable[[], None]:
+def leave(folder: Path, report: dict[str, str | None], later_s: int = 0) -> Callable[[], None]:
+    """Write the report, as if this many seconds later."""
+
     def write() -> None:
-        (folder / "bert.json").write_text(json.dumps(report))
+        file = folder / "bert.json"
+        file.write_text(json.dumps(report))
+        os.utime(file, times=(written := file.stat().st_mtime + later_s, written))
 
     return write
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +29,11 @@ class FailureReports:
         """Return whether there is a report on the model."""
         return self._file(model).exists()
 
-    def clear(self, model: str) -> None:
-        """Delete the report on the model."""
-        self._file(model).unlink(missing_ok=True)
+    def clear(self, model: str, before: float = math.inf) -> None:
+        """Delete the report on the model, if it was written `before` this time, in seconds since the epoch."""
+        with contextlib.suppress(FileNotFoundError):
+            if self._file(model).stat().st_mtime < before:
+                self._file(model).unlink()
 
     def describe_load_failure(self, model: RequestedModel, late: TorchServeVersion | None) -> str:
         """Return why the model could not be loaded; `late` is the version that did not load in time, if that is it."""

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
@@ -46,8 +47,10 @@ class WorkerDeaths:
     Deaths are counted for each worker, because all workers of a model may die at once from one cause.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._counted_at: dict[str, float] = {}
         self._lost: set[str] = set()
         self._late: dict[str, bool] = {}  # whether the last worker that died was too late
         self._late_threads: set[str] = set()
@@ -61,6 +64,7 @@ class WorkerDeaths:
             self._late_threads.add(thread[0])
         elif logged["message"].startswith(_DIED):
             self._counts[thread["version"]][thread["worker"]] += 1
+            self._counted_at[thread["version"]] = self._clock()
             self._late[thread["version"]] = thread[0] in self._late_threads
             self._late_threads.discard(thread[0])
             self.news.set()
@@ -72,6 +76,10 @@ class WorkerDeaths:
     def count(self, model: str, version: str) -> int:
         """Return the deaths since the last response, of the worker that died most often."""
         return max(self._counts[f"{model}_{version}"].values(), default=0)
+
+    def counted_at(self, model: str, version: str) -> float:
+        """Return when the last death was counted, in seconds since the epoch; 0 if there was none."""
+        return self._counted_at.get(f"{model}_{version}", 0.0)
 
     def has_lost(self, model: str, version: str) -> bool:
         """Return whether a worker was ever lost, even if another replaced it."""
@@ -86,6 +94,7 @@ class WorkerDeaths:
         self.reset(model, version)
         self._lost.discard(f"{model}_{version}")
         self._late.pop(f"{model}_{version}", None)
+        self._counted_at.pop(f"{model}_{version}", None)
 
     def reset(self, model: str, version: str) -> None:
         """Reset the count after a response."""

@@ -186,7 +186,8 @@ class ModelWatch:
         watched.was_ready, watched.lost_at = True, None
         if self._models.record(name, State.READY):
             log.info("model %s is ready", name)
-            self._reports.clear(name)
+            # A later report is of a worker that has died since TorchServe was asked, a death that is yet to be counted.
+            self._reports.clear(name, max(self._torchserve.deaths.counted_at(name, one.version) for one in versions))
 
     def _forget(self, name: str) -> None:
         watched = self._watched.pop(name, None)
