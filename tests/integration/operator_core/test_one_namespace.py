@@ -15,8 +15,12 @@ from tests.integration.operator_core.conftest import new_namespace
 from tests.support.apiserver import ApiServer, install_runtime
 from tests.support.namespace import Namespace, story_service
 from tests.support.one_namespace import rendered_for
-from tests.support.operator_process import operator
+from tests.support.operator_process import is_ready, operator
 from tests.support.permissions import EVERYONES, granted_by, needed_for, of_account, refused
+from tests.support.ports import free_port
+from tests.support.waiting import eventually
+
+IN_EACH = ("Role", "RoleBinding", "ServingRuntime")  # of the namespaces that an operator with Roles serves
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,35 @@ def install(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> I
     with operator(account, home / "operator.log", *flags):
         name = f"system:serviceaccount:{namespace.name}:isvc-operator"
         yield Install(namespace, name, objects)
+
+
+def test_a_namespace_without_the_role_does_not_hold_up_the_others_and_is_served_once_it_has_it(
+    apiserver: ApiServer, tmp_path: Path
+) -> None:
+    first, second = new_namespace(apiserver), new_namespace(apiserver)
+    objects = rendered_for(first.name, apiserver, tmp_path)
+    apiserver.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(objects))
+    account = replace(apiserver, kubeconfig=kubeconfig_of(first, tmp_path))
+    log, port = tmp_path / "operator.log", free_port()
+    flags = (f"--namespace={first.name}", f"--namespace={second.name}", f"--home={first.name}", f"--health-port={port}")
+    with operator(account, log, *flags):
+        first.apply_story()
+        first.wait_for("deployment", "torchserve-predictor")
+        eventually(lambda: is_ready(port), "the operator is ready")
+        told = [line for line in log.read_text().splitlines() if f"namespace {second.name} " in line]
+
+        second.apply(*(item for item in moved(objects, second.name) if item["kind"] in IN_EACH))
+        second.apply_story()
+        second.wait_for("deployment", "torchserve-predictor")
+
+    remedy = "create it, and allow this account to list and watch there (docs/install.md)"
+    assert [remedy in line for line in told] == [True]
+    assert f"namespace {second.name} can be watched now" in log.read_text()
+
+
+def moved(objects: list[dict[str, Any]], namespace: str) -> list[dict[str, Any]]:
+    """The objects in another namespace; the account of a binding stays."""
+    return [{**item, "metadata": {**item["metadata"], "namespace": namespace}} for item in objects]
 
 
 def kubeconfig_of(namespace: Namespace, home: Path) -> Path:

@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from isvc_operator.api.inference_service import KIND
 from isvc_operator.config import OperatorConfig
@@ -26,6 +26,8 @@ from isvc_operator.observe.conditions import phase_of, service_conditions
 from isvc_operator.telemetry.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
+
+_COMPLETE_SECONDS: Final = 1.0  # until a service is looked at again whose namespace was not listed yet
 
 
 class Replica:
@@ -75,6 +77,12 @@ class Replica:
         await _until_one_ends(self._work(stop), self._election.hold())
         await self._election.release()
 
+    async def reconcile(self, key: ServiceKey, failures: int) -> float | None:
+        """Reconcile one service, later if its namespace is not known yet; raises OperatorError if a retry is needed."""
+        if not self.session.is_complete(key.namespace):
+            return _COMPLETE_SECONDS
+        return await self._reconciler.reconcile(key, failures)
+
     def changed(self, change: str, body: Manifest) -> None:
         if not self.session.is_gone(body["metadata"].get("namespace", "")):
             self._affected.changed(change, body)
@@ -118,7 +126,7 @@ class Replica:
             leader=self.leads and self._configured.is_set(),
             pause=self._pause.left,
             queue=self._worker.state(),
-            watches=tuple(watch.state() for watch in self._watches() if not watch.is_missing),
+            watches=tuple(watch.state() for watch in self._needed()),
         )
 
     def counted(self) -> Snapshot:
@@ -141,8 +149,15 @@ class Replica:
     def _watches(self) -> list[Watch]:
         return [self.session.watch_of(item) for item in self.scope.collections(self.session.namespaces())]
 
+    def _needed(self) -> list[Watch]:
+        """Return the watches without which it is not ready: not those of a namespace that is refused beside others."""
+        watches = [watch for watch in self._watches() if not watch.is_missing]
+        refused = {watch.collection.namespace for watch in watches if watch.is_refused}
+        served = [watch for watch in watches if watch.collection.namespace not in refused]
+        return served if any(watch.collection.namespace for watch in served) else watches
+
     async def _prepared(self) -> None:
-        """Wait until there is a configuration, and all objects that exist are known."""
+        """Wait until there is a configuration, and all objects that exist, and may be listed, are known."""
         await self._configured.wait()
         if self.scope.depends_on_namespaces:
             await self.session.namespaces_known.wait()
@@ -160,7 +175,7 @@ class Replica:
     async def _work(self, stop: asyncio.Event) -> None:
         if self._refused:  # before it led, it could not report that
             await self._report_refused()
-        # The first reconcile sees the whole cluster. An API server that does not respond does not delay a stop.
+        # The first reconcile sees all that may be listed. An API server that does not respond does not delay a stop.
         await _until_one_ends(self._prepared(), stop.wait())
         if stop.is_set():
             return

@@ -161,7 +161,12 @@ class RunningOperator:
         )
         return Replica(
             reconciler,
-            Worker(reconciler.reconcile, options.parallel, reconciled=metrics.reconciled, clock=clock),
+            Worker(
+                lambda key, failures: self.replica.reconcile(key, failures),
+                options.parallel,
+                reconciled=metrics.reconciled,
+                clock=clock,
+            ),
             watching=Watching(
                 watch_api,
                 clock,

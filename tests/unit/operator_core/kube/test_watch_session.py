@@ -15,17 +15,19 @@ import pytest
 from isvc.source.follow import follow
 from isvc_operator.api.kinds import kind_named
 from isvc_operator.api.names import LABEL_SERVICE
-from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge
+from isvc_operator.kube.errors import KubeError, NotPermitted, ObjectNotFound, ResponseTooLarge
 from isvc_operator.kube.informer import kopf_settings as settings_module
 from isvc_operator.kube.informer import watch_session as session_module
 from isvc_operator.kube.informer.watch_session import WatchSession
 from isvc_operator.kube.informer.watching import LATEST, Collection, OlderState, Watch, Watching
 from isvc_operator.kube.requests import ApiRequest
 from isvc_operator.manifests import Manifest
+from tests.support.fakes import Seconds
 
 PODS = Collection(kind_named("Pod"), "models")
 ROUTES = Collection(kind_named("HTTPRoute"))
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MISSING = ObjectNotFound(404, "page not found")
 
 
 @dataclass
@@ -302,6 +304,56 @@ async def test_failures_are_warned_of_when_they_do_not_end(
     ]
 
 
+@pytest.mark.parametrize("then", [[], [page()], [MISSING]], ids=["for good", "until it is listed", "without the CRD"])
+async def test_a_namespace_that_may_not_be_listed_is_named_once_and_nobody_waits_for_it(
+    then: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    found = list[tuple[WatchSession, Watch]]()
+
+    async def remember(*known: Any) -> None:
+        found.append(known)
+
+    await run(Script([NotPermitted(403, "pods is forbidden")] * 5 + then), recheck=0.0, then=remember)
+
+    (session, watch), *_ = found
+    assert watch.known.is_set()
+    assert (watch.is_refused, session.is_complete("models")) == (not then, bool(then))
+    assert [record.message for record in caplog.records if "is not there" not in record.message] == [
+        "namespace models cannot be watched: pods is forbidden; create it, and allow this account to list and watch "
+        "there (docs/install.md). It is tried again, and the other namespaces do not wait for it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("collection", "refusals"), [(PODS, 2), (ROUTES, 5)], ids=["twice, as by a server that starts", "in the cluster"]
+)
+async def test_what_is_refused_is_waited_for_otherwise(collection: Collection, refusals: int) -> None:
+    watches = list[Watch]()
+
+    async def remember(_: WatchSession, watch: Watch) -> None:
+        watches.append(watch)
+
+    await run(Script([NotPermitted(403, "forbidden")] * refusals), collection, then=remember)
+
+    assert [(watch.known.is_set(), watch.is_refused) for watch in watches] == [(False, False)]
+
+
+async def test_a_watch_that_is_refused_is_not_silent() -> None:
+    """No restart would help."""
+    seconds, api = Seconds(), Script([NotPermitted(403, "forbidden")] * 3)
+
+    async def sleep(_: float) -> None:
+        seconds.passed += 100.0
+
+    session = WatchSession(Watching(api, seconds, lambda: 1.0, sleep=sleep), Taken())
+    listing = asyncio.create_task(session.request("get", f"https://kubernetes{PODS.path}?limit=500"))
+    await api.waiting.wait()
+    listing.cancel()
+
+    assert session.watch_of(PODS).state().silent == 100.0
+
+
 async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
     api = Script([page("a", more="next"), ResponseTooLarge(0, "large"), ResponseTooLarge(0, "large"), page("b")])
 
@@ -357,9 +409,6 @@ async def test_an_event_that_is_nested_too_deeply_is_reported() -> None:
     deep = event("ADDED")[:-3] + b', "spec": ' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}}\n"
 
     assert (await run(Script([page()], [[deep]]))).found[1:] == [("ADDED", "a", "Pod", "v1")]
-
-
-MISSING = ObjectNotFound(404, "page not found")
 
 
 async def install(session: WatchSession, watch: Watch) -> None:

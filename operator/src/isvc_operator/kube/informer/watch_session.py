@@ -30,7 +30,7 @@ import kopf
 from pydantic_core import to_json
 
 from isvc_operator.api.kinds import KINDS, ResourceKind, Role, kind_named
-from isvc_operator.kube.errors import KubeError, ObjectNotFound, ResponseTooLarge, error_for
+from isvc_operator.kube.errors import KubeError, NotPermitted, ObjectNotFound, ResponseTooLarge, error_for
 from isvc_operator.kube.informer.cache import version_of
 from isvc_operator.kube.informer.kopf_settings import discovered
 from isvc_operator.kube.informer.watching import LATEST, Collection, Watch, WatchHandler, Watching
@@ -88,6 +88,10 @@ class WatchSession:
         """Return those that exist, once they are known."""
         return frozenset(self._namespaces)
 
+    def is_complete(self, namespace: str) -> bool:
+        """Whether all that is watched in a namespace has been listed."""
+        return all(watch.is_listed or watch.is_missing for watch in self._watches_in(namespace))
+
     async def request(self, method: str, url: str, **_: Any) -> KopfResponse:
         """Return the response to a request of kopf: to list, to watch, or to discover kinds."""
         if method.upper() != "GET":
@@ -129,6 +133,7 @@ class WatchSession:
             except KubeError as error:
                 await self._back_off(watch, error)
         watch.lists(int(version))
+        self._allowed(watch)
         items: list[Manifest] = []
         if watch.collection.kind is _NAMESPACE:
             self._tell_later(found, version)
@@ -249,6 +254,7 @@ class WatchSession:
     async def _wait_for_crd(self, watch: Watch) -> None:
         """Wait until the CRD may be there; it is served a moment after the API server says that it is installed."""
         collection = watch.collection
+        self._allowed(watch)
         if not watch.is_missing:
             optional = collection.kind.optional
             log.log(logging.INFO if optional else logging.WARNING, "%s is not there to watch", collection.path)
@@ -270,10 +276,45 @@ class WatchSession:
         if error.status == _EXPIRED and watch.failures == 1:
             log.info("the watch of %s fell too far behind, so that it is listed again", path)
             return
-        level = logging.INFO if watch.failures <= _QUIETLY else logging.WARNING
-        log.log(level, "%s cannot be watched, and is tried again: %s", path, error)
+        if isinstance(error, NotPermitted) and watch.collection.namespace:
+            self._refused(watch, error)
+        else:
+            level = logging.INFO if watch.failures <= _QUIETLY else logging.WARNING
+            log.log(level, "%s cannot be watched, and is tried again: %s", path, error)
         longest = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2.0 ** min(watch.failures - 1, 10))
         await self._watching.sleep(max(longest * (0.5 + self._watching.random() / 2), error.retry_after or 0))
+
+    def _refused(self, watch: Watch, error: NotPermitted) -> None:
+        """Let nobody wait for a namespace that may not be watched, and name it once: without it, all kinds fail.
+
+        An API server that has just started may refuse what is allowed; that is over at the next attempts.
+        """
+        namespace = watch.collection.namespace
+        watch.spoke = self._watching.clock()
+        if watch.failures <= _QUIETLY:
+            return
+        if not self._is_refused(namespace):
+            log.warning(
+                "namespace %s cannot be watched: %s; create it, and allow this account to list and watch there "
+                "(docs/install.md). It is tried again, and the other namespaces do not wait for it",
+                namespace,
+                error,
+            )
+        watch.is_refused = True
+        watch.known.set()
+
+    def _allowed(self, watch: Watch) -> None:
+        """Note that the API server has looked for what is watched, and say so when it was the last of a namespace."""
+        if watch.is_refused:
+            watch.is_refused = False
+            if not self._is_refused(watch.collection.namespace):
+                log.info("namespace %s can be watched now", watch.collection.namespace)
+
+    def _is_refused(self, namespace: str) -> bool:
+        return any(watch.is_refused for watch in self._watches_in(namespace))
+
+    def _watches_in(self, namespace: str) -> Iterator[Watch]:
+        return (watch for watch in self._watches.values() if watch.collection.namespace == namespace)
 
 
 class KopfResponse:

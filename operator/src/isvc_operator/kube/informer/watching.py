@@ -81,11 +81,12 @@ class Watching:
 class Watch:
     """What is known of the watch of a collection; times by ``clock``, which counts seconds.
 
-    ``known`` is set when its objects were listed, or when its CRD is not installed, ``installed`` when word of its CRD
-    came. ``is_quiet``: it was closed before anything came, which happens at intervals. ``opened``: how often it was
-    opened, but for the times after that. ``spoke``: when something came last, ``lost``: since when it is not open any
-    more. ``failures``: in a row, ``attempts``: that are left to list a kind whose CRD was just installed. ``newest`` is
-    the newest resource version that the API server has told.
+    ``known`` is set when its objects were listed, or when its CRD is not installed, or when the account may not watch
+    its namespace (``is_refused``); ``installed`` when word of its CRD came. ``is_quiet``: it was closed before anything
+    came, which happens at intervals. ``opened``: how often it was opened, but for the times after that. ``spoke``: when
+    something came last, ``lost``: since when it is not open any more. ``failures``: in a row, ``attempts``: that are
+    left to list a kind whose CRD was just installed. ``newest`` is the newest resource version that the API server has
+    told.
     """
 
     collection: Collection
@@ -94,6 +95,7 @@ class Watch:
     installed: asyncio.Event = field(default_factory=asyncio.Event)
     is_missing: bool = False
     is_listed: bool = False
+    is_refused: bool = False
     is_quiet: bool = False
     opened: int = 0
     spoke: float = 0.0
