@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from prometheus_client.registry import Collector
 
 from data_plane.batching.metrics import BatchMetricsRegistry
 
+_TYPE = re.compile(rb"^# TYPE (\S+)", re.MULTILINE)
+_NAME = re.compile(rb"(?:# (?:HELP|TYPE) )?([a-zA-Z_:][a-zA-Z0-9_:]*)")  # at the beginning of a line
+_SUFFIX = re.compile(rb"_(total|created|bucket|count|sum)\Z")  # of a counter or a histogram
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 
@@ -97,3 +101,19 @@ class ServerMetrics:
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
+
+
+def without_clashes(text: bytes, own: bytes) -> tuple[bytes, set[str]]:
+    """Return the metrics of `text` whose names are not among those of `own`, and the names of the others.
+
+    Prometheus reads a metric once. Names clash as in a registry: a counter `x` is `x_total`, a histogram has `x_sum`.
+    """
+    taken = {_SUFFIX.sub(b"", name) for name in _TYPE.findall(own)}
+    kept, clashes = [], set[str]()
+    for line in text.split(b"\n"):
+        found = _NAME.match(line)
+        if found and (name := _SUFFIX.sub(b"", found[1])) in taken:
+            clashes.add(name.decode())
+        else:
+            kept.append(line)
+    return b"\n".join(kept), clashes

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 
 from data_plane.limits import METRICS_PER_SECOND
 from data_plane.messages import Request, Response, json_response
 from data_plane.model import Models
-from data_plane.server.metrics import ServerMetrics
+from data_plane.server.metrics import ServerMetrics, without_clashes
 from data_plane.server.routing import Route
+
+log = logging.getLogger(__name__)
 
 _METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -45,6 +48,7 @@ class HealthEndpoints:
         self._readings = float(METRICS_PER_SECOND)  # that are left at the time `_counted`
         self._counted = clock()
         self._last = b""
+        self._left_out = {"process_resident_memory_bytes"}  # prometheus_client's: of the process without its workers
 
     def routes(self) -> tuple[Route, ...]:
         return (
@@ -69,7 +73,14 @@ class HealthEndpoints:
 
     async def metrics(self, _: Request) -> Response:
         if self._may_read() or not self._last:
-            self._last = self._metrics.exposition() + await self._more_metrics()
+            own, more = self._metrics.exposition(), await self._more_metrics()
+            more, clashes = without_clashes(more, own)
+            for name in clashes - self._left_out:
+                log.warning(
+                    "metric %s of the model is left out: the server has one of its own; give it another name", name
+                )
+            self._left_out |= clashes
+            self._last = own + more
         return Response(self._last, content_type=_METRICS_TYPE)
 
     def _may_read(self) -> bool:
