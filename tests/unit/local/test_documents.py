@@ -123,6 +123,21 @@ def test_numbers_and_nulls_are_read_as_the_api_server_gets_them_from_kubectl(wri
     assert type(found.spec.model_extra["somethingNew"]) is type(read)
 
 
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+def test_keys_that_are_no_texts_are_read_as_the_api_server_gets_them_from_kubectl(kind: str) -> None:
+    data = '{5432: "YQ==", 0x10: "YQ==", 1.5: "YQ==", true: "YQ==", "2": "YQ=="}'
+    text = f"{{apiVersion: v1, kind: {kind}, metadata: {{name: keys, labels: {{1: a}}}}, data: {data}}}"
+
+    assert parse_documents([YamlText("my.yaml", text)], "default").objects == (
+        {
+            "apiVersion": "v1",
+            "kind": kind,
+            "metadata": {"name": "keys", "labels": {"1": "a"}, "namespace": "default"},
+            "data": dict.fromkeys(("5432", "16", "1.5", "true", "2"), "YQ=="),
+        },
+    )
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -135,6 +150,7 @@ def test_numbers_and_nulls_are_read_as_the_api_server_gets_them_from_kubectl(wri
             "kind: [\n",
             "my.yaml:2:1: this is not YAML: a list or object is not closed; write its ] or } at its end",
         ),
+        ("kind: Secret\ndata:\n  ~: a\n", "my.yaml:3:3: this is not YAML: a key is null; write it in quotes"),
         ("just a sentence", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
         ("kind:\n", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
         (

@@ -105,7 +105,10 @@ _INTEGERS = 2**63  # of JSON in Go; what is larger stays a float
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads what an API server gets from kubectl and keeps: dates as texts, 2.0 as 2, and no fields that are null."""
+    """Reads what an API server gets from kubectl and keeps: dates as texts, 2.0 as 2, and no fields that are null.
+
+    The keys of mappings are texts, those of numbers and truths as well.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name is the library's
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -127,11 +130,20 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        return {key: value for key, value in super().construct_mapping(node, deep).items() if value is not None}
+        given = super().construct_mapping(node, deep)
+        read = {_as_text(key): value for key, value in given.items() if value is not None}
+        if None in read:
+            raise yaml.constructor.ConstructorError(None, None, "a key is null; write it in quotes", node.start_mark)
+        return read
 
     def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
         number: float = super().construct_yaml_float(node)
         return int(number) if number.is_integer() and abs(number) < _INTEGERS else number
+
+
+def _as_text(key: Any) -> Any:
+    """Return a key as kubectl writes it in JSON; null and bytes, which it does not write there, stay."""
+    return json.dumps(key) if isinstance(key, bool | int | float) else key
 
 
 _Loader.add_constructor(_FLOAT, _Loader.construct_yaml_float)
