@@ -40,7 +40,7 @@ def _problems(path: Path) -> Iterator[str]:
         yield f"it cannot be read: {error.strerror}"
     except UnicodeDecodeError:
         yield "it is not UTF-8 text"
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, RecursionError) as error:  # also of Python's own types
         mark = getattr(error, "problem_mark", None)
         yield "it is not YAML" + (f": line {mark.line + 1} cannot be read" if mark else "")
     else:

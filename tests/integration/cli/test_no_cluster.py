@@ -167,6 +167,7 @@ def test_a_cluster_without_services_is_named_first(folder: Path, capsys: Capture
         (b"", "it is empty"),
         (b"\xff\xfe\x00", "it is not UTF-8 text"),
         (b"a: [", "it is not YAML: line 1 cannot be read"),
+        (b"since: 2026-13-45", "it is not YAML"),
         (b"[1]", "it has no fields such as clusters and contexts"),
         (b"contexts: 3", "contexts is not a list"),
         (b"users: [a]", "an item of users has no name"),
@@ -177,8 +178,9 @@ def test_a_cluster_without_services_is_named_first(folder: Path, capsys: Capture
         ),
         (b"#" * 5_000_000, "it has more than 4194304 bytes"),
     ],
-    ids=["missing", "empty", "not UTF-8", "not YAML", "a list", "no list", "no name", "no fields", "no URL", "large"],
-)
+    ids=["missing", "empty", "not UTF-8", "not YAML", "no date", "a list", "no list", "no name", "no fields", "no URL",
+         "large"],
+)  # fmt: skip
 def test_a_kubeconfig_that_is_none_is_named_in_one_line(
     folder: Path, content: bytes | None, why: str, capsys: Captured
 ) -> None:

@@ -136,6 +136,13 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, "a key is null; write it in quotes", node.start_mark)
         return read
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError) as error:  # of Python's own types
+            problem = f"the value is no {node.tag.rpartition(':')[2]}; write it in quotes"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
     def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
         number: float = super().construct_yaml_float(node)
         return int(number) if number.is_integer() and abs(number) < _INTEGERS else number
