@@ -7,6 +7,7 @@ SICK    the server does not live while this file exists
 STUBBORN  ignore SIGTERM
 NOISY   print a line of 10 MB at the start
 SLOW    a prediction takes so many seconds
+MUTE    the list of models is not sent
 ALONE   one connection is served at a time
 """
 
@@ -34,6 +35,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/v2/health/live" and Path(os.environ.get("SICK", "")).is_file():
             self.answer({"error": "out of memory"}, status=500)
+        elif self.path == "/v1/models" and os.environ.get("MUTE"):
+            time.sleep(600)
         elif self.path == "/metrics":
             counted = (f'http_requests_total{{status="{status}"}} {number}\n' for status, number in answered.items())
             self.reply("".join(("# TYPE http_requests_total counter\n", *counted)))

@@ -34,6 +34,7 @@ SAMPLE_DIMENSIONS: Final = 16  # of an input in such a request
 PREDICT_SECONDS: Final = 3600  # for an answer, at most
 PREDICT_BODY_BYTES: Final = 256 * 1024 * 1024  # of one request, with all its files
 ANSWER_BYTES: Final = 256 * 1024 * 1024  # of one answer
+MODELS_SECONDS: Final = 30.0  # in which a server on a laptop says which models it has, and what they take
 SAMPLED_MODELS: Final = 20  # of a service on a laptop, for which a command is printed
 MODELS_LISTED: Final = 1000  # of a server
 

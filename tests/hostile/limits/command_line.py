@@ -143,6 +143,13 @@ BOUNDS: tuple[Bound, ...] = (
         test="tests/unit/cli/test_runs.py::test_a_run_that_says_too_much_of_a_service_is_left_out",
     ),
     Bound(
+        what="`isvc run`: time in which a server says which models it has, and what they take",
+        constant="isvc.limits:MODELS_SECONDS",
+        unit=Unit.SECONDS,
+        beyond="no command is printed for the service; with `--request`, exit code 1",
+        test="tests/unit/local/test_caller.py::test_a_server_that_does_not_say_which_models_it_has_is_named",
+    ),
+    Bound(
         what="`isvc run`: models of a service for which a command is printed",
         constant="isvc.limits:SAMPLED_MODELS",
         unit=Unit.COUNT,

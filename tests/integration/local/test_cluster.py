@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+import yaml
 
 from isvc.limits import KEPT_EVENTS, OUTPUT_LINE_BYTES
+from isvc.run import caller as caller_module
 from isvc.run import cluster as cluster_module
+from isvc.run.check import check
 from isvc.run.children import render_services
 from isvc.run.cluster import LocalCluster, local_cluster
+from isvc.run.documents import YamlText
 from isvc.run.ingress import ingress
 from isvc.run.processes import process_group
+from isvc.run.run import serve
 from isvc.run.service import Settings
 from isvc.view.diagnosis import diagnose
 from isvc.view.service import view_of
@@ -313,6 +319,37 @@ async def test_of_many_events_the_last_ones_are_kept(folder: Path) -> None:
 
         assert related
         assert [event["message"] for event in related.events] == [str(number) for number in range(5, KEPT_EVENTS + 5)]
+
+
+async def test_a_service_whose_models_are_unknown_is_announced_without_a_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caller_module, "MODELS_SECONDS", 0.2)
+    announced = asyncio.Queue[tuple[str, Sequence[str]]]()
+
+    class Shown(Silent):
+        def show_service(self, service: str, addresses: Sequence[tuple[str, str]], lines: Sequence[str]) -> None:
+            announced.put_nowait((service, lines))
+
+    text = YamlText("my.yaml", yaml.safe_dump_all([service(env={"MUTE": "1"}), runtime()]))
+    checked = check([text], "default", installed=(), settings=None)
+    settings = Settings({"models": folder}, free_port(), dict(os.environ), {})
+    run = asyncio.create_task(serve(checked, settings, samples={}, output=Shown()))  # type: ignore[arg-type]
+    async with asyncio.timeout(120):
+        assert await announced.get() == ("first", [])
+
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+
+async def test_a_response_that_takes_too_long_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiohttp.client.DEFAULT_TIMEOUT", aiohttp.ClientTimeout(total=2))
+    async with running(folder, service(env={"MUTE": "1"}), runtime()) as cluster:
+        await until_settled(cluster)
+
+        with pytest.raises(OperatorError, match=r"^first does not respond: no response after 2 s$"):
+            await cluster.send(key("first"), ServiceRequest(method="GET", path="/v1/models"))
 
 
 async def test_an_answer_that_is_too_large_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

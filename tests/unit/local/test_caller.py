@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from isvc.inference.protocol import InferenceProtocol
+from isvc.run import caller as caller_module
 from isvc.run.caller import Endpoint, Served, sample_request, served
+from isvc.run.errors import RunFailed
 
 
 async def test_a_server_without_a_list_of_the_protocol_has_a_model_of_the_services_name() -> None:
@@ -55,6 +58,34 @@ async def test_a_model_that_is_listed_but_not_served_is_left_out() -> None:
         found = await served(Endpoint("first", "first.default.example.com", server.port))
 
     assert found == Served(("good", "plain"), True, {"good": NUMBERS})
+
+
+@pytest.mark.parametrize(
+    ("path", "response", "why"),
+    [
+        ("/v1/models", b"", "no response within 0.2 s"),
+        ("/v2/models/first", b"", "no response within 0.2 s"),
+        ("/v1/models", b"rubbish", "400, message.*gzip"),
+    ],
+)
+async def test_a_server_that_does_not_say_which_models_it_has_is_named(
+    monkeypatch: pytest.MonkeyPatch, path: str, response: bytes, why: str
+) -> None:
+    monkeypatch.setattr(caller_module, "MODELS_SECONDS", 0.2)
+
+    async def say(request: web.Request) -> web.Response:
+        if request.path != path:
+            return web.json_response({"models": ["first"]})
+        if not response:
+            await asyncio.sleep(60)
+        return web.Response(body=response, headers={"Content-Encoding": "gzip"})
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", say)
+    async with TestServer(app, handler_cancellation=True) as server:
+        assert server.port is not None
+        with pytest.raises(RunFailed, match=f"^first does not say which models it serves: {why}"):
+            await served(Endpoint("first", "first.default.example.com", server.port))
 
 
 def test_the_announced_command_holds_for_names_with_blanks() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import aiohttp
 
 from isvc.inference.protocol import InferenceProtocol, document_in, metadata_path, models_in
 from isvc.inference.sample import sample_of
-from isvc.limits import PREDICT_SECONDS, SAMPLED_MODELS, SENT_RESPONSE_BYTES
+from isvc.limits import MODELS_SECONDS, PREDICT_SECONDS, SAMPLED_MODELS, SENT_RESPONSE_BYTES
 from isvc.predict.payload import PredictPayload
 from isvc.predict.send import caller
 from isvc.predict.target import Target
@@ -71,12 +72,18 @@ async def served(endpoint: Endpoint) -> Served:
     """Return what a server says of its models; one that lists none has a model of the service's name.
 
     A server also lists models that it does not serve, such as those whose archives are missing: 503.
+
+    Raises RunFailed for a server that does not respond, or not as HTTP has it.
     """
-    async with aiohttp.ClientSession(headers={"Host": endpoint.host}) as session:
-        _, list_of_models = await _read(session, f"{endpoint.url}/v1/models")
-        listed = models_in(list_of_models or b"")
-        names = [endpoint.service] if listed is None else listed[:SAMPLED_MODELS]
-        found = {name: await _read(session, endpoint.url + metadata_path(name)) for name in names}
+    try:
+        async with asyncio.timeout(MODELS_SECONDS), aiohttp.ClientSession(headers={"Host": endpoint.host}) as session:
+            _, list_of_models = await _read(session, f"{endpoint.url}/v1/models")
+            listed = models_in(list_of_models or b"")
+            names = [endpoint.service] if listed is None else listed[:SAMPLED_MODELS]
+            found = {name: await _read(session, endpoint.url + metadata_path(name)) for name in names}
+    except (aiohttp.ClientError, TimeoutError) as error:
+        why = one_line(str(error)) or f"no response within {MODELS_SECONDS:g} s"
+        raise RunFailed(f"{endpoint.service} does not say which models it serves: {why}") from error
     served_names = tuple(name for name, (status, _) in found.items() if status != HTTPStatus.SERVICE_UNAVAILABLE)
     metadata = {name: document_in(content) for name, (_, content) in found.items() if content is not None}
     return Served(served_names, listed is not None, metadata)

@@ -246,8 +246,9 @@ class LocalCluster(ServiceSource):
                 allow_redirects=False,
             ) as response:
                 body = await _read(response, SENT_RESPONSE_BYTES)
-        except aiohttp.ClientError as error:
-            raise RunFailed(f"{key.name} does not respond: {one_line(str(error))}") from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            why = one_line(str(error)) or f"no response after {clock() - began:.0f} s"
+            raise RunFailed(f"{key.name} does not respond: {why}") from error
         return ServiceResponse(
             status=response.status, headers=dict(response.headers), body=body, seconds=clock() - began
         )

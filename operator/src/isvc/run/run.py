@@ -20,8 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-import aiohttp
-
 from isvc.dashboard.markup import THIS_MACHINE
 from isvc.dashboard.server import dashboard
 from isvc.inference.protocol import InferenceProtocol
@@ -192,7 +190,7 @@ async def _served(cluster: LocalCluster, key: ServiceKey, host: str = "") -> Ser
     endpoint = cluster.endpoint(key)
     try:
         return await served(replace(endpoint, host=host or endpoint.host))
-    except aiohttp.ClientError:  # it has failed since it was ready
+    except RunFailed:  # it has failed since it was ready, or says nothing of models
         return _NOTHING
 
 
