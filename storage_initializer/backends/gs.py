@@ -16,7 +16,9 @@ from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.store import ONCE, StoreClient, StoreSource, client_options
 from storage_initializer.backends.store_errors import StorePlace
 from storage_initializer.backends.trust import Trust, trust_of
+from storage_initializer.errors import UsageError
 from storage_initializer.plan import Plan, Transfer
+from storage_initializer.uri import split
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
@@ -34,9 +36,12 @@ class GsAccess:
 
 
 def gs_access(environment: Mapping[str, str]) -> GsAccess:
-    endpoint = environment.get("STORAGE_EMULATOR_HOST", "").rstrip("/") or _ENDPOINT
+    given = environment.get("STORAGE_EMULATOR_HOST", "").rstrip("/") or _ENDPOINT
+    endpoint = given if "://" in given else f"http://{given}"
+    if split(endpoint) is None:
+        raise UsageError(f"STORAGE_EMULATOR_HOST is {endpoint!r}, which is not a URL; write http://HOST[:PORT]")
     return GsAccess(
-        endpoint=endpoint if "://" in endpoint else f"http://{endpoint}",
+        endpoint=endpoint,
         identity=google_identity(environment),
         trust=trust_of(environment),
     )

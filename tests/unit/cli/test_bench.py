@@ -161,6 +161,7 @@ async def test_a_model_that_does_not_say_what_it_takes_needs_data(capsys: Captur
         (["http://h/", "-d@gone"], "gone cannot be read: No such file or directory"),
         (["http://h/", "-d", __file__], f"{__file__} is a file; to send what is in it, write -d @{__file__}"),
         (["http://h/", "-Hfoo"], "'foo' cannot be a header; write NAME: VALUE"),
+        (["http://h/", "-Hhost: [::1"], "'host: [::1' cannot be a header; write NAME: VALUE"),
         (
             ["http://user:secret@h:0/"],
             f"'…@h:0/' is not the URL of a server; {FORM}",
@@ -174,6 +175,7 @@ async def test_a_model_that_does_not_say_what_it_takes_needs_data(capsys: Captur
         "file",
         "name of a file",
         "no colon",
+        "host",
         "password",
         "header",
     ],

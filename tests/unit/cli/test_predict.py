@@ -109,12 +109,13 @@ def test_a_flag_that_would_have_no_effect_is_refused(arguments: list[str], words
     ("flags", "words"),
     [
         (["--url=http://h", "--host=a\r\nX: y"], r"--host 'a\r\nX: y' cannot be a host; write NAME or NAME:PORT"),
+        (["--url=http://h", "--host=[::1"], "--host '[::1' cannot be a host; write NAME or NAME:PORT"),
         (["--url=http://a:secret@h:99999"], "--url: '…@h:99999' is not the URL of a server; write http://HOST[:PORT]"),
         (["--url=http:/a:secret@h"], "--url: '…@h' is not the URL of a server; write http://HOST[:PORT]"),
         (["--url=http://a\tb"], "--url: "),
         (["--url=http://h?a=1"], "--url: 'http://h?a=1' has a query; write it without ?a=1"),
     ],
-    ids=["host", "port", "slash", "tab", "query"],
+    ids=["host", "brackets", "port", "slash", "tab", "query"],
 )
 def test_what_would_change_the_request_is_refused(flags: list[str], words: str, capsys: Captured) -> None:
     assert main(["predict", "bert", "-d", "[1]", *flags]) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from data_plane.client.address import Address, BadAddress
@@ -34,9 +36,10 @@ def test_each_predictor_is_waited_for_once_and_a_model_without_one_for_nobody() 
     assert addresses_of(models) == (Address("http", "p.ns", 80), Address("https", "q.ns", 9000))
 
 
-def test_an_address_that_can_never_be_reached_is_refused() -> None:
-    with pytest.raises(BadAddress, match="p:nine' is not an address"):
-        addresses_of([asking("p:nine")])
+@pytest.mark.parametrize("host", ["p:nine", "[::1", "[p]", "a\N{FULLWIDTH SOLIDUS}b"])
+def test_an_address_that_can_never_be_reached_is_refused(host: str) -> None:
+    with pytest.raises(BadAddress, match=rf"{re.escape(host)}' is not an address: .*; give HOST or HOST:PORT\.$"):
+        addresses_of([asking(host)])
 
 
 async def test_nothing_is_waited_for_where_nobody_is_asked() -> None:

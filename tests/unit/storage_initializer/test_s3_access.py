@@ -212,6 +212,8 @@ def test_the_log_line_has_no_secret() -> None:
             "STORAGE_OVERRIDE_CONFIG is not a JSON object; correct the key of the secret storage-config",
         ),
         ({"AWS_ENDPOINT_URL": "minio:9000"}, "the S3 endpoint 'minio:9000' is not a URL; write https://HOST[:PORT]"),
+        ({"S3_ENDPOINT": "[::1"}, "the S3 endpoint 'https://[::1' is not a URL; write https://HOST[:PORT]"),
+        ({"S3_ENDPOINT": "minio:nine"}, "the S3 endpoint 'https://minio:nine' is not a URL; write https://HOST[:PORT]"),
     ],
 )
 def test_what_makes_no_sense_is_explained_without_a_secret(environment: dict[str, str], message: str) -> None:

@@ -16,7 +16,11 @@ _FORM: Final = "http://HOST[:PORT]/PATH, or https://…"
 
 
 def is_field(name: str, value: str) -> bool:
-    """Whether a header field can have this name and this value: no line break can end it."""
+    """Whether a header field can have this name and this value: no line break can end it, and a Host is one."""
+    try:
+        urlsplit(f"//{value}" if name.lower() == "host" else "")
+    except ValueError:
+        return False
     return _FIELD.fullmatch(f"{name}:{value}") is not None
 
 

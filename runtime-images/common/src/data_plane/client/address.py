@@ -30,8 +30,8 @@ class Address:
     @classmethod
     def parse(cls, text: str) -> Address:
         """Parse a URL, `host`, `host:port` or `host/prefix`; plain HTTP is the default scheme. Raises BadAddress."""
-        url = urlsplit(text if "://" in text else f"http://{text}")
         try:
+            url = urlsplit(text if "://" in text else f"http://{text}")
             port = url.port
         except ValueError as error:
             raise BadAddress(f"{text!r} is not an address: {error}; give HOST or HOST:PORT.") from error
