@@ -88,5 +88,5 @@ def _is_sha256(value: object) -> bool:
 def _parse_json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not valid JSON ({error}); correct it") from None

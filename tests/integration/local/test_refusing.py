@@ -145,8 +145,13 @@ def test_one_request_wants_one_service(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize(
     "flags",
-    ["--request absent.json", "--request request.json --expect {", "other --request request.json"],
-    ids=["a request that is not there", "an expectation that is not JSON", "a second service"],
+    [
+        "--request absent.json",
+        "--request request.json --expect {",
+        f"--request request.json --expect {'[' * 100_000}",
+        "other --request request.json",
+    ],
+    ids=["a request that is not there", "an expectation that is not JSON", "one that is deep", "a second service"],
 )
 def test_nothing_is_saved_where_something_else_is_refused(
     flags: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -73,6 +73,16 @@ def test_a_datatype_that_the_protocol_does_not_have_is_named(tmp_path: Path) -> 
         read(tmp_path, "inputs: [{name: x, datatype: float32, shape: [-1]}]")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("since: 2026-13-45", "month must be in 1..12"), ("[" * 10_000, "maximum recursion depth exceeded")],
+    ids=["no date", "deep"],
+)
+def test_what_yaml_cannot_hold_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(CannotLoad, match=f"model-config.yaml: {message}"):
+        read(tmp_path, text)
+
+
 def test_text_that_is_no_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(CannotLoad, match="line 2, column 1"):
         read(tmp_path, "inputs: [\n")

@@ -93,3 +93,9 @@ def test_what_cannot_be_is_explained(environment: dict[str, str], error: type[In
         make_selection(environment).of(FILES)
 
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("name", ["STORAGE_ALLOW_PATTERNS", "STORAGE_IGNORE_PATTERNS", "STORAGE_SHA256"])
+def test_what_is_nested_too_deep_is_explained_as_other_text_that_is_not_json(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"^{name} is not valid JSON \(maximum recursion depth .*\); correct it$"):
+        make_selection({name: '{"a":' * 100_000})

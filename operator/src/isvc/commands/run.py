@@ -276,12 +276,12 @@ def _samples(checked: Checked) -> dict[ServiceKey, Path]:
 def _expected(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnusableInput(f"--expect {text}: this is not JSON: {error}") from error
 
 
 def _equals(text: str, value: Any) -> bool:
     try:
         return bool(json.loads(text) == value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

@@ -67,7 +67,7 @@ def read_config(model: Path) -> ModelConfig:
         return ModelConfig()
     try:
         document = msgspec.convert(yaml.safe_load(text) or {}, _ConfigFile)
-    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise CannotLoad(path, str(error)) from error
     return ModelConfig(_metadata(document.inputs), _metadata(document.outputs), document.batch_size)
 
