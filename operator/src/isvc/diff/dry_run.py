@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from isvc_operator.kube.requests import decode
 from isvc_operator.manifests import LAST_APPLIED, Manifest, ServiceKey, annotations_of, merge_patch, name_of
 from isvc_operator.plan.changes import ChildAction
 from isvc_operator.plan.diff import differences
-from isvc_operator.resolve.storage.plan import ObjectReference
+from isvc_operator.resolve.storage.plan import ObjectReference, json_object
 
 _DRY: Final = (("dryRun", "All"), ("fieldValidation", "Strict"), ("fieldManager", "isvc-diff"))
 _FORBIDDEN: Final = 403
@@ -82,8 +81,12 @@ class DryRun:
         if before is None:
             asked, computed = requests.ApiRequest("POST", kind_path, _DRY, body), body
         else:
-            last = annotations_of(before).get(LAST_APPLIED)
-            patch = merge_patch(json.loads(last) if last else {}, body, before)
+            last = json_object(annotations_of(before).get(LAST_APPLIED) or "{}")
+            if last is None:
+                raise DiffFailed(
+                    f"{kind} {name_of(body)} has no JSON object in its annotation {LAST_APPLIED}; remove the annotation"
+                )
+            patch = merge_patch(last, body, before)
             asked = requests.ApiRequest("PATCH", path, _DRY, patch, requests.MERGE_PATCH)
             computed = _changed(before, patch)
         what = f"{kind} {name_of(body)}"
