@@ -39,6 +39,8 @@ _HINTS = {
     "RequestTimeTooSkewed": "the node's clock is wrong; correct it",
     **dict.fromkeys(_BAD_KEYS[1:], "the session token has expired; renew it"),
 }
+_OF_REGION = "annotation serving.kserve.io/s3-region, or region in the secret storage-config"
+_NOWHERE = "without LOCATION"  # of a redirect; for S3, to another region
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class StorePlace:
     """Where the objects are, for messages: a bucket, or a ``noun``, at ``service``; requests are sent below ``url``.
 
     ``grant`` is what the reader has to be allowed; ``setting`` names the service; ``proxy`` is on the way to it.
+    Only S3 has a ``region``.
     """
 
     kind: str
@@ -87,10 +90,10 @@ def explained(error: Exception, place: StorePlace, *, identity: str, key: str = 
         return UnexpectedResponseError(
             f"the response of the credentials' agent is malformed ({why}); correct AWS_CONTAINER_CREDENTIALS_FULL_URI"
         )
-    if "without LOCATION" in text:
+    if place.region and _NOWHERE in text:
         return RegionError(
             f"the bucket {place.bucket} is in another region than {place.region}, which was requested; "
-            "set its region (annotation serving.kserve.io/s3-region)"
+            f"set its region ({_OF_REGION})"
         )
     if "token file" in text:
         return AccessDeniedError(
@@ -100,7 +103,7 @@ def explained(error: Exception, place: StorePlace, *, identity: str, key: str = 
         return _disconnected(source, urlsplit(asked).netloc or place.host, place.proxy, why=why)
     # A listing that is none, or another part than the requested one.
     said = text if isinstance(error, ValueError) else text.partition(" error: ")[2]
-    why = why or ("" if url else _short(said))
+    why = why or ("a redirect to nowhere" if _NOWHERE in text else "" if url else _short(said))
     return UnexpectedResponseError(
         f"{place.service} does not respond like {place.kind} ({why}); correct {place.setting}"
     )
@@ -108,10 +111,10 @@ def explained(error: Exception, place: StorePlace, *, identity: str, key: str = 
 
 def _refused(status: int, body: str, place: StorePlace, *, what: str, identity: str) -> InitializerError:
     code, message = _code_and_message(body)
-    if status in (301, 307, 400) and (region := _element(body, "Region")) and region != place.region:
+    if place.region and status in (301, 307, 400) and (region := _element(body, "Region")) not in ("", place.region):
         return RegionError(
             f"the bucket {place.bucket} is in the region {region}, but {place.region} was requested; "
-            f"set the region {region} (annotation serving.kserve.io/s3-region)"
+            f"set the region {region} ({_OF_REGION})"
         )
     if status == 412:
         return CopyError(f"the {what} was replaced while it was copied; start again when it is complete")

@@ -106,7 +106,7 @@ def test_another_region_is_named(initialize: Initialize, s3: S3Server, uri: str,
     assert (outcome.exit_code, outcome.reason) == (
         18,
         f"{uri}: the bucket {bucket} is in the region {REGION}, but us-east-9 was requested; "
-        f"set the region {REGION} (annotation serving.kserve.io/s3-region)",
+        f"set the region {REGION} (annotation serving.kserve.io/s3-region, or region in the secret storage-config)",
     )
 
 
@@ -119,7 +119,7 @@ def test_another_region_that_amazon_does_not_name_is_another_one(initialize: Ini
     assert (outcome.exit_code, outcome.reason) == (
         18,
         f"s3://models/bert: the bucket models is in another region than {REGION}, which was requested; "
-        "set its region (annotation serving.kserve.io/s3-region)",
+        "set its region (annotation serving.kserve.io/s3-region, or region in the secret storage-config)",
     )
 
 

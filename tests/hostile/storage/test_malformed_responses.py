@@ -62,3 +62,21 @@ def test_a_token_that_is_none_is_refused(initialize: Initialize, models: Path, b
 
     assert outcome.exit_code == 7
     assert "no token for the service account of the metadata server" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("uri", "variable"),
+    [
+        ("gs://models/m", "STORAGE_EMULATOR_HOST"),
+        ("abfs://models@account.dfs.core.windows.net/m", "AZURE_STORAGE_ENDPOINT"),
+    ],
+)
+@pytest.mark.parametrize("status", [301, 400])
+def test_a_store_without_regions_has_no_bucket_in_another_one(
+    initialize: Initialize, models: Path, uri: str, variable: str, status: int
+) -> None:
+    body = b"<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>"
+    with proxy(None, lambda _: Answer(status, body)) as server:
+        outcome = initialize(uri, models, **{variable: server.url}, **ONCE)
+
+    assert (outcome.exit_code, "region" in outcome.reason) == (17, False)

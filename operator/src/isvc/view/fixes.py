@@ -66,7 +66,7 @@ _BY_EXIT_CODE: Final[Mapping[int, str]] = {
     15: "correct the endpoint; look for a NetworkPolicy or a firewall between it and the pod",
     16: "configure the authority of the certificate, or correct the endpoint",
     17: "see the log of that server",
-    18: "set s3-region to the region of the bucket",
+    18: "set the region of the bucket: s3-region, or region in the secret storage-config",
     143: "nothing: it starts again with the pod",
 }
 
