@@ -389,3 +389,20 @@ def test_a_service_that_is_added_is_announced_as_at_the_start_and_one_that_is_re
     assert re.findall(".* is not served any more.*", stderr) == [
         f"{name} is not served any more; its pods end with their last request" for name in ("first", "second")
     ]
+
+
+def test_a_service_that_is_removed_while_it_is_asked_for_its_models_ends_nothing(sandbox: Sandbox) -> None:
+    mute = service("mute", env={"MUTE": "1", "SLOW": "1"})
+    mute["spec"]["predictor"]["terminationGracePeriodSeconds"] = 1
+    file = write_yaml(sandbox.folder / "services.yaml", service("first"), mute, runtime())
+    with sandbox.running(file, "--pvc", f"models={sandbox.folder / 'models'}", "--watch") as process:
+        read_until(process.stdout, "first is served")
+        request = {"instances": [1]}
+        eventually(
+            lambda: sandbox.ask("mute.default.example.com", PREDICT, request)[0] == 200, "the other one is ready"
+        )
+        write_yaml(file, service("first"), runtime())
+        read_until(process.stdout, "Ctrl-C stops it.")
+
+        assert sandbox.ask(HOST, PREDICT, request)[0] == 200
+        stop(process)

@@ -135,7 +135,7 @@ class LocalCluster(ServiceSource):
 
     def endpoint(self, key: ServiceKey) -> Endpoint:
         """Return where a service is reached; its first host is that of the default template, unless another has it."""
-        service = self.services[key]
+        service = self._service(key)
         return Endpoint(
             key.name, service.routes[0].host, self._node.settings.http_port, service.grpc_port(), path=path_of(key)
         )
@@ -158,7 +158,7 @@ class LocalCluster(ServiceSource):
 
     def handlers(self, key: ServiceKey) -> dict[str, str]:
         """Return the handler that reads the requests of each model of a service that has one, as its pods have it."""
-        folders = [plan.folder / VOLUME_MODELS for plan in self.services[key].plans().values()]
+        folders = [plan.folder / VOLUME_MODELS for plan in self._service(key).plans().values()]
         return dict(found for folder in folders for found in handlers_in(folder, key.name))
 
     def keep(self, content: bytes) -> Path:
@@ -171,7 +171,7 @@ class LocalCluster(ServiceSource):
 
     def rendered(self, key: ServiceKey) -> Rendered:
         """Return what a service was last changed to."""
-        return self.services[key].rendered
+        return self._service(key).rendered
 
     # --- as a ServiceSource -----------------------------------------------------------------------------
 
@@ -233,8 +233,6 @@ class LocalCluster(ServiceSource):
 
     async def send(self, key: ServiceKey, request: ServiceRequest) -> ServiceResponse:
         """Send a request to a service through the ingress."""
-        if key not in self.services:
-            raise UnusableInput(f"there is no InferenceService {key.name} in namespace {key.namespace}")
         endpoint, clock = self.endpoint(key), asyncio.get_running_loop().time
         began = clock()
         try:
@@ -259,6 +257,11 @@ class LocalCluster(ServiceSource):
             task.cancel()
         started = {*self.services.values(), *self._checked.values()}
         await together(*self._endings, *(service.stop() for service in started))
+
+    def _service(self, key: ServiceKey) -> LocalService:
+        if key not in self.services:
+            raise UnusableInput(f"there is no InferenceService {key.name} in namespace {key.namespace}")
+        return self.services[key]
 
     def _pod(self, key: ServiceKey, name: str) -> LocalPod:
         service = self.services.get(key)

@@ -31,7 +31,7 @@ from isvc.run.children import Rendered
 from isvc.run.cluster import LocalCluster, local_cluster
 from isvc.run.container import LOOPBACK
 from isvc.run.door import door
-from isvc.run.errors import Interrupted, RunFailed
+from isvc.run.errors import Interrupted, RunFailed, UnusableInput
 from isvc.run.files import read_bytes
 from isvc.run.ingress import DRAIN, ingress
 from isvc.run.output import Output
@@ -126,7 +126,8 @@ async def _announce(
         for key, service in list(cluster.services.items()):
             if service.is_ready and announced.get(key) is not service:
                 announced[key] = service
-                await _show(cluster, key, samples.get(key), output)
+                with suppress(UnusableInput):  # it was removed from the files meanwhile
+                    await _show(cluster, key, samples.get(key), output)
         is_shown = all(announced.get(key) is one for key, one in cluster.services.items() if one.is_ready)
         if not prompted and is_shown and all(service.is_settled for service in cluster.services.values()):
             prompted = True
