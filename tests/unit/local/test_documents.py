@@ -151,8 +151,14 @@ def test_keys_that_are_no_texts_are_read_as_the_api_server_gets_them_from_kubect
             "my.yaml:2:1: this is not YAML: a list or object is not closed; write its ] or } at its end",
         ),
         ("kind: Secret\ndata:\n  ~: a\n", "my.yaml:3:3: this is not YAML: a key is null; write it in quotes"),
-        ("kind: Secret\na: " + "1" * 5000, "my.yaml:2:4: this is not YAML: the value is no int; write it in quotes"),
-        ("kind: Secret\na: !!bool b", "my.yaml:2:4: this is not YAML: the value is no bool; write it in quotes"),
+        (
+            "kind: Secret\na: " + "1" * 5000,
+            "my.yaml:2:4: this is not YAML: this is not a valid int; write a text in quotes",
+        ),
+        (
+            "kind: Secret\na: !!bool b",
+            "my.yaml:2:4: this is not YAML: this is not a valid bool; write a text in quotes",
+        ),
         ("just a sentence", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
         ("kind:\n", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
         (

@@ -140,7 +140,7 @@ class _Loader(yaml.SafeLoader):
         try:
             return super().construct_object(node, deep)
         except (ValueError, LookupError) as error:  # of Python's own types
-            problem = f"the value is no {node.tag.rpartition(':')[2]}; write it in quotes"
+            problem = f"this is not a valid {node.tag.rpartition(':')[2]}; write a text in quotes"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
     def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
