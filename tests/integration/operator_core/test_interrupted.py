@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from isvc_operator.api.kinds import Role, with_role
 from isvc_operator.api.names import ANNOTATION_RENDERED, ANNOTATION_TEMPLATE
 from isvc_operator.config import OperatorConfig
 from isvc_operator.controller.reconcile import RESYNC, Reconciler
@@ -41,7 +42,7 @@ from tests.support.operator_process import operator
 from tests.support.yaml_files import document
 
 SERVICE = "torchserve"
-KINDS = ("InferenceService", "Deployment", "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget")
+KINDS = tuple(kind.name for kind in with_role(Role.SERVICE, Role.CHILD) if not kind.optional)
 WRAPPER = {"containers": [{"image": "registry.example/wrapper:1"}]}
 KSERVES_FINALIZER = "inferenceservice.finalizers"
 NOW = "2026-11-23T12:00:00Z"

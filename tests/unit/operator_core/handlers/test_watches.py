@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from isvc_operator.api.kinds import kind_named
+from isvc_operator.api.kinds import Role, kind_named, with_role
 from isvc_operator.api.names import LABEL_SERVICE
 from isvc_operator.handlers.watches import Affected
 from isvc_operator.kube.informer.cache import Cache, key_of
@@ -99,17 +99,7 @@ def at_version(version: str, **fields: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "body",
-    [
-        a_child("Deployment"),
-        a_child("Service"),
-        a_child("Ingress"),
-        a_child("HTTPRoute"),
-        a_child("GRPCRoute"),
-        a_child("HorizontalPodAutoscaler"),
-        a_child("PodDisruptionBudget"),
-        a_child("NetworkPolicy"),
-        a_ready_pod(),
-    ],
+    [*(a_child(kind.name) for kind in with_role(Role.CHILD)), a_ready_pod()],
     ids=lambda body: body["kind"],
 )
 def test_a_child_affects_its_service(watched: Watched, body: dict[str, Any]) -> None:

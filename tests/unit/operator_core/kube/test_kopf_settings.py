@@ -71,23 +71,8 @@ def test_only_children_and_pods_with_a_services_label_are_sent_by_the_api_server
         if kind.watched
     }
 
-    assert {plural for plural, labels in selected.items() if [*labels] == [LABEL_SERVICE]} == {
-        "deployments",
-        "services",
-        "ingresses",
-        "httproutes",
-        "grpcroutes",
-        "horizontalpodautoscalers",
-        "scaledobjects",
-        "networkpolicies",
-        "pods",
-    }
-    assert {plural for plural, labels in selected.items() if not labels} == {
-        "inferenceservices",
-        "servingruntimes",
-        "clusterservingruntimes",
-        "clusterstoragecontainers",
-        "poddisruptionbudgets",
+    assert selected == {
+        kind.plural: [LABEL_SERVICE] if kind.selected_by_label else [] for kind in KINDS if kind.watched
     }
 
 
