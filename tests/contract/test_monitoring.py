@@ -18,7 +18,7 @@ from data_plane.payload_logger.queue import PayloadQueue
 from data_plane.server.metrics import ServerMetrics
 from isvc_operator.observe.pods import OUTAGES
 from isvc_operator.telemetry.metrics import Metrics
-from isvc_operator.telemetry.snapshot import Result, ServiceCondition, Snapshot, WatchState
+from isvc_operator.telemetry.snapshot import Snapshot
 from mar_runtime.metrics.start import StartTimes
 from tests.support.monitoring import ALERT_CASES, FOLDER, alerts, dashboard, dashboard_queries
 from tests.support.source_tree import ROOT
@@ -29,19 +29,13 @@ PAGE = (ROOT / "docs/operations.md").read_text()
 OPERATOR = yaml.safe_load((ROOT / "manifests/base/operator.yaml").read_text())["spec"]["template"]
 
 
+# What Prometheus stores of a metric, by its type.
+SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+
+
 def exported() -> set[str]:
-    metrics = Metrics()
-    metrics.reconciled(Result.SUCCESS, 0.1)
-    metrics.requested("list", "200", 0.1)
-    metrics.refused("create", "deployments", "admission")
-    metrics.restored("Deployment")
-    watch = WatchState("pods", "/api/v1/pods", listed=True, silent=0.0, starts=1)
-    condition = ServiceCondition("bank", "bert", "Ready", "True", "")
-    text = metrics.exposition(Snapshot(watches=(watch,), conditions=(condition,))).decode()
-    families = list(text_string_to_metric_families(text))
-    # A gauge may have no sample, and a counter's samples have another name.
-    gauges = {family.name for family in families if family.type == "gauge"}
-    return gauges | {item.name for family in families for item in family.samples}
+    text = Metrics().exposition(Snapshot()).decode()
+    return {family.name + suffix for family in text_string_to_metric_families(text) for suffix in SUFFIXES[family.type]}
 
 
 class Waiting:
