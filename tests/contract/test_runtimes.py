@@ -13,10 +13,12 @@ import yaml
 
 import mar_runtime.cli
 import torchserve_adapter.__main__
+from data_plane.log_lines import OURS
 from data_plane.model import Models
 from data_plane.server.endpoints.health import HealthEndpoints
 from data_plane.server.metrics import ServerMetrics
 from data_plane.server.routing import Router
+from isvc.extras import PROGRAMS
 from isvc_operator.api.parsing import parse_serving_runtime
 from tests.support.builders import SHIPPED_RUNTIME, a_service, the_children
 from torchserve_compat.store.flags import settings_of
@@ -71,6 +73,15 @@ def rendered(request: pytest.FixtureRequest) -> Rendered:
     return render(request.param)
 
 
+def test_each_shipped_runtime_is_tested_here_and_its_program_is_known() -> None:
+    programs = {module for module, _ in SERVERS.values()}
+    shipped = {path.stem for path in SHIPPED_RUNTIME.parent.glob("*-*.yaml")}
+
+    assert {*SERVERS, "isvc-onnx"} == shipped
+    assert programs - PROGRAMS.keys() == set()  # of those that `isvc run` starts
+    assert programs - OURS == set()  # of those whose log lines are ours
+
+
 def test_the_runtime_for_onnx_is_the_same_with_an_image_without_torch() -> None:
     mar, onnx = document("isvc-mar"), document("isvc-onnx")
 
@@ -107,35 +118,6 @@ def test_the_services_batcher_and_timeout_reach_the_server() -> None:
 
     assert (options.max_batch_size, options.max_latency, options.batch_timeout) == (16, 200, 5)
     assert options.request_timeout == 60
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "option", "meant"),
-    [
-        ("MODEL_DIR", "/models", "model_dir", Path("/models")),
-        ("HTTP_HOST", "127.0.0.1", "host", "127.0.0.1"),
-        ("HTTP_PORT", "9000", "http_port", 9000),
-        ("GRPC_PORT", "0", "grpc_port", 0),
-        ("INFERENCE_SERVICE_NAME", "bert", "service_name", "bert"),
-        ("MAX_REQUEST_SIZE", "1000", "max_request_size", 1000),
-        ("REQUEST_TIMEOUT", "1.5", "request_timeout", 1.5),
-        ("MAX_BATCH_SIZE", "8", "max_batch_size", 8),
-        ("MAX_LATENCY", "200", "max_latency", 200),
-        ("BATCH_TIMEOUT", "60", "batch_timeout", 60),
-        ("GRACE_PERIOD", "20", "grace_period", 20),
-        ("WORK_DIR", "/scratch", "work_dir", Path("/scratch")),
-        ("TERMINATION_LOG", "/tmp/why", "termination_log", Path("/tmp/why")),
-        ("WORKER_MAX_REQUESTS", "1000", "worker_max_requests", 1000),
-        ("WORKER_MAX_MEMORY", "2048", "worker_max_memory", 2048),
-    ],
-)
-def test_every_variable_is_taken_and_a_flag_wins(variable: str, value: str, option: str, meant: object) -> None:
-    _, build_parser = SERVERS["isvc-mar"]
-    environment = {"MODEL_DIR": "/elsewhere", variable: value}
-    flag = {"service_name": "--service-name"}.get(option, f"--{option.replace('_', '-')}")
-
-    assert vars(build_parser(environment).parse_args([]))[option] == meant
-    assert vars(build_parser({"MODEL_DIR": "/elsewhere"}).parse_args([flag, value]))[option] == meant
 
 
 @pytest.mark.parametrize(
