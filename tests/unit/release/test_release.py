@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hack.release.__main__ import Refused, main, require_equal
 from hack.release.build import IMAGES
@@ -37,6 +38,23 @@ def test_a_file_that_differs_is_named(folders: tuple[Path, Path]) -> None:
 
     with pytest.raises(Refused, match=r"differ in wheel$"):
         require_equal(*folders)
+
+
+def shipped(folder: str) -> list[str]:
+    return sorted(path.name for path in (ROOT / "manifests" / folder).glob("*-*.yaml"))
+
+
+@pytest.mark.parametrize("folder", ["runtimes", "runtimes-kserve"])
+def test_every_shipped_runtime_is_in_the_kustomization_of_its_folder(folder: str) -> None:
+    written = yaml.safe_load((ROOT / "manifests" / folder / "kustomization.yaml").read_text())
+
+    assert written["resources"] == shipped(folder)
+
+
+def test_the_chart_installs_every_runtime_of_ours() -> None:
+    values = yaml.safe_load((ROOT / "manifests/charts/isvc-operator/values.yaml").read_text())
+
+    assert [f"{name}.yaml" for name in values["runtimes"]] == shipped("runtimes")
 
 
 def test_every_image_of_a_release_is_one_that_make_images_builds() -> None:
