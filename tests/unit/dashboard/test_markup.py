@@ -9,6 +9,7 @@ import pytest
 from isvc import limits
 from isvc.dashboard import markup
 from isvc.dashboard.markup import HopShare
+from isvc.dashboard.tabs import TABS
 from isvc.view.service import view_of
 from isvc.view.values import Hop
 from isvc_operator.manifests import ServiceKey
@@ -52,6 +53,13 @@ def test_the_docs_have_the_keys() -> None:
     table = (ROOT / "docs/dashboard.md").read_text().partition("## Keys\n")[2].partition("\n## ")[0]
 
     assert [re.sub("[`,]", "", row) for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)] == [*markup.KEYS]
+
+
+def test_the_docs_have_the_pages() -> None:
+    table = (ROOT / "docs/dashboard.md").read_text().partition("## Pages\n")[2].partition("\n\n| state")[0]
+
+    pages = ["services", *(tab.title.lower() for tab in TABS.values())]
+    assert [row.lower() for row in re.findall(r"^\| (\w+) \|", table, re.MULTILINE)[1:]] == pages
 
 
 def test_a_path_quotes_any_name() -> None:
