@@ -58,12 +58,14 @@ def servers_registry() -> CollectorRegistry:
 
 def described(registry: CollectorRegistry) -> dict[str, tuple[str, tuple[str, ...]]]:
     """The type and the labels of each metric, as a table of the docs has them."""
+    families = list(registry.collect())
+    assert [family.name for family in families if not family.samples] == []  # only those with a value show their labels
     return {
         family.name + ("_total" if family.type == "counter" else ""): (
             family.type,
             tuple(name for name in family.samples[0].labels if name != "le"),
         )
-        for family in registry.collect()
+        for family in families
     }
 
 

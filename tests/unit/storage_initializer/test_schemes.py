@@ -126,6 +126,13 @@ def test_a_variable_that_is_read_is_one_of_a_scheme() -> None:
     assert {name for name in read - _OF_ALL if not any(re.fullmatch(pattern, name) for pattern in patterns)} == set()
 
 
+def test_what_reads_the_variables_of_a_backend_is_asked_before_isvc_run_starts_pods() -> None:
+    asking = (ROOT / "operator/src/isvc/run/downloads.py").read_text(encoding="utf-8")
+    reading = {name for path in BACKENDS.glob("*.py") for name in re.findall(r"\ndef (\w+_access)\(", path.read_text())}
+
+    assert {name for name in reading if name not in asking} == {"gs_access"}  # which takes any values
+
+
 def test_no_scheme_is_supported_and_not() -> None:
     assert SCHEMES.keys() & INSTEAD.keys() == set()
 
