@@ -62,6 +62,15 @@ def test_the_docs_have_the_pages() -> None:
     assert [row.lower() for row in re.findall(r"^\| (\w+) \|", table, re.MULTILINE)[1:]] == pages
 
 
+def test_no_tab_has_the_path_of_another_route() -> None:
+    """Its page would never end, as a stream's: the other route comes first."""
+    sources = "".join(path.read_text() for path in (ROOT / "operator/src/isvc/dashboard").glob("*.py"))
+    others = set(re.findall(r'web\.get\("/services/{namespace}/{name}/(\w+)"', sources))
+
+    assert "events" in others
+    assert others & TABS.keys() == set()
+
+
 def test_a_path_quotes_any_name() -> None:
     assert markup.path(ServiceKey("a/b", "c?d#"), "logs") == "/services/a%2Fb/c%3Fd%23/logs"
 
