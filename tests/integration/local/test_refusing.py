@@ -29,7 +29,8 @@ def run(folder: Path, flags: list[str], *documents: dict[str, Any]) -> int:
     (folder / "models").mkdir()
     (folder / "request.json").write_text("{}")
     file = write_yaml(folder / "services.yaml", *documents)
-    return main(["run", str(file), "--pvc", f"models={folder / 'models'}", *flags])
+    served = ["--http-port", str(free_port())]  # of a cluster on this machine, 8080 is its ingress
+    return main(["run", str(file), "--pvc", f"models={folder / 'models'}", *served, *flags])
 
 
 @pytest.mark.parametrize(
@@ -199,6 +200,6 @@ def test_the_yaml_of_a_model_is_printed_unless_only_failures_are(
     monkeypatch.setattr("isvc.run.run.serve", ended)
     (tmp_path / "handler.py").write_text("def handle(data, context): ...")
 
-    main(["run", str(tmp_path), *flags])
+    main(["run", str(tmp_path), "--http-port", str(free_port()), *flags])
 
     assert ("kind: InferenceService" in capfd.readouterr().err) is is_printed
