@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -11,40 +10,18 @@ from urllib.parse import urlsplit
 from obstore.store import GCSStore
 
 from storage_initializer.backends.client import Client
-from storage_initializer.backends.google import GoogleIdentity, TokenProvider, google_identity
+from storage_initializer.backends.google import TokenProvider
+from storage_initializer.backends.gs_access import gs_access
 from storage_initializer.backends.proxies import proxies_of
 from storage_initializer.backends.store import ONCE, StoreClient, StoreSource, client_options
 from storage_initializer.backends.store_errors import StorePlace
-from storage_initializer.backends.trust import Trust, trust_of
-from storage_initializer.errors import UsageError
 from storage_initializer.plan import Plan, Transfer
-from storage_initializer.uri import split
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
 
-_ENDPOINT = "https://storage.googleapis.com"
 # For the metadata server, which is on the node or nowhere.
 _NEAR_S = 2.0
-
-
-@dataclass(frozen=True)
-class GsAccess:
-    endpoint: str
-    identity: GoogleIdentity
-    trust: Trust
-
-
-def gs_access(environment: Mapping[str, str]) -> GsAccess:
-    given = environment.get("STORAGE_EMULATOR_HOST", "").rstrip("/") or _ENDPOINT
-    endpoint = given if "://" in given else f"http://{given}"
-    if split(endpoint) is None:
-        raise UsageError(f"STORAGE_EMULATOR_HOST is {endpoint!r}, which is not a URL; write http://HOST[:PORT]")
-    return GsAccess(
-        endpoint=endpoint,
-        identity=google_identity(environment),
-        trust=trust_of(environment),
-    )
 
 
 def open_source(transfer: Transfer, plan: Plan) -> StoreSource:

@@ -40,7 +40,7 @@ _HINTS = {
     **dict.fromkeys(_BAD_KEYS[1:], "the session token has expired; renew it"),
 }
 _OF_REGION = "annotation serving.kserve.io/s3-region, or region in the secret storage-config"
-_NOWHERE = "without LOCATION"  # of a redirect; for S3, to another region
+_NO_LOCATION = "without LOCATION"  # of a redirect; for S3, to another region
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def explained(error: Exception, place: StorePlace, *, identity: str, key: str = 
         return UnexpectedResponseError(
             f"the response of the credentials' agent is malformed ({why}); correct AWS_CONTAINER_CREDENTIALS_FULL_URI"
         )
-    if place.region and _NOWHERE in text:
+    if place.region and _NO_LOCATION in text:
         return RegionError(
             f"the bucket {place.bucket} is in another region than {place.region}, which was requested; "
             f"set its region ({_OF_REGION})"
@@ -103,7 +103,7 @@ def explained(error: Exception, place: StorePlace, *, identity: str, key: str = 
         return _disconnected(source, urlsplit(asked).netloc or place.host, place.proxy, why=why)
     # A listing that is none, or another part than the requested one.
     said = text if isinstance(error, ValueError) else text.partition(" error: ")[2]
-    why = why or ("a redirect to nowhere" if _NOWHERE in text else "" if url else _short(said))
+    why = why or ("a redirect without a Location" if _NO_LOCATION in text else "" if url else _short(said))
     return UnexpectedResponseError(
         f"{place.service} does not respond like {place.kind} ({why}); correct {place.setting}"
     )

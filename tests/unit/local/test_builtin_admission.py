@@ -98,15 +98,18 @@ def secret(name: str = "s3", annotations: dict[str, str] | None = None, **data: 
 
 def test_what_the_storage_initializer_would_refuse_is_an_error() -> None:
     patterns = S3 | {"metadata": {"name": "a", "annotations": {"storage.isvc-operator.io/allow-patterns": '["a", 1]'}}}
-    container = {
-        "apiVersion": "serving.kserve.io/v1alpha1",
-        "kind": "ClusterStorageContainer",
-        "metadata": {"name": "slow"},
-        "spec": {
-            "container": {"name": "storage-initializer", "env": [{"name": "S3_READ_TIMEOUT", "value": "never"}]},
-            "supportedUriFormats": [{"prefix": "s3://"}],
-        },
-    }
+    gs = service("a", predictor=model(modelFormat={"name": "fake"}, storageUri="gs://bucket/bert"))
+
+    def container(name: str, value: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "serving.kserve.io/v1alpha1",
+            "kind": "ClusterStorageContainer",
+            "metadata": {"name": "other"},
+            "spec": {
+                "container": {"name": "storage-initializer", "env": [{"name": name, "value": value}]},
+                "supportedUriFormats": [{"prefix": "s3://"}, {"prefix": "gs://"}],
+            },
+        }
 
     assert errors(S3, ACCOUNT, secret()) == []
     assert errors(S3, ACCOUNT, secret(annotations={"serving.kserve.io/s3-endpoint": "ftp://minio"})) == [
@@ -116,8 +119,12 @@ def test_what_the_storage_initializer_would_refuse_is_an_error() -> None:
         "InferenceService a: the storage-initializer: AWS_SECRET_ACCESS_KEY has a line end or another character that "
         "cannot be sent; store it again as it was issued"
     ]
-    assert errors(S3, container) == [
+    assert errors(S3, container("S3_READ_TIMEOUT", "never")) == [
         "InferenceService a: the storage-initializer: S3_READ_TIMEOUT is 'never'; set it to a number of at least 1"
+    ]
+    assert errors(gs, container("STORAGE_EMULATOR_HOST", "fake:nine")) == [
+        "InferenceService a: the storage-initializer: STORAGE_EMULATOR_HOST is 'http://fake:nine', which is not a URL; "
+        "write http://HOST[:PORT]"
     ]
     assert errors(patterns) == [
         'InferenceService a: the storage-initializer: STORAGE_ALLOW_PATTERNS is ["a", 1]; write a JSON array of '

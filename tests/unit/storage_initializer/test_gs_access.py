@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storage_initializer.backends.google import ANONYMOUS, GoogleIdentity, metadata_server
-from storage_initializer.backends.gs import GsAccess, gs_access
+from storage_initializer.backends.gs_access import GsAccess, gs_access
 from storage_initializer.backends.trust import Trust
 from storage_initializer.errors import UsageError
 

@@ -130,7 +130,7 @@ def test_what_reads_the_variables_of_a_backend_is_asked_before_isvc_run_starts_p
     asking = (ROOT / "operator/src/isvc/run/downloads.py").read_text(encoding="utf-8")
     reading = {name for path in BACKENDS.glob("*.py") for name in re.findall(r"\ndef (\w+_access)\(", path.read_text())}
 
-    assert {name for name in reading if name not in asking} == {"gs_access"}  # which takes any values
+    assert {name for name in reading if name not in asking} == set()
 
 
 def test_no_scheme_is_supported_and_not() -> None:

@@ -107,7 +107,7 @@ _INTEGERS = 2**63  # of JSON in Go; what is larger stays a float
 class _Loader(yaml.SafeLoader):
     """Reads what an API server gets from kubectl and keeps: dates as texts, 2.0 as 2, and no fields that are null.
 
-    The keys of mappings are texts, those of numbers and truths as well.
+    The keys of mappings are texts, those that are numbers or booleans as well.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name is the library's

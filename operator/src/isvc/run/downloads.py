@@ -10,6 +10,7 @@ from isvc_operator.api.names import CONTAINER_INITIALIZER
 from isvc_operator.manifests import Manifest, NamedItem
 from isvc_operator.resolve.storage.plan import Objects
 from storage_initializer.backends.azure_access import azure_access
+from storage_initializer.backends.gs_access import gs_access
 from storage_initializer.backends.hf import hub_access
 from storage_initializer.backends.http import http_access
 from storage_initializer.backends.proxies import proxies_of
@@ -23,6 +24,7 @@ from storage_initializer.uri import Uri
 # What each backend makes of a URI and the environment before it connects; others make nothing that may be wrong.
 _ACCESS: Final[Mapping[str, Callable[[Uri, Mapping[str, str]], object]]] = {
     "azure": azure_access,
+    "gs": lambda _, environment: gs_access(environment),
     "hf": hub_access,
     "http": http_access,
     "s3": lambda uri, environment: s3_access(uri.authority, environment),
