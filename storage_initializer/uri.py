@@ -13,6 +13,7 @@ from storage_initializer.errors import UsageError
 
 LOCAL_SCHEME = "file"
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+_QUOTED = re.compile(r"[!-~]+")  # no library quotes the others
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,16 @@ def parse_uri(text: str) -> Uri:
     scheme = match["scheme"].lower()
     # Only a file URI's path starts at the root; elsewhere the slash merely ends the authority.
     return Uri(text, scheme, authority, slash + path if scheme == LOCAL_SCHEME else path)
+
+
+def checked_url(name: str, url: str, form: str = "https://HOST[:PORT]") -> str:
+    """Return the URL of a server without the slashes at its end; raise UsageError, with the setting's name, for another
+    text."""
+    parts = split(url)
+    is_whole = parts and parts.scheme in ("http", "https") and parts.hostname and not parts.netloc.endswith(":")
+    if not is_whole or not _QUOTED.fullmatch(url):
+        raise UsageError(f"{name} is {url!r}, which is not a URL; write {form}")
+    return url.rstrip("/")
 
 
 def split(url: str) -> SplitResult | None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from storage_initializer.backends.client import Client
-from storage_initializer.errors import AccessDeniedError, InitializerError
+from storage_initializer.errors import AccessDeniedError, InitializerError, UsageError
+from storage_initializer.uri import checked_url
 
 if TYPE_CHECKING:
     from obstore.store import S3Credential
@@ -39,11 +40,17 @@ ANONYMOUS = AwsIdentity("anonymous", {"skip_signature": True})
 
 
 def aws_identity(environment: Mapping[str, str], region: str) -> AwsIdentity:
-    """Return the first that is complete: anonymous, keys, a role, an agent; else the node's role. Pure."""
+    """Return the first that is complete: anonymous, keys, a role, an agent; else the node's role. Pure.
+
+    Raise UsageError for half of a pair of keys and for an invalid URL.
+    """
     access_key, secret_key = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
     role, role_token = environment.get("AWS_ROLE_ARN"), environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
     agent = environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
     agent_token = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+    if bool(access_key) != bool(secret_key):
+        given, missing = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")[:: 1 if access_key else -1]
+        raise UsageError(f"{given} is given without {missing}; add it, or remove {given}")
     if is_true(environment.get("awsAnonymousCredential", "")):
         return ANONYMOUS
     if access_key and secret_key:
@@ -51,8 +58,9 @@ def aws_identity(environment: Mapping[str, str], region: str) -> AwsIdentity:
     if role and role_token:
         session = environment.get("AWS_ROLE_SESSION_NAME") or "storage-initializer"
         service = environment.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.{domain_of(region)}"
-        return _web_identity(role, role_token, session, service.rstrip("/"))
+        return _web_identity(role, role_token, session, checked_url("AWS_ENDPOINT_URL_STS", service))
     if agent and agent_token:
+        checked_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", agent, "http://HOST[:PORT]/PATH")
         settings = {
             "container_credentials_full_uri": agent,
             "container_authorization_token_file": agent_token,
@@ -60,7 +68,8 @@ def aws_identity(environment: Mapping[str, str], region: str) -> AwsIdentity:
         return AwsIdentity(f"pod identity ({agent})", settings)
     if is_true(environment.get("AWS_EC2_METADATA_DISABLED", "")):
         return ANONYMOUS
-    node = (environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or _METADATA_SERVICE).rstrip("/")
+    service = environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or _METADATA_SERVICE
+    node = checked_url("AWS_EC2_METADATA_SERVICE_ENDPOINT", service, "http://HOST[:PORT]")
     return AwsIdentity("the node's role", {"metadata_endpoint": node}, node=node)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.errors import UsageError
 from storage_initializer.schemes import azure_address
-from storage_initializer.uri import Uri
+from storage_initializer.uri import Uri, checked_url
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig
@@ -31,13 +31,14 @@ class AzureAccess:
 
 def azure_access(uri: Uri, environment: Mapping[str, str]) -> AzureAccess:
     """Return where the objects are, and who reads them. The variables have KServe's names."""
-    address, endpoint = azure_address(uri), environment.get("AZURE_STORAGE_ENDPOINT", "").rstrip("/")
+    address = azure_address(uri)
+    endpoint = environment.get("AZURE_STORAGE_ENDPOINT") or f"https://{address.host}"
     identity, credentials = _identity(environment)
     return AzureAccess(
         account=address.account,
         container=address.container,
         path=address.path,
-        endpoint=endpoint or f"https://{address.host}",
+        endpoint=checked_url("AZURE_STORAGE_ENDPOINT", endpoint),
         identity=identity,
         trust=trust_of(environment),
         credentials=credentials,
@@ -54,7 +55,9 @@ def _identity(environment: Mapping[str, str]) -> tuple[str, AzureConfig]:
     )
     ids: AzureConfig = {"tenant_id": tenant, "client_id": client}
     if authority := environment.get("AZURE_AUTHORITY_HOST"):
-        ids["authority_host"] = authority
+        # Azure's own libraries take a host as well.
+        url = authority if "://" in authority else f"https://{authority}"
+        ids["authority_host"] = checked_url("AZURE_AUTHORITY_HOST", url)
     if tenant and client and secret:
         return f"service principal {client}", {**ids, "client_secret": secret}
     token_file = environment.get("AZURE_FEDERATED_TOKEN_FILE")

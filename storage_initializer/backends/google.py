@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from storage_initializer.backends.client import Client, WholeResponse
 from storage_initializer.errors import AccessDeniedError, InitializerError, UnreachableError
+from storage_initializer.uri import checked_url
 
 if TYPE_CHECKING:
     from obstore.store import GCSCredential
@@ -44,10 +45,14 @@ ANONYMOUS = GoogleIdentity("anonymous")
 
 
 def google_identity(environment: Mapping[str, str]) -> GoogleIdentity:
-    """Return the identity to try. Pure: whether there is a metadata server is found later, by a request."""
+    """Return the identity to try; raise UsageError for an invalid host.
+
+    Pure: whether there is a metadata server is found later, by a request.
+    """
     if path := environment.get("GOOGLE_APPLICATION_CREDENTIALS"):
         return GoogleIdentity(f"the account of {path}", path=path)
     if host := environment.get("GCE_METADATA_HOST"):
+        checked_url("GCE_METADATA_HOST", f"http://{host}", "HOST[:PORT] alone")
         return metadata_server(host, sure=True)
     return ANONYMOUS if environment.get("STORAGE_EMULATOR_HOST") else metadata_server(_METADATA_HOST, sure=False)
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from storage_initializer.backends.google import GoogleIdentity, google_identity
 from storage_initializer.backends.trust import Trust, trust_of
-from storage_initializer.errors import UsageError
-from storage_initializer.uri import split
+from storage_initializer.uri import checked_url
 
 _ENDPOINT = "https://storage.googleapis.com"
 
@@ -21,12 +20,10 @@ class GsAccess:
 
 
 def gs_access(environment: Mapping[str, str]) -> GsAccess:
-    given = environment.get("STORAGE_EMULATOR_HOST", "").rstrip("/") or _ENDPOINT
+    given = environment.get("STORAGE_EMULATOR_HOST") or _ENDPOINT
     endpoint = given if "://" in given else f"http://{given}"
-    if split(endpoint) is None:
-        raise UsageError(f"STORAGE_EMULATOR_HOST is {endpoint!r}, which is not a URL; write http://HOST[:PORT]")
     return GsAccess(
-        endpoint=endpoint,
+        endpoint=checked_url("STORAGE_EMULATOR_HOST", endpoint, "http://HOST[:PORT]"),
         identity=google_identity(environment),
         trust=trust_of(environment),
     )

@@ -32,7 +32,7 @@ from storage_initializer.errors import (
 from storage_initializer.plan import Plan, Transfer
 from storage_initializer.sources import Checksum, Content, SourceFile, reported_size
 from storage_initializer.suggest import suggestion
-from storage_initializer.uri import Uri, split
+from storage_initializer.uri import Uri, checked_url
 
 if TYPE_CHECKING:
     import httpx2
@@ -70,10 +70,7 @@ class HubAccess:
 def hub_access(uri: Uri, environment: Mapping[str, str]) -> HubAccess:
     """Return the model's address on the hub; raise UsageError for an invalid endpoint or token."""
     name, _, revision = uri.path.partition(":")
-    endpoint = (environment.get("HF_ENDPOINT") or _ENDPOINT).rstrip("/")
-    parts = split(endpoint)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"HF_ENDPOINT is {endpoint!r}; write the hub's URL, such as {_ENDPOINT}")
+    endpoint = checked_url("HF_ENDPOINT", environment.get("HF_ENDPOINT") or _ENDPOINT, _ENDPOINT)
     token = environment.get("HF_TOKEN", "").strip()
     if token and not _TOKEN.fullmatch(token):
         # Without the text, which is a secret.

@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from storage_initializer.backends.aws import AwsIdentity, aws_identity, domain_of, is_true
 from storage_initializer.backends.trust import Trust, trust_of
 from storage_initializer.errors import UsageError
 from storage_initializer.schemes import ENTRY_FIELDS
-from storage_initializer.uri import split
+from storage_initializer.uri import checked_url
 
 DEFAULT_REGION = "us-east-1"
 
@@ -107,9 +108,7 @@ def _endpoint(settings: Mapping[str, str]) -> str:
         url = host if "://" in host else f"{scheme}://{host}"
     if not url:
         return ""
-    parts = split(url)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"the S3 endpoint {url!r} is not a URL; write https://HOST[:PORT]")
+    parts = urlsplit(checked_url("the S3 endpoint", url))
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
 
 

@@ -113,7 +113,8 @@ def test_what_the_storage_initializer_would_refuse_is_an_error() -> None:
 
     assert errors(S3, ACCOUNT, secret()) == []
     assert errors(S3, ACCOUNT, secret(annotations={"serving.kserve.io/s3-endpoint": "ftp://minio"})) == [
-        "InferenceService a: the storage-initializer: the S3 endpoint 'ftp://minio' is not a URL; write https://HOST[:PORT]"
+        "InferenceService a: the storage-initializer: the S3 endpoint is 'ftp://minio', which is not a URL; "
+        "write https://HOST[:PORT]"
     ]
     assert errors(S3, ACCOUNT, secret(AWS_SECRET_ACCESS_KEY="a-\nsecret")) == [
         "InferenceService a: the storage-initializer: AWS_SECRET_ACCESS_KEY has a line end or another character that "

@@ -48,3 +48,10 @@ def test_who_reads_it(environment: Mapping[str, str], identity: str) -> None:
 
     assert access.identity == identity
     assert "s3cret" not in repr(access)
+
+
+@pytest.mark.parametrize("authority", ["login.chinacloudapi.cn", "https://login.chinacloudapi.cn/"])
+def test_an_authority_is_a_host_or_its_url(authority: str) -> None:
+    access = azure_access(parse_uri(HTTPS), {**PRINCIPAL, "AZURE_AUTHORITY_HOST": authority})
+
+    assert access.credentials.get("authority_host") == "https://login.chinacloudapi.cn"

@@ -66,7 +66,7 @@ ROLE = {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}
     [
         (KEYS, "access key AKIA"),
         ({**KEYS, "awsAnonymousCredential": "true"}, "anonymous"),
-        ({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_EC2_METADATA_DISABLED": "true"}, "anonymous"),
+        ({"AWS_EC2_METADATA_DISABLED": "true"}, "anonymous"),
         ({"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://[fd00:ec2::254]/"}, "the node's role"),
         (
             {**ROLE, "AWS_DEFAULT_REGION": "eu-west-1"},
@@ -211,9 +211,23 @@ def test_the_log_line_has_no_secret() -> None:
             {"STORAGE_OVERRIDE_CONFIG": "[]"},
             "STORAGE_OVERRIDE_CONFIG is not a JSON object; correct the key of the secret storage-config",
         ),
-        ({"AWS_ENDPOINT_URL": "minio:9000"}, "the S3 endpoint 'minio:9000' is not a URL; write https://HOST[:PORT]"),
-        ({"S3_ENDPOINT": "[::1"}, "the S3 endpoint 'https://[::1' is not a URL; write https://HOST[:PORT]"),
-        ({"S3_ENDPOINT": "minio:nine"}, "the S3 endpoint 'https://minio:nine' is not a URL; write https://HOST[:PORT]"),
+        (
+            {"AWS_ENDPOINT_URL": "minio:9000"},
+            "the S3 endpoint is 'minio:9000', which is not a URL; write https://HOST[:PORT]",
+        ),
+        ({"S3_ENDPOINT": "[::1"}, "the S3 endpoint is 'https://[::1', which is not a URL; write https://HOST[:PORT]"),
+        (
+            {"S3_ENDPOINT": "minio:nine"},
+            "the S3 endpoint is 'https://minio:nine', which is not a URL; write https://HOST[:PORT]",
+        ),
+        (
+            {"AWS_ACCESS_KEY_ID": "AKIA"},
+            "AWS_ACCESS_KEY_ID is given without AWS_SECRET_ACCESS_KEY; add it, or remove AWS_ACCESS_KEY_ID",
+        ),
+        (
+            {"AWS_SECRET_ACCESS_KEY": "s3cret", "awsAnonymousCredential": "true"},
+            "AWS_SECRET_ACCESS_KEY is given without AWS_ACCESS_KEY_ID; add it, or remove AWS_SECRET_ACCESS_KEY",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_explained_without_a_secret(environment: dict[str, str], message: str) -> None:

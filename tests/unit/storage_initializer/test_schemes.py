@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from storage_initializer.cli import main
+from storage_initializer.errors import UsageError
 from storage_initializer.schemes import (
     INSTEAD,
     NETWORK_SETTINGS,
@@ -113,17 +115,59 @@ _OF_ALL = {
 }  # fmt: skip
 
 
-def test_a_variable_that_is_read_is_one_of_a_scheme() -> None:
-    read = {
+def variables_read() -> set[str]:
+    return {
         name
         for path in (ROOT / "storage_initializer").rglob("*.py")
         for name in re.findall(r"(?:environment|settings)(?:\.get\(|\[|, )\"([A-Za-z_0-9]+)\"", path.read_text())
         if path.stem not in ("inspection", "layout", "generate")  # those of config.properties
     }
+
+
+def test_a_variable_that_is_read_is_one_of_a_scheme() -> None:
+    read = variables_read()
     patterns = (SETTINGS, NETWORK_SETTINGS, *(scheme.settings for scheme in SCHEMES.values()))
 
     assert {"HF_TOKEN", "S3_ENDPOINT", "NO_PROXY", "S3_READ_TIMEOUT", "STORAGE_EMULATOR_HOST"} <= read
     assert {name for name in read - _OF_ALL if not any(re.fullmatch(pattern, name) for pattern in patterns)} == set()
+
+
+_ROLE = {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}
+_PRINCIPAL = {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": "s"}
+# Each variable that names a server, with a source that reads it, and what it is read beside.
+_NAMING_A_SERVER: dict[str, tuple[str, dict[str, str]]] = {
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI": ("s3://b/m", {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/token"}),
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT": ("s3://b/m", {}),
+    "AWS_ENDPOINT_URL": ("s3://b/m", {}),
+    "AWS_ENDPOINT_URL_S3": ("s3://b/m", {}),
+    "AWS_ENDPOINT_URL_STS": ("s3://b/m", _ROLE),
+    "AZURE_AUTHORITY_HOST": ("abfs://c@a.dfs.core.windows.net/m", _PRINCIPAL),
+    "AZURE_STORAGE_ENDPOINT": ("abfs://c@a.dfs.core.windows.net/m", _PRINCIPAL),
+    "GCE_METADATA_HOST": ("gs://b/m", {}),
+    "HF_ENDPOINT": ("hf://o/m", {}),
+    "STORAGE_EMULATOR_HOST": ("gs://b/m", {}),
+    "S3_ENDPOINT": ("s3://b/m", {}),
+}
+
+
+def test_the_variables_that_name_a_server_are_all_here() -> None:
+    assert {name for name in variables_read() if re.search("ENDPOINT|_(URL|URI|HOST)", name)} == {*_NAMING_A_SERVER}
+
+
+@pytest.mark.parametrize(
+    "server", ["http://[::1", "http://host:99999", "ftp://host", "http://", "host:x", "http://a b/"]
+)
+@pytest.mark.parametrize("name", _NAMING_A_SERVER)
+def test_a_server_that_has_no_url_is_refused_before_a_copy(
+    name: str, server: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    uri, beside = _NAMING_A_SERVER[name]
+    models = tmp_path / "models"
+
+    code = main([uri, str(models)], {**beside, name: server, "TERMINATION_LOG": str(tmp_path / "reason")})
+
+    assert (code, models.exists()) == (UsageError.exit_code, False)
+    assert re.search(r" is '.*', which is not a URL; write ", capfd.readouterr().err)
 
 
 def test_what_reads_the_variables_of_a_backend_is_asked_before_isvc_run_starts_pods() -> None:
