@@ -36,7 +36,9 @@ class AwsIdentity:
         return self.text
 
 
-ANONYMOUS = AwsIdentity("anonymous", {"skip_signature": True})
+# They are not used. With some, obstore does not read the environment's, of which it refuses one without the other.
+_NO_KEYS: S3Credential = {"access_key_id": "", "secret_access_key": "", "token": None, "expires_at": None}
+ANONYMOUS = AwsIdentity("anonymous", {"skip_signature": True}, keys=_NO_KEYS)
 
 
 def aws_identity(environment: Mapping[str, str], region: str) -> AwsIdentity:
@@ -48,11 +50,11 @@ def aws_identity(environment: Mapping[str, str], region: str) -> AwsIdentity:
     role, role_token = environment.get("AWS_ROLE_ARN"), environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
     agent = environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
     agent_token = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+    if is_true(environment.get("awsAnonymousCredential", "")):
+        return ANONYMOUS
     if bool(access_key) != bool(secret_key):
         given, missing = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")[:: 1 if access_key else -1]
         raise UsageError(f"{given} is given without {missing}; add it, or remove {given}")
-    if is_true(environment.get("awsAnonymousCredential", "")):
-        return ANONYMOUS
     if access_key and secret_key:
         return _given(access_key, secret_key, environment.get("AWS_SESSION_TOKEN"))
     if role and role_token:

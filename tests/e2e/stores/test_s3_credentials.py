@@ -149,11 +149,14 @@ def test_a_service_for_keys_that_is_overloaded_is_tried_again(
 # --- anonymous ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("missing", ["", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
 def test_anonymous_reads_what_is_public_and_signs_nothing(
-    initialize: Initialize, s3: S3Server, public_uri: str, models: Path
+    initialize: Initialize, s3: S3Server, public_uri: str, models: Path, missing: str
 ) -> None:
     with proxy(s3.url) as between:
-        outcome = initialize(public_uri, models, **environment_of("s3", between.url), awsAnonymousCredential="true")
+        environment = {**environment_of("s3", between.url), "awsAnonymousCredential": "true"}
+        environment.pop(missing, None)
+        outcome = initialize(public_uri, models, **environment)
 
     assert (outcome.exit_code, outcome.reason) == (0, "")
     assert read_tree(models) == FILES

@@ -66,6 +66,7 @@ ROLE = {"AWS_ROLE_ARN": "arn:r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}
     [
         (KEYS, "access key AKIA"),
         ({**KEYS, "awsAnonymousCredential": "true"}, "anonymous"),
+        ({"AWS_ACCESS_KEY_ID": "AKIA", "awsAnonymousCredential": "true"}, "anonymous"),
         ({"AWS_EC2_METADATA_DISABLED": "true"}, "anonymous"),
         ({"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://[fd00:ec2::254]/"}, "the node's role"),
         (
@@ -225,7 +226,7 @@ def test_the_log_line_has_no_secret() -> None:
             "AWS_ACCESS_KEY_ID is given without AWS_SECRET_ACCESS_KEY; add it, or remove AWS_ACCESS_KEY_ID",
         ),
         (
-            {"AWS_SECRET_ACCESS_KEY": "s3cret", "awsAnonymousCredential": "true"},
+            {"AWS_SECRET_ACCESS_KEY": "s3cret"},
             "AWS_SECRET_ACCESS_KEY is given without AWS_ACCESS_KEY_ID; add it, or remove AWS_SECRET_ACCESS_KEY",
         ),
     ],
