@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from storage_initializer.uri import Uri, checked_url
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig
+
+_TENANT = re.compile(r"[A-Za-z0-9.-]+")  # it becomes a part of a path
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ def _identity(environment: Mapping[str, str]) -> tuple[str, AzureConfig]:
         environment.get(f"AZURE_{name}") or environment.get(f"AZ_{name}", "")
         for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")
     )
+    if tenant and not _TENANT.fullmatch(tenant):
+        raise UsageError(f"AZURE_TENANT_ID is {tenant!r}, which is not a tenant; write its GUID or its domain")
     ids: AzureConfig = {"tenant_id": tenant, "client_id": client}
     if authority := environment.get("AZURE_AUTHORITY_HOST"):
         # Azure's own libraries take a host as well.

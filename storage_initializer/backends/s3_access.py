@@ -7,6 +7,7 @@ for a key of the secret ``storage-config`` and the service's own ``storage.param
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from storage_initializer.schemes import ENTRY_FIELDS
 from storage_initializer.uri import checked_url
 
 DEFAULT_REGION = "us-east-1"
+_REGION = re.compile(r"[\w.-]+", re.ASCII)  # it becomes a part of a host's name and of signatures
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ def s3_access(bucket: str, environment: Mapping[str, str]) -> S3Access:
     entry, note = _entry(environment)
     settings = {**environment, **entry}
     region = settings.get("AWS_DEFAULT_REGION") or settings.get("AWS_REGION") or DEFAULT_REGION
+    if not _REGION.fullmatch(region):
+        raise UsageError(
+            f"the region {region!r} has characters that none has; correct AWS_DEFAULT_REGION, "
+            "the annotation serving.kserve.io/s3-region, or region in the secret storage-config"
+        )
     service = _endpoint(settings)
     virtual = is_true(settings.get("S3_USER_VIRTUAL_BUCKET", ""))
     if not service:
@@ -92,7 +99,9 @@ def _object(environment: Mapping[str, str], name: str) -> dict[str, Any]:
 
 def _variables(document: Mapping[str, Any]) -> dict[str, str]:
     values = {
-        ENTRY_FIELDS[key]: str(value).strip() for key, value in document.items() if key in ENTRY_FIELDS and value != ""
+        ENTRY_FIELDS[key]: str(value).strip()
+        for key, value in document.items()
+        if key in ENTRY_FIELDS and value not in ("", None)
     }
     if "AWS_ACCESS_KEY_ID" not in values:
         return values

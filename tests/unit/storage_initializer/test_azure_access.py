@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from storage_initializer.backends.azure_access import azure_access
+from storage_initializer.errors import UsageError
 from storage_initializer.uri import parse_uri
 
 PRINCIPAL = {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_SECRET": "s3cret"}
@@ -55,3 +56,11 @@ def test_an_authority_is_a_host_or_its_url(authority: str) -> None:
     access = azure_access(parse_uri(HTTPS), {**PRINCIPAL, "AZURE_AUTHORITY_HOST": authority})
 
     assert access.credentials.get("authority_host") == "https://login.chinacloudapi.cn"
+
+
+@pytest.mark.parametrize("tenant", ["a b", "t/../u", "té"])
+def test_a_tenant_is_a_guid_or_a_domain(tenant: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        azure_access(parse_uri(HTTPS), {**PRINCIPAL, "AZURE_TENANT_ID": tenant})
+
+    assert str(raised.value) == f"AZURE_TENANT_ID is {tenant!r}, which is not a tenant; write its GUID or its domain"

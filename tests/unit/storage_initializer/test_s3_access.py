@@ -134,6 +134,12 @@ def test_the_key_of_storage_config_beats_the_environment_and_the_service_beats_b
     )
 
 
+def test_a_null_of_storage_config_is_an_absent_field() -> None:
+    key = {"endpoint_url": None, "region": None}
+
+    assert s3_access("models", {"STORAGE_CONFIG": json.dumps(key)}) == s3_access("models", {})
+
+
 def test_keys_of_storage_config_may_have_a_token_of_their_own() -> None:
     key = {"access_key_id": "OTHER", "secret_access_key": "0ther", "session_token": "own"}
 
@@ -220,6 +226,14 @@ def test_the_log_line_has_no_secret() -> None:
         (
             {"S3_ENDPOINT": "minio:nine"},
             "the S3 endpoint is 'https://minio:nine', which is not a URL; write https://HOST[:PORT]",
+        ),
+        *(
+            (
+                {name: "eu west"},
+                "the region 'eu west' has characters that none has; correct AWS_DEFAULT_REGION, "
+                "the annotation serving.kserve.io/s3-region, or region in the secret storage-config",
+            )
+            for name in ("AWS_DEFAULT_REGION", "AWS_REGION")
         ),
         (
             {"AWS_ACCESS_KEY_ID": "AKIA"},
