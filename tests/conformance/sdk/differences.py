@@ -46,6 +46,7 @@ DIFFERENT: Mapping[str, str] = {
     "bodies, v2: a parameter that is a list": "400 with `error`. KServe: 422 with `detail`",
     "Infer*.from_bytes: refuses a document without *puts": _DOCUMENT,
     "InferResponse.from_rest: refuses a document without outputs": _DOCUMENT,
+    "InferResponse.from_rest: needs no name of a model": "it is empty text. KServe: `None`",
     "InferRequest.from_bytes: refuses a tensor of more bytes than there are": _DATA,
     "InferResponse.from_bytes: reads its model's version": "KServe leaves it out",
     "errors.InferenceError: *status*": _STATUS,

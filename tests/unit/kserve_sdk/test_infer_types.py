@@ -56,3 +56,22 @@ def test_an_array_that_does_not_fit_is_refused() -> None:
     for array in (np.zeros(2, np.float64), np.zeros(3, np.float32), [1.0, 2.0]):
         with pytest.raises(InferenceError):
             one.set_data_from_numpy(array)  # type: ignore[arg-type]
+
+
+def test_numbers_as_ids_and_versions_of_a_response_become_text() -> None:
+    output = {"name": "y", "shape": [1], "datatype": "INT64", "data": [1]}
+
+    found = ours.InferResponse.from_rest({"id": 7, "model_name": "m", "model_version": 2, "outputs": [output]})
+
+    assert (found.id, found.model_version) == ("7", "2")
+
+
+def test_parameters_of_any_type_hinder_no_array_and_nulls_are_not_sent_over_grpc() -> None:
+    parameters = {"content_type": None, "labels": ["a"]}
+    output = ours.InferOutput("y", [1], "INT64", [1], parameters)
+
+    assert output.as_numpy().tolist() == [1]
+    with pytest.raises(InvalidInput, match="The parameter 'labels' is a list, which gRPC does not carry"):
+        output.tensor()
+    del output.parameters["labels"]  # type: ignore[attr-defined]
+    assert output.tensor().parameters == {}

@@ -12,7 +12,7 @@ from data_plane.protocol.v2 import shapes
 from data_plane.protocol.v2.document import TensorDocument, checked_size
 from transformer_sdk.kserve.errors import InvalidInput
 from transformer_sdk.kserve.protocol import parameters
-from transformer_sdk.kserve.protocol.infer_tensor import SIZE, InferOutput, NamedTensor, flat, json_values
+from transformer_sdk.kserve.protocol.infer_tensor import SIZE, InferOutput, NamedTensor, flat, is_nested, json_values
 
 _T = TypeVar("_T", bound=NamedTensor)
 
@@ -93,7 +93,7 @@ def _json(tensor: NamedTensor) -> Any:
         return json_values(tensor.tensor())
     if not isinstance(tensor, InferOutput):
         return data
-    if data and isinstance(data[0], (list, tuple)):
+    if data and is_nested(data[0]):
         data = list(flat(data))
     shapes.agreed(tensor.name, tensor.shape, len(data))
     return data

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data_plane.errors import InvalidRequest as BadTensor
+from data_plane.protocol.v2.datatypes import DATATYPES
 from data_plane.protocol.v2.document import TensorDocument
 from transformer_sdk.kserve.errors import InferenceError, InvalidInput
 from transformer_sdk.kserve.protocol.parameters import for_grpc
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 SIZE = "binary_data_size"
 _BYTES = "BYTES"
+_FLOATS, _BOOL = ("e", "f", "d"), "?"  # `struct`'s codes
 
 
 class NamedTensor:
@@ -45,7 +48,7 @@ class NamedTensor:
     def data(self) -> Any:
         """The data as given: a list, flat or nested, or an array. Raw bytes become a flat list."""
         if self._data is None and self._raw_data is not None:
-            values = self.tensor().data.reshape(-1).tolist()
+            values = self._read({}).data.reshape(-1).tolist()
             self._data = _as_text(values) if self._reads_text else values
         return self._data
 
@@ -70,7 +73,7 @@ class NamedTensor:
         """
         if self._reads_text or (self._raw_data is None and self.datatype == _BYTES):
             return self._text()
-        array = self.tensor().data
+        array = self._read({}).data
         return array if array.flags.writeable else array.copy()
 
     def _take_array(self, array: Array, *, as_raw: bool) -> None:
@@ -95,17 +98,28 @@ class NamedTensor:
 
     def tensor(self) -> Tensor:
         """Return the tensor as a value of the data plane; raises InvalidInput."""
+        return self._read({name: value for name, value in for_grpc(self.parameters).items() if name != SIZE})
+
+    def _read(self, parameters: Mapping[str, Any]) -> Tensor:
         from data_plane.protocol.v2 import rest, tensors
 
-        parameters = {name: value for name, value in for_grpc(self.parameters).items() if name != SIZE}
         try:
             if self._raw_data is not None:
                 raw = memoryview(self._raw_data)
                 return tensors.from_buffer(self.name, self.datatype, self.shape, buffer=raw, parameters=parameters)
             # An array is converted to the tensor's datatype.
             data = self._data.tolist() if hasattr(self._data, "tolist") else self._data
-            data = self._checked(data) if self.datatype == _BYTES else data
-            return rest.from_json(TensorDocument(self.name, self.datatype, tuple(self.shape), data), parameters)
+            document = TensorDocument(self.name, self.datatype, tuple(self.shape), data)
+            if self.datatype == _BYTES:
+                document.data = self._checked(data)
+                return rest.from_json(document, parameters)
+            try:
+                return rest.from_json(document, parameters)
+            except BadTensor:
+                if data is None:
+                    raise
+                document.data = _numbers(data, self.datatype)
+                return rest.from_json(document, parameters)
         except BadTensor as error:
             raise InvalidInput(str(error)) from error
 
@@ -130,7 +144,7 @@ class NamedTensor:
 
     def _checked(self, data: Any) -> Any:
         """Return the elements of BYTES in a form that can be sent."""
-        return data
+        return list(flat(data)) if isinstance(data, tuple) else data
 
     def _text(self) -> Array:
         import numpy as np
@@ -180,9 +194,35 @@ def _as_text(values: list[bytes]) -> list[str] | list[bytes]:
 
 def flat(data: Any) -> Iterable[Any]:
     """Iterate over the elements of nested lists, tuples and arrays in row-major order."""
-    return itertools.chain.from_iterable(
-        flat(item) if isinstance(item, (list, tuple)) or hasattr(item, "ndim") else [item] for item in data
-    )
+    return itertools.chain.from_iterable(flat(item) if is_nested(item) else [item] for item in data)
+
+
+def is_nested(item: Any) -> bool:
+    """Whether it is a list, a tuple or an array; numpy's scalars, text among them, are elements."""
+    return isinstance(item, (list, tuple)) or bool(getattr(item, "ndim", 0))
+
+
+def _numbers(data: Any, datatype: str) -> list[Any]:
+    """Return data as JSON has it for a datatype, where KServe takes other forms as well.
+
+    They are tuples, arrays and numpy's scalars, a lone number, null for NaN, as servers write it, 1.0 for 1 and 1 for
+    true.
+    """
+    code = DATATYPES[datatype].code if datatype in DATATYPES else ""
+    read = _plain(data, code)
+    return read if isinstance(read, list) else [read]
+
+
+def _plain(value: Any, code: str) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(one, code) for one in value]
+    if code in _FLOATS:
+        return math.nan if value is None else value
+    if code == _BOOL:
+        return bool(value) if value in (0, 1) else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _with_text(array: Array) -> Array:

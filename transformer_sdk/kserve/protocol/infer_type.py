@@ -293,4 +293,11 @@ class InferResponse(_Compared):
     @classmethod
     def _of(cls, document: ResponseDocument, binary: memoryview) -> InferResponse:
         outputs = read(InferOutput, document.outputs, binary)
-        return cls(document.id, document.model_name, outputs, document.model_version, parameters=document.parameters)
+        return cls(
+            _text(document.id), document.model_name, outputs, _text(document.model_version),
+            parameters=document.parameters,
+        )  # fmt: skip
+
+
+def _text(value: str | int | None) -> str | None:
+    return None if value is None else str(value)

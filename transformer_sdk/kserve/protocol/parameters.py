@@ -14,8 +14,8 @@ def values(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def for_grpc(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the same; raises InvalidInput for a type that gRPC parameters do not support."""
-    found = values(parameters)
+    """Return the same without nulls; raises InvalidInput for a type that gRPC parameters do not support."""
+    found = {name: one for name, one in values(parameters).items() if one is not None}
     for name, one in found.items():
         if not isinstance(one, (bool, int, float, str)):
             raise InvalidInput(f"The parameter {name!r} is a {type(one).__name__}, which gRPC does not carry.")

@@ -21,6 +21,7 @@ _MAX_DIGITS = 20  # Python does not convert numbers of arbitrary length
 
 Parameter = bool | int | float | str
 Parameters = Annotated[dict[str, Parameter], msgspec.Meta(max_length=MAX_PARAMETERS)]
+AnyParameters = Annotated[dict[str, Any], msgspec.Meta(max_length=MAX_PARAMETERS)]
 _T = TypeVar("_T")
 
 
@@ -44,12 +45,18 @@ class RequestDocument(msgspec.Struct):
     outputs: Annotated[list[OutputDocument], msgspec.Meta(max_length=MAX_TENSORS)] | None = None
 
 
+class ResponseTensor(TensorDocument):
+    parameters: AnyParameters | None = None
+
+
 class ResponseDocument(msgspec.Struct):
-    model_name: str
-    outputs: Annotated[list[TensorDocument], msgspec.Meta(max_length=MAX_TENSORS)]
-    model_version: str | None = None
-    id: str | None = None
-    parameters: Parameters | None = None
+    """A response of any server: as KServe reads it, which is less strict than the protocol."""
+
+    outputs: Annotated[list[ResponseTensor], msgspec.Meta(max_length=MAX_TENSORS)]
+    model_name: str = ""
+    model_version: str | int | None = None
+    id: str | int | None = None
+    parameters: AnyParameters | None = None
 
 
 # msgspec compiles a type at its first use, and crashes if two threads do so at once; hooks may run in threads.
