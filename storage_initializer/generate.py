@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from model_archive.archive import has_manifest, is_model, is_source, is_unpacked
 from model_archive.configuration import CONFIG, STORES
 from model_archive.errors import DamagedArchive
-from model_archive.formats import SUFFIXES
+from model_archive.formats import is_bare_model
 from model_archive.handlers import is_script
 from model_archive.manifest import MANIFEST
 from storage_initializer.errors import LayoutError
@@ -47,7 +47,7 @@ def complete_layout(layout: LayoutName, root: Path) -> Sequence[str]:
     if layout is LayoutName.NONE or _has_configuration(root):
         return ()
     entries = _entries(root)
-    bare = [root / entry.name for entry in entries if entry.name.endswith(SUFFIXES) and entry.is_file()]
+    bare = [root / entry.name for entry in entries if is_bare_model(PurePath(entry.name)) and entry.is_file()]
     if archives := [root / entry.name for entry in entries if _is_archive(entry)]:
         _configure(layout, root, _store_with(root, archives))
         return beside_archives(bare)
@@ -111,7 +111,7 @@ def _is_archive(entry: os.DirEntry[str]) -> bool:
         except DamagedArchive as error:  # it may be a file of the model beside it
             log.warning("not served: %s", error)
             return False
-    return entry.name.endswith(".mar")
+    return entry.name.endswith(".mar") and not entry.name.startswith(".")
 
 
 def _has_archive(store: Path) -> bool:

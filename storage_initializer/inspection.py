@@ -23,7 +23,7 @@ from typing import IO, Any, Literal, cast
 from model_archive.archive import ENDINGS, HANDLER, has_manifest, open_archive
 from model_archive.configuration import CONFIG, OF_STORES, STORES, select
 from model_archive.errors import DamagedArchive, InvalidArchive, NoModel
-from model_archive.formats import SUFFIXES, Format, format_of
+from model_archive.formats import SUFFIXES, Format, format_of, is_bare_model
 from model_archive.inspection import (
     Inspected,
     checked_files,
@@ -117,7 +117,7 @@ class Inspection:
         if len(archives) > MAX_INSPECTED:
             problems.append(f"there are {len(archives)} archives, of which {MAX_INSPECTED} were looked into")
         is_one = has_handler or PurePosixPath() in archives
-        bare = [path for path in files if path.suffix in SUFFIXES and len(path.parts) == 1 and not is_one]
+        bare = [path for path in files if is_bare_model(path) and len(path.parts) == 1 and not is_one]
         models = [] if archives else bare
         declared: Document = {}
         if models and PurePosixPath(MODEL_CONFIG) in files:
@@ -329,7 +329,7 @@ def _is_alone(files: Mapping[PurePosixPath, SourceFile]) -> bool:
 
 def _stores(settings: Mapping[str, str] | None) -> list[PurePosixPath]:
     """Return the folders that may be the model store, in the order in which they are looked for."""
-    configured = store_below((settings or {}).get("model_store", STORES[0]).strip(), _MOUNT)
+    configured = store_below((settings or {}).get("model_store", "").strip() or STORES[0], _MOUNT)
     return list(dict.fromkeys(store for store in (configured, *map(PurePosixPath, STORES)) if store is not None))
 
 

@@ -128,7 +128,7 @@ def _read_config(root: Path) -> bytes:
 
 
 def _find_store(root: Path, settings: Mapping[str, str], destination: PurePosixPath) -> str:
-    configured = settings.get("model_store", STORES[0]).strip()
+    configured = settings.get("model_store", "").strip() or STORES[0]
     candidates = [store_below(configured, destination), *map(PurePosixPath, STORES)]
     for candidate in candidates:
         if candidate is not None and (root / candidate).is_dir():

@@ -184,12 +184,13 @@ def test_the_runtime_without_java_needs_nothing_for_a_bare_model(
     initialize: Initialize, source: Path, models: Path, name: str
 ) -> None:
     (source / name).write_bytes(b"weights")
+    (source / f"._{name}").write_bytes(b"written beside it by macOS")
 
     outcome = initialize(source, models)
 
     assert outcome.exit_code == 0
     assert outcome.log[-2] == f"{name}: served without an archive, which needs no {CONFIG}"
-    assert list(read_tree(models)) == [name]
+    assert sorted(read_tree(models)) == [f"._{name}", name]
 
 
 def test_a_model_file_beside_an_archive_is_named_as_not_served(

@@ -27,6 +27,7 @@ def models(tmp_path: Path) -> Path:
         (STORY_CONFIG.replace("model_store=model-store\n", ""), "mar-store"),
         ("load_models=all\n", "model-store"),
         ("load_models=bert=bert-model.mar\n", "model-store"),
+        ("model_store=\nload_models=bert-model.mar\n", "model-store"),
         ("", "model-store"),
     ],
 )

@@ -200,7 +200,7 @@ def test_an_envelope_that_there_is_none_of_is_named() -> None:
 
 
 def test_a_lone_model_file_has_the_services_name() -> None:
-    files = [Path("model.pt"), Path("model-config.yaml")]
+    files = [Path("._model.pt"), Path("model.pt"), Path("model-config.yaml")]
 
     assert bare_files(files, "digits") == (FileRequest("digits", Path("model.pt")),)
     assert bare_files(files, None) == (FileRequest("model", Path("model.pt")),)

@@ -181,6 +181,25 @@ def test_what_no_server_takes_for_a_tensor_is_not_shown(tensor: bytes) -> None:
     assert model == {"path": "model.pt", "bytes": len(SCRIPT), "format": "TorchScript"}
 
 
+def test_hidden_files_as_macos_writes_them_are_no_models() -> None:
+    found = inspected({"model.pt": SCRIPT, "._model.pt": b"\0"})
+
+    assert ([model["path"] for model in found["models"]], found["problems"]) == (["model.pt"], [])
+
+
+@pytest.mark.parametrize("store", ["", " "])
+def test_an_empty_model_store_is_the_usual_one(tmp_path: Path, store: str) -> None:
+    found = inspected(
+        {
+            "config/config.properties": f"model_store={store}\nload_models=a.mar".encode(),
+            "model-store/a.mar": mar(tmp_path),
+        }
+    )
+
+    assert [(archive["path"], archive["served"]) for archive in found["archives"]] == [("model-store/a.mar", True)]
+    assert found["problems"] == []
+
+
 def test_the_store_that_the_configuration_names(tmp_path: Path) -> None:
     found = inspected(
         {"config/config.properties": b"model_store=/mnt/models/mine\nload_models=all", "mine/a.mar": mar(tmp_path)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -208,7 +210,8 @@ OUTPUT = {"name": "y", "datatype": "BOOL", "shape": [1], "data": [True]}
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ({"outputs": [{"name": "y"}]}, "'datatype'"),
+        ({"outputs": [{"name": "y"}]}, "one lacks 'datatype'"),
+        ({"outputs": [{**OUTPUT, "data": True}]}, '"data" is a bool; return a list'),
         ({"outputs": ["y"]}, "string indices must be integers, not 'str'"),
         ({"outputs": [OUTPUT], "parameters": {"a": None}},
          "Expected `bool | int | float | str`, got `null` - at `$[...]`"),
@@ -221,6 +224,31 @@ def test_outputs_that_are_no_tensors_are_the_handlers_fault(answer: Any, message
     result = run("none", lambda *_: [answer], "v2", [tensor_request(x=[1])])
 
     assert result.failure == HandlerFailure(f"The handler's outputs are not tensors: {message}", 500)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [0.5, NAN], (0.5, NAN), [[0.5], [NAN]], np.array([0.5, NAN]), np.array([[0.5], [NAN]]),
+        list(np.array([0.5, NAN])), list(np.array([[0.5], [NAN]])),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_the_data_of_an_output_may_be_a_list_a_tuple_or_an_array(data: Any) -> None:
+    answer = {"outputs": [{"name": "y", "datatype": "FP32", "shape": [2], "data": data}]}
+
+    found = outputs(run("none", lambda *_: [answer], "v2", [tensor_request(x=[1])]))
+
+    assert repr(found) == repr([{"y": ("FP32", [0.5, NAN])}])
+
+
+@pytest.mark.parametrize("kind", [str, str.encode])
+def test_outputs_as_json_text_may_have_nan_as_python_writes_it(kind: Callable[[str], Any]) -> None:
+    text = json.dumps({"outputs": [{"name": "y", "datatype": "FP32", "shape": [2], "data": [0.5, NAN]}]})
+
+    found = outputs(run("none", lambda *_: [kind(text)], "v2", [tensor_request(x=[1])]))
+
+    assert repr(found) == repr([{"y": ("FP32", [0.5, NAN])}])
 
 
 def test_outputs_of_rows_without_elements_are_the_handlers_fault() -> None:

@@ -86,6 +86,12 @@ def test_a_multipart_body_is_a_part_for_each_field_and_file() -> None:
     ]
 
 
+def test_the_type_of_a_file_is_read_without_its_parameters() -> None:
+    body = multipart(("data", "application/json; charset=UTF-8", b"{}"))
+
+    assert split(body, MULTIPART) == [RequestPart("data", "application/json", b"{}")]
+
+
 @pytest.mark.parametrize("preamble", [b"", b"This is for old readers.\r\n--a\r\nsay --b\n"])
 @pytest.mark.parametrize("epilogue", [b"", b"and this too"])
 def test_what_stands_around_a_multipart_body_is_for_nobody(preamble: bytes, epilogue: bytes) -> None:

@@ -21,7 +21,7 @@ from isvc_operator.api.names import ANNOTATION_ALLOW_PATTERNS, ANNOTATION_IGNORE
 from model_archive.archive import ENDINGS, HANDLER, is_model, is_source, is_unpacked, read_file, read_manifest
 from model_archive.configuration import CONFIG, STORES
 from model_archive.errors import DamagedArchive, InvalidArchive, NoModel
-from model_archive.formats import SUFFIXES, format_of
+from model_archive.formats import SUFFIXES, format_of, is_bare_model
 from model_archive.inspection import reader_of
 from model_archive.limits import MAX_CHECKED
 from model_archive.manifest import Manifest
@@ -113,7 +113,7 @@ def _bare_models(path: Path) -> list[Path]:
     entries = list(path.iterdir()) if path.is_dir() else [path]
     if is_source(path) or any(entry.name in STORES or entry.name.endswith(ENDINGS) for entry in entries):
         return []
-    return [entry for entry in entries if entry.suffix in SUFFIXES]
+    return list(filter(is_bare_model, entries))
 
 
 def check_loadable(path: Path) -> None:

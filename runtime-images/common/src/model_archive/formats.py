@@ -10,7 +10,7 @@ import shlex
 from collections import OrderedDict
 from collections.abc import Iterable
 from enum import Enum
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from zipfile import BadZipFile, ZipFile
 
 from model_archive.contents import ArchiveFile
@@ -46,6 +46,11 @@ _SHOWN = 5
 _DEFINITIONS = ast.Import | ast.ImportFrom | ast.ClassDef | ast.FunctionDef | ast.Assign | ast.AnnAssign | ast.If
 _LOOKED_INTO = 20  # files beside it
 _CONVERT = "convert it where its class is known: torch.jit.script(model).save('model.pt')"
+
+
+def is_bare_model(path: PurePath) -> bool:
+    """Return whether a file's name is that of a model without an archive; hidden files, such as macOS's, are none."""
+    return path.suffix in SUFFIXES and not path.name.startswith(".")
 
 
 def format_of(file: ArchiveFile, path: Path | None = None) -> Format:
@@ -156,7 +161,7 @@ def _package(weights: str, path: Path | None) -> str:
 
 def _is_only(weights: Path) -> bool:
     """Whether there is no other model beside weights, so that isvc pack finds them."""
-    return sum(file.suffix in SUFFIXES for file in weights.parent.iterdir()) == 1
+    return sum(map(is_bare_model, weights.parent.iterdir())) == 1
 
 
 def _file_with_class(folder: Path) -> Path:

@@ -107,15 +107,16 @@ def encode_result(result: Any) -> bytes:
     Text is parsed if it is a JSON object or list; any other text stays text, even digits.
     """
     if isinstance(result, bytes | bytearray | str):
-        with contextlib.suppress(orjson.JSONDecodeError):
-            read = orjson.loads(result)
+        with contextlib.suppress(ValueError):
+            read = loads(result.encode() if isinstance(result, str) else bytes(result))
             result = read if isinstance(read, dict | list) else result
     if isinstance(result, dict) and isinstance(result.get("outputs"), list):
         try:
             outputs = [dataclasses.replace(_of_json(one), parameters=_parameters(one)) for one in result["outputs"]]
             return _encode(outputs, _parameters(result))
         except (KeyError, TypeError, InvalidRequest, msgspec.ValidationError) as error:
-            raise HandlerOutputError(f"The handler's outputs are not tensors: {error}") from error
+            why = f"one lacks {error}" if isinstance(error, KeyError) else error
+            raise HandlerOutputError(f"The handler's outputs are not tensors: {why}") from error
     result = result.tolist() if hasattr(result, "tolist") else result
     return encode_predictions(result if isinstance(result, list) else [result])
 
@@ -199,7 +200,11 @@ def _text(value: Any) -> Any:
 
 
 def _of_json(one: Mapping[str, Any]) -> Tensor:
-    return from_values(one["name"], one["datatype"], one["shape"], values=_flat(one["data"]), parameters={})
+    name, datatype, shape, data = (one[key] for key in ("name", "datatype", "shape", "data"))
+    try:
+        return from_values(name, datatype, shape, values=_flat(data), parameters={})
+    except (TypeError, InvalidRequest):  # of tuples, arrays or numpy's scalars, perhaps
+        return from_values(name, datatype, shape, values=_flat(_plain(data)), parameters={})
 
 
 def _parameters(document: Mapping[str, Any]) -> Parameters:
@@ -306,7 +311,7 @@ def _key(key: Any) -> str:
 
 def _flat(data: Any) -> list[Any]:
     if not isinstance(data, list):
-        raise TypeError
+        raise TypeError(f'"data" is a {type(data).__name__}; return a list')
     flat: list[Any] = data
     while flat and isinstance(flat[0], list):
         flat = [one for row in flat for one in row]

@@ -129,7 +129,7 @@ class _Collector:
         if b"name" not in options:
             raise InvalidRequest("A part of the multipart body has no name in its Content-Disposition.")
         is_file = b"filename" in options
-        content_type = self._headers.get(b"content-type", b"").decode("latin-1") if is_file else ""
+        content_type = _kind(self._headers.get(b"content-type", b"").decode("latin-1")) if is_file else ""
         self.parts.append(RequestPart(options[b"name"].decode("utf-8", "replace"), content_type, bytes(self._data)))
 
     def _finish(self) -> None:

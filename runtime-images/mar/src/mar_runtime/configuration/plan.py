@@ -16,7 +16,7 @@ from data_plane.model_server.errors import ConfigurationError
 from mar_runtime.configuration.settings import ServingOptions
 from mar_runtime.pool.worker_pool import PoolPolicy
 from model_archive.archive import HANDLER
-from model_archive.formats import SUFFIXES
+from model_archive.formats import is_bare_model
 from model_archive.manifest import Manifest
 from torchserve_compat.store.settings import (
     batch_limits,
@@ -134,7 +134,7 @@ def _seconds(parameters: Mapping[str, Any], name: str, properties: Mapping[str, 
 
 def bare_files(files: Iterable[Path], service_name: str | None) -> tuple[FileRequest, ...]:
     """Return the model files of a directory without configuration; a single one has the service's name."""
-    models = sorted(path for path in files if path.suffix in SUFFIXES)
+    models = sorted(filter(is_bare_model, files))
     if len(models) == 1 and service_name:
         return (FileRequest(service_name, models[0]),)
     names: dict[str, Path] = {}
