@@ -110,6 +110,9 @@ def test_a_date_is_a_text_as_for_the_api_server() -> None:
         ("0x1e3", 483),
         ("1e", "1e"),
         ("e1", "e1"),
+        ("12:30", "12:30"),
+        ("1:30.5", "1:30.5"),
+        ("=", "="),
         ("'1e3'", "1e3"),
         ("[null, {a: null}]", [None, {}]),
     ],
@@ -158,6 +161,10 @@ def test_keys_that_are_no_texts_are_read_as_the_api_server_gets_them_from_kubect
         (
             "kind: Secret\na: !!bool b",
             "my.yaml:2:4: this is not YAML: this is not a valid bool; write a text in quotes",
+        ),
+        (
+            "{apiVersion: v1, kind: Secret, metadata: {name: s3}, data: {key: plain-text}}",
+            "Secret s3: the value of key key in data is not Base64; write the text below stringData",
         ),
         ("just a sentence", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),
         ("kind:\n", "my.yaml: a document has no `kind`; is this a Kubernetes object?"),

@@ -21,8 +21,11 @@ def test_a_number_beyond_its_bounds_is_refused(flag: str, capsys: pytest.Capture
         ("a: [", ":1:5: this is not YAML: "),
         ("[]", ": a document is not a Kubernetes object"),
         ("kind: Service", ": a document is not a Kubernetes object"),
+        ("{apiVersion: v1, kind: Service, metadata: {generateName: x}}", ": a document is not a Kubernetes object"),
+        ("{apiVersion: v1, kind: Service, metadata: x}", ": a document is not a Kubernetes object"),
+        ("{apiVersion: v1, kind: [a], metadata: {name: x}}", ": a document is not a Kubernetes object"),
     ],
-    ids=["no YAML", "a list", "no name"],
+    ids=["no YAML", "a list", "no metadata", "no name", "text", "no kind"],
 )
 def test_a_manifest_that_is_no_object_is_refused_with_its_file(
     tmp_path: Path, content: str, reason: str, capsys: pytest.CaptureFixture[str]

@@ -30,6 +30,13 @@ def test_the_shape_of_the_data_shows_the_protocol(value: object, protocol: Infer
     assert of_json(content, None) == PredictPayload(protocol, content)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_json_in_another_encoding_is_sent_in_utf_8(encoding: str) -> None:
+    text = '["caf\u00e9"]'
+
+    assert of_json(text.encode(encoding), None).body == b'{"instances": ' + text.encode() + b"}"
+
+
 def test_a_protocol_that_is_named_is_taken() -> None:
     assert of_json(b'{"prompt": "x"}', InferenceProtocol.V1) == PredictPayload(InferenceProtocol.V1, b'{"prompt": "x"}')
     torchserve = InferenceProtocol.TORCHSERVE
@@ -73,6 +80,11 @@ def test_files_of_v2_and_several_without_names_are_refused() -> None:
         of_files([CAT], InferenceProtocol.V2)
     with pytest.raises(UnusableRequest, match="NAME=FILE"):
         of_files([CAT, CAT], None)
+
+
+def test_two_files_of_one_name_in_an_instance_are_refused() -> None:
+    with pytest.raises(UnusableRequest, match=r"^image is given twice; give each file a name of its own$"):
+        of_files([File("image", "a.jpg", b"a"), File("image", "b.jpg", b"b")], InferenceProtocol.V1)
 
 
 def test_a_models_name_is_quoted_in_each_path() -> None:

@@ -149,9 +149,20 @@ def _objects_in(files: Sequence[Path]) -> Iterator[Manifest]:
 
     for text in read_files(files):
         for document in documents_in(text):
-            if not isinstance(document, dict) or not {"apiVersion", "kind", "metadata"} <= document.keys():
-                raise UnusableInput(f"{text.source}: a document is not a Kubernetes object")
+            if not _is_object(document):
+                raise UnusableInput(
+                    f"{text.source}: a document is not a Kubernetes object with apiVersion, kind and metadata.name; "
+                    "correct it, or name other files"
+                )
             yield document
+
+
+def _is_object(document: Any) -> bool:
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    named = metadata.get("name") if isinstance(metadata, dict) else None
+    return bool(named) and all(
+        isinstance(one, str) for one in (named, document.get("apiVersion"), document.get("kind"))
+    )
 
 
 async def _back(cluster: ClusterFlags, timeout: int, output: OutputFormat) -> None:

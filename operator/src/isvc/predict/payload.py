@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import mimetypes
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,8 @@ def of_json(
         raise UnusableRequest(
             f"the data is not JSON: {error}; send a file as it is with --file, or a text with --protocol torchserve"
         ) from error
+    if (encoding := json.detect_encoding(content)) != "utf-8":  # as some shells and editors write it
+        content = content.decode(encoding, "surrogatepass").encode(errors="replace")
     if protocol is InferenceProtocol.TORCHSERVE:
         return PredictPayload(protocol, content)
     if protocol is None and _rows(value) == []:
@@ -93,7 +96,8 @@ def _protocol_of(value: Any, declared: InferenceProtocol | None) -> InferencePro
 def of_files(files: Sequence[File], protocol: InferenceProtocol | None) -> PredictPayload:
     """Return the payload for files: as TorchServe takes them, or for v1 one instance with their base64.
 
-    Raises UnusableRequest for v2, which has no files, and for several files of which one has no name.
+    Raises UnusableRequest for v2, which has no files, for several files of which one has no name, and for two of one
+    name in an instance.
     """
     if protocol is InferenceProtocol.V2:
         raise UnusableRequest(
@@ -102,6 +106,8 @@ def of_files(files: Sequence[File], protocol: InferenceProtocol | None) -> Predi
     if len(files) > 1 and not all(file.field for file in files):
         raise UnusableRequest("several files need a name each; write --file NAME=FILE")
     if protocol is InferenceProtocol.V1:
+        if twice := [name for name, count in Counter(file.field for file in files).items() if count > 1]:
+            raise UnusableRequest(f"{twice[0]} is given twice; give each file a name of its own")
         return PredictPayload(InferenceProtocol.V1, json.dumps({"instances": [_instance(files)]}).encode())
     if not files[0].field:
         return PredictPayload(InferenceProtocol.TORCHSERVE, files[0].content, files[0].content_type)

@@ -101,6 +101,9 @@ _REMOVABLE: Final = 2  # steps to a field of a spec
 _MISSPELT: Final = 0.9  # difflib's ratio
 _MERGE = "tag:yaml.org,2002:merge"
 _FLOAT = "tag:yaml.org,2002:float"
+_INTEGER = "tag:yaml.org,2002:int"
+_STRING = "tag:yaml.org,2002:str"
+_TEXTS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")  # to kubectl
 _INTEGERS = 2**63  # of JSON in Go; what is larger stays a float
 
 
@@ -111,7 +114,7 @@ class _Loader(yaml.SafeLoader):
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name is the library's
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in _TEXTS]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -128,6 +131,11 @@ class _Loader(yaml.SafeLoader):
                     raise yaml.composer.ComposerError(None, None, f"the key {key.value} occurs twice", key.start_mark)
                 seen.add(key.value)
         return node
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
+        """Return the tag of a scalar: 12:30 is a text, not a number to the base of 60."""
+        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        return _STRING if tag in (_INTEGER, _FLOAT) and ":" in value else tag
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         given = super().construct_mapping(node, deep)

@@ -22,12 +22,13 @@ _STANDARD_INPUT = Path("-")
 _URI = re.compile(r"\w{2,}:/")  # as a path, which has lost a slash
 _NAMES, _NEAR = 1000, 0.8  # of files beside one that is missing, and the ratio of difflib
 _SUFFIXES = (".yaml", ".yml", ".json")
+_OF_AN_OBJECT = re.compile(r"""^[\s{-]*["']?(apiVersion|kind)\b""", re.IGNORECASE | re.MULTILINE)
 
 
 def read_files(paths: Iterable[Path]) -> list[YamlText]:
     """Read the files, those in folders, and the standard input for ``-``; raises UnusableInput.
 
-    JSON of something else, such as a sample request, is left out where a folder has it.
+    Hidden files, and YAML and JSON of something else, such as a sample request, are left out where a folder has them.
     """
     return [text for path in paths for text in map(_text, _files(path)) if not (path.is_dir() and _is_data(text))]
 
@@ -35,16 +36,22 @@ def read_files(paths: Iterable[Path]) -> list[YamlText]:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+    found = sorted(
+        file
+        for file in path.rglob("*")
+        if file.suffix in _SUFFIXES
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+        and file.is_file()
+    )
     if not found:
         raise UnusableInput(f"folder {path} has no file that ends with {', '.join(_SUFFIXES)}")
     return found
 
 
 def _is_data(text: YamlText) -> bool:
-    """Whether a file is JSON, and neither an object of Kubernetes nor meant as one."""
+    """Whether a file is neither an object of Kubernetes nor meant as one."""
     if not text.source.endswith(".json"):
-        return False
+        return not _OF_AN_OBJECT.search(text.content)
     try:
         document = json.loads(text.content)
     except (ValueError, RecursionError):
@@ -55,8 +62,18 @@ def _is_data(text: YamlText) -> bool:
 def _text(path: Path) -> YamlText:
     if path == _STANDARD_INPUT:
         content = bounded(sys.stdin.buffer, "standard input", FILE_BYTES)
-        return YamlText("standard input", content.decode("utf-8", errors="replace"))
-    return YamlText(str(path), read_bytes(path).decode("utf-8", errors="replace"))
+        return _decoded("standard input", content)
+    return _decoded(str(path), read_bytes(path))
+
+
+def _decoded(source: str, content: bytes) -> YamlText:
+    try:
+        return YamlText(source, content.decode())
+    except UnicodeDecodeError as error:
+        if b"\0" in content:  # a binary file, of which the parser says more
+            return YamlText(source, content.decode(errors="replace"))
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UnusableInput(f"{source}: line {line} is not UTF-8; save the file as UTF-8") from None
 
 
 def read_bytes(path: Path, limit: int = FILE_BYTES) -> bytes:
@@ -93,4 +110,7 @@ def read_runtimes(folder: Path | None) -> list[YamlText]:
         raise UnusableInput(f"{folder} is not a folder; --runtimes requires one with runtimes as YAML files")
     with resources.as_file(resources.files("isvc") / "runtimes") as packaged:
         shipped = packaged if packaged.is_dir() else _CHECKOUT / "manifests" / "runtimes"
-        return read_files(sorted((folder or shipped).glob("*.yaml")))
+        found = sorted(file for file in (folder or shipped).iterdir() if file.suffix in _SUFFIXES)
+        if not found:
+            raise UnusableInput(f"folder {folder} has no file that ends with {', '.join(_SUFFIXES)}")
+        return read_files(found)

@@ -42,7 +42,9 @@ def as_stored(body: Mapping[str, Any]) -> Manifest:
         return body
     encoded = {key: base64.b64encode(text.encode()).decode() for key, text in _texts(body, "stringData").items()}
     kept = {name: value for name, value in body.items() if name != "stringData"}
-    return {**kept, "data": {**_texts(body, "data"), **encoded}}
+    stored = {**kept, "data": {**_texts(body, "data"), **encoded}}
+    _contents(stored)
+    return stored
 
 
 def _check(body: Manifest) -> None:
@@ -116,4 +118,6 @@ def _decoded(body: Manifest, key: str, text: str) -> bytes:
         return base64.b64decode("".join(text.split()), validate=True)
     except ValueError:
         name = f"{body['kind']} {body['metadata']['name']}"
-        raise UnusableInput(f"{name}: the value of key {key} is not Base64; correct it") from None
+        raise UnusableInput(
+            f"{name}: the value of key {key} in data is not Base64; write the text below stringData"
+        ) from None
