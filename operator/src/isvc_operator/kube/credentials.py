@@ -10,6 +10,7 @@ import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -50,10 +51,12 @@ class Credentials:
 
     @property
     def proxy(self) -> str | None:
-        """The proxy to the API server: the kubeconfig's, else that of the environment."""
+        """The proxy to the API server: the kubeconfig's, else that of the environment; raises ConfigError."""
         parts = urlsplit(self.server)
         found: str | None = self.configuration.proxy
-        return found or (None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme))
+        if not found and not proxy_bypass(parts.netloc) and not _is_exempt(parts.hostname or ""):
+            found = getproxies().get(parts.scheme)
+        return _proxy_url(found) if found else None
 
     async def load_again(self) -> None:
         """Read them again. One that is being replaced stays as it was; the next refusal looks again."""
@@ -88,6 +91,30 @@ class Credentials:
             return ApiConnections(settings)
         except OSError as error:
             raise _unusable("the certificates of the API server cannot be used", error) from error
+
+
+def _is_exempt(host: str) -> bool:
+    """Whether an address is in a network of ``NO_PROXY``, which Python does not look for."""
+    with suppress(ValueError):
+        address = ip_address(host)
+        for entry in getproxies().get("no", "").split(","):
+            with suppress(ValueError):
+                if address in ip_network(entry.strip(), strict=False):
+                    return True
+    return False
+
+
+def _proxy_url(text: str) -> str:
+    """Return the URL of a proxy, which kubectl also takes as HOST:PORT; raises ConfigError without what it says."""
+    url = text if "://" in text else f"http://{text}"
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return url
+    raise ConfigError(
+        "the proxy to the API server is not one for HTTP; write http://HOST:PORT as proxy-url in the kubeconfig, or in "
+        "HTTPS_PROXY or HTTP_PROXY"
+    )
 
 
 async def credentials_of(kubeconfig: str | None, *, context: str | None = None) -> Credentials:

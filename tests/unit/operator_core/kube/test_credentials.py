@@ -330,6 +330,10 @@ async def test_another_persons_token_is_that_persons_to_renew(service_account: P
         ({"http_proxy": "http://of-the-environment"}, None, None),
         ({"https_proxy": "http://of-the-environment"}, "http://of-the-cluster", "http://of-the-cluster"),
         ({"no_proxy": "127.0.0.1"}, "http://of-the-cluster", "http://of-the-cluster"),
+        ({"https_proxy": "http://of-the-environment", "no_proxy": "a.b, 127.0.0.0/8"}, None, None),
+        ({"https_proxy": "http://of-the-environment", "no_proxy": "10.0.0.0/8,*.a"}, None, "http://of-the-environment"),
+        ({"https_proxy": "of-the-environment:3128"}, None, "http://of-the-environment:3128"),
+        ({}, "of-the-cluster:3128", "http://of-the-cluster:3128"),
     ],
 )
 async def test_the_proxy_is_that_of_the_kubeconfig_or_of_the_environment(
@@ -347,3 +351,17 @@ async def test_the_proxy_is_that_of_the_kubeconfig_or_of_the_environment(
     write_for(kubeconfig, {"token": "secret"}, **of_cluster)
 
     assert (await credentials_of(str(kubeconfig))).proxy == proxy
+
+
+@pytest.mark.parametrize("proxy", ["socks5://me:secret@host:1080", "http://", "http://[::1", "http://host:99999"])
+async def test_what_is_not_a_proxy_for_http_is_refused_without_its_password(kubeconfig: Path, proxy: str) -> None:
+    write_for(kubeconfig, {"token": "secret"}, proxy_url=proxy)
+    credentials = await credentials_of(str(kubeconfig))
+
+    with pytest.raises(ConfigError) as raised:
+        _ = credentials.proxy
+
+    assert str(raised.value) == (
+        "the proxy to the API server is not one for HTTP; write http://HOST:PORT as proxy-url in the kubeconfig, or in "
+        "HTTPS_PROXY or HTTP_PROXY"
+    )
