@@ -127,7 +127,7 @@ async def connect_others(
 
 async def _credentials_of(kubeconfig: str | None, context: str | None) -> Credentials:
     if kubeconfig:
-        check_kubeconfig(kubeconfig)
+        check_kubeconfig(kubeconfig, context)
     return await credentials_of(kubeconfig, context=context)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,10 +18,11 @@ from isvc_operator.kube.credentials import unusable_kubeconfig
 _LISTS: Final = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
 
 
-def check_kubeconfig(paths: str) -> None:
-    """Raise ConfigError if none of the paths exists, or for a file that is not a kubeconfig.
+def check_kubeconfig(paths: str, context: str | None = None) -> None:
+    """Raise ConfigError if none of the paths exists, for a file that is not a kubeconfig, and for a missing plugin.
 
-    Several are separated as on PATH; as with kubectl, those that exist are read.
+    Several are separated as on PATH; as with kubectl, those that exist are read. Without the plugin of its user, or
+    without the user, the client would ask without credentials, and be refused for other reasons.
     """
     named = [path for path in paths.split(os.pathsep) if path]
     found = [path for path in named if Path(path).expanduser().exists()]
@@ -29,6 +31,30 @@ def check_kubeconfig(paths: str) -> None:
     for path in found:
         if problem := next(_problems(Path(path).expanduser()), None):
             raise unusable_kubeconfig(paths, problem if len(named) == 1 else f"{path}: {problem}")
+    configs = [yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8")) for path in found]
+    if problem := _problem_of_user(configs, context):
+        raise unusable_kubeconfig(paths, problem)
+
+
+def _problem_of_user(configs: Sequence[Mapping[str, Any]], context: str | None) -> str | None:
+    """Say what is missing of the user of a context, or of the current one. Of several files, the first one counts."""
+    chosen = context or next((config["current-context"] for config in configs if config.get("current-context")), None)
+    found = _item(configs, "contexts", chosen)
+    name = (found.get("context") or {}).get("user") if found else None
+    if not name:
+        return None
+    user = _item(configs, "users", name)
+    if user is None:
+        return f"the user {name} of the context {chosen} is not in it"
+    plugin = (user.get("user") or {}).get("exec")
+    command = plugin.get("command") if isinstance(plugin, Mapping) else None
+    if isinstance(command, str) and not shutil.which(command):
+        return f"the program {command}, which has the credentials of user {name}, is not on PATH: install it"
+    return None
+
+
+def _item(configs: Sequence[Mapping[str, Any]], name: str, wanted: object) -> Mapping[str, Any] | None:
+    return next((item for config in configs for item in config.get(name) or () if item["name"] == wanted), None)
 
 
 def _problems(path: Path) -> Iterator[str]:

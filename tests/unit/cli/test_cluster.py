@@ -55,3 +55,27 @@ def test_kubectls_own_file_is_used_if_there_is_one(tmp_path: Path, monkeypatch: 
 
     assert ClusterFlags().found() == str(tmp_path / ".kube" / "config")
     assert ClusterFlags(kubeconfig="mine").found() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("users", "why"),
+    [
+        ([], "the user me of the context second is not in it"),
+        (
+            [{"name": "me", "user": {"exec": {"command": "a-plugin-that-is-not-there", "apiVersion": "v1"}}}],
+            "the program a-plugin-that-is-not-there, which has the credentials of user me, is not on PATH: install it",
+        ),
+    ],
+    ids=["no user", "no plugin"],
+)
+async def test_what_a_context_lacks_for_its_credentials_is_named(tmp_path: Path, users: list[object], why: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump({**CONFIG, "users": users}))
+
+    with pytest.raises(ConfigError) as raised:
+        async with ClusterFlags(str(file), "second").connect(asks_first=False):
+            pass
+
+    assert str(raised.value) == (
+        f"kubeconfig {file} cannot be used ({why}); set KUBECONFIG or --kubeconfig to a file that kubectl can use"
+    )
