@@ -25,15 +25,20 @@ def check_kubeconfig(paths: str, context: str | None = None) -> None:
     without the user, the client would ask without credentials, and be refused for other reasons.
     """
     named = [path for path in paths.split(os.pathsep) if path]
-    found = [path for path in named if Path(path).expanduser().exists()]
+    found = [path for path in named if _expanded(path).exists()]
     if not found:
         raise unusable_kubeconfig(paths, "it does not exist" if len(named) == 1 else "none of these files exists")
     for path in found:
-        if problem := next(_problems(Path(path).expanduser()), None):
+        if problem := next(_problems(_expanded(path)), None):
             raise unusable_kubeconfig(paths, problem if len(named) == 1 else f"{path}: {problem}")
-    configs = [yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8")) for path in found]
+    configs = [yaml.safe_load(_expanded(path).read_text(encoding="utf-8")) for path in found]
     if problem := _problem_of_user(configs, context):
         raise unusable_kubeconfig(paths, problem)
+
+
+def _expanded(path: str) -> Path:
+    """Return the path with its user's folder, if there is one: a pod's user may have none."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path's raises RuntimeError
 
 
 def _problem_of_user(configs: Sequence[Mapping[str, Any]], context: str | None) -> str | None:

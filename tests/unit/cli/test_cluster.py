@@ -79,3 +79,11 @@ async def test_what_a_context_lacks_for_its_credentials_is_named(tmp_path: Path,
     assert str(raised.value) == (
         f"kubeconfig {file} cannot be used ({why}); set KUBECONFIG or --kubeconfig to a file that kubectl can use"
     )
+
+
+async def test_the_folder_of_a_user_that_does_not_exist_is_no_kubeconfig() -> None:
+    path = "~nobody-of-this-name/config"
+
+    with pytest.raises(ConfigError, match=f"kubeconfig {path} cannot be used \\(it does not exist\\)"):
+        async with ClusterFlags(path).connect():
+            pass
