@@ -45,7 +45,7 @@ from torchserve_compat.store.models import RequestedModel, requested_models, sel
 from torchserve_compat.store.properties import Draft
 from torchserve_compat.store.rules import max_request_size
 from torchserve_compat.store.settings import BatchOptions, cors_headers, sequence_limits
-from torchserve_compat.store.versions import default_first
+from torchserve_compat.store.versions import default_first, without_effect
 
 log = logging.getLogger("torchserve_adapter")
 
@@ -121,6 +121,8 @@ def _configure(
     handlers = {file: archive.handler for file, archive in archives.items()}
     requirements = BatchRequirements(batching, written, settings, handlers)
     requirements.check()
+    if "://" not in draft.get("load_models"):
+        said += [f"config.properties: {notice}" for notice in without_effect(draft.properties, archives)]
     has_versions = any(", " in model.archive for model in models)
     if has_versions and "model_snapshot" not in draft.properties and "://" not in draft.get("load_models"):
         in_order = default_first(draft.properties, archives)

@@ -8,7 +8,7 @@ import pytest
 
 from data_plane.model_server.errors import ConfigurationError
 from torchserve_compat.store.archives import Archive
-from torchserve_compat.store.versions import ModelVersion, default_first, requested_versions
+from torchserve_compat.store.versions import ModelVersion, default_first, requested_versions, without_effect
 
 STORE = {
     "a.mar": Archive("a.mar", "bert", model_version="2.0"),
@@ -102,3 +102,29 @@ def test_a_snapshots_version_is_the_archives_whatever_the_snapshot_calls_it() ->
 def test_an_archive_that_only_torchserve_would_fetch_is_named(properties: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"Model mine: download https://host/y\.mar and put it into the store"):
         requested_versions(properties, STORE, "/store")
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"load_models": "all", "models": '{"bert": {"2.0": {"minWorkers": 3}}}'}, []),
+        ({"load_models": "mine=a.mar", "models": '{"mine": {"2.0": {"minWorkers": 3}}}'}, []),
+        ({"load_models": "a.mar", "models": '{"bert": {"10.0": {"minWorkers": 3}}}'}, []),  # a client may load it
+        (
+            {"load_models": "all", "models": '{"bert": {"1.0": {"minWorkers": 3}}}'},
+            ["models: what it says of bert, version 1.0, has no effect: the store has none; its version is 10.0, 2.0"],
+        ),
+        (
+            {"load_models": "all", "models": '{"brt": {"2.0": {"minWorkers": 3}}}'},
+            [
+                "models: what it says of brt, version 2.0, has no effect: the store has none; it has no model of this "
+                "name"
+            ],
+        ),
+    ],
+    ids=["served", "renamed", "in the store", "another version", "another name"],
+)
+def test_parameters_for_what_is_not_there_are_said_to_have_no_effect(
+    properties: dict[str, str], said: list[str]
+) -> None:
+    assert list(without_effect(properties, STORE)) == said

@@ -45,6 +45,19 @@ def of_archive(properties: Mapping[str, str], archive: Archive) -> ModelVersion:
     return _version(archive, archive.model_name, _parameters_of(properties))
 
 
+def without_effect(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> Iterator[str]:
+    """Yield what to say of the parameters in `models` for each version that is neither served nor in the store."""
+    if "model_snapshot" in properties:  # `models` is not read
+        return
+    known = {(one.name, one.version) for one in _found(properties, archives)}
+    known |= {(one.model_name, one.model_version) for one in archives.values()}
+    for name, version in _parameters_of(properties):
+        if (name, version) not in known:
+            others = ", ".join(other for model, other in sorted(known) if model == name)
+            instead = f"its version is {others}" if others else "it has no model of this name"
+            yield f"models: what it says of {name}, version {version}, has no effect: the store has none; {instead}"
+
+
 def default_first(properties: Mapping[str, str], archives: Mapping[str, Archive]) -> str:
     """Return `load_models` with each model's default version before its others: TorchServe takes the first for it.
 

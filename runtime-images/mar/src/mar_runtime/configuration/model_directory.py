@@ -19,7 +19,7 @@ from torchserve_compat.store import notices, properties, rules
 from torchserve_compat.store.archives import Archive, read_archive, read_store
 from torchserve_compat.store.known_settings import USUAL, Runtime
 from torchserve_compat.store.models import LoadSelection, named_in_models, parse_table, select
-from torchserve_compat.store.versions import newest, of_archive, requested_versions
+from torchserve_compat.store.versions import newest, of_archive, requested_versions, without_effect
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +126,8 @@ def _archives(
     for model, why in selection.missing.items():
         log.warning("model %s %s", model, why)
     versions = requested_versions(wanted, archives, str(store))
+    for notice in without_effect(wanted, archives):
+        log.warning("config.properties: %s", notice)
     requests = [ArchiveRequest(version, store / version.archive) for version in versions]
     named = {version.name for version in versions}
     others = (archive for name, archive in newest(archives).items() if name not in named)
