@@ -1,6 +1,7 @@
 """The operator's Prometheus metrics. docs/operations.md lists them.
 
-Counters and histograms count as things happen. Gauges are computed from a snapshot when Prometheus asks.
+Counters and histograms count as things happen. Gauges, and the counter of watches, are computed from a snapshot when
+Prometheus asks.
 """
 
 from __future__ import annotations
