@@ -70,7 +70,9 @@ class HubAccess:
 def hub_access(uri: Uri, environment: Mapping[str, str]) -> HubAccess:
     """Return the model's address on the hub; raise UsageError for an invalid endpoint or token."""
     name, _, revision = uri.path.partition(":")
-    endpoint = checked_url("HF_ENDPOINT", environment.get("HF_ENDPOINT") or _ENDPOINT, _ENDPOINT)
+    endpoint = checked_url(
+        "HF_ENDPOINT", environment.get("HF_ENDPOINT") or _ENDPOINT, f"the hub's, such as {_ENDPOINT}"
+    )
     token = environment.get("HF_TOKEN", "").strip()
     if token and not _TOKEN.fullmatch(token):
         # Without the text, which is a secret.

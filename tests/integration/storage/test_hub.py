@@ -210,7 +210,8 @@ def test_an_endpoint_that_is_no_url_is_refused(initialize: Initialize, models: P
 
     assert (outcome.exit_code, outcome.reason) == (
         2,
-        "hf://org/bert: HF_ENDPOINT is 'hub.example.com'; write the hub's URL, such as https://huggingface.co",
+        "hf://org/bert: HF_ENDPOINT is 'hub.example.com', which is not a URL; "
+        "write the hub's, such as https://huggingface.co",
     )
 
 

@@ -12,6 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+import yaml
+
 from isvc.limits import FILE_BYTES
 from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
@@ -51,12 +53,21 @@ def _files(path: Path) -> list[Path]:
 def _is_data(text: YamlText) -> bool:
     """Whether a file is neither an object of Kubernetes nor meant as one."""
     if not text.source.endswith(".json"):
-        return not _OF_AN_OBJECT.search(text.content)
+        return not _OF_AN_OBJECT.search(text.content) and _is_yaml(text.content)
     try:
         document = json.loads(text.content)
     except (ValueError, RecursionError):
         return False
     return not isinstance(document, dict) or not {"apiVersion", "kind"} & document.keys()
+
+
+def _is_yaml(content: str) -> bool:
+    try:
+        for _ in yaml.parse(content):
+            pass
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _text(path: Path) -> YamlText:
