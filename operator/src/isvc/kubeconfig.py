@@ -28,10 +28,12 @@ def check_kubeconfig(paths: str, context: str | None = None) -> None:
     found = [path for path in named if _expanded(path).exists()]
     if not found:
         raise unusable_kubeconfig(paths, "it does not exist" if len(named) == 1 else "none of these files exists")
+    configs = []
     for path in found:
-        if problem := next(_problems(_expanded(path)), None):
+        config, problem = _read(_expanded(path))
+        if problem:
             raise unusable_kubeconfig(paths, problem if len(named) == 1 else f"{path}: {problem}")
-    configs = [yaml.safe_load(_expanded(path).read_text(encoding="utf-8")) for path in found]
+        configs.append(config)
     if problem := _problem_of_user(configs, context):
         raise unusable_kubeconfig(paths, problem)
 
@@ -62,25 +64,24 @@ def _item(configs: Sequence[Mapping[str, Any]], name: str, wanted: object) -> Ma
     return next((item for config in configs for item in config.get(name) or () if item["name"] == wanted), None)
 
 
-def _problems(path: Path) -> Iterator[str]:
+def _read(path: Path) -> tuple[Any, str | None]:
+    """Return what a file has, and what is wrong with it."""
     try:
         with path.open("rb") as file:
             content = file.read(KUBECONFIG_BYTES + 1)
-        config = yaml.safe_load(content.decode()) if len(content) <= KUBECONFIG_BYTES else None
+        if len(content) > KUBECONFIG_BYTES:
+            return None, f"it has more than {KUBECONFIG_BYTES} bytes"
+        config = yaml.safe_load(content.decode())
     except OSError as error:
-        yield f"it cannot be read: {error.strerror}"
+        return None, f"it cannot be read: {error.strerror}"
     except UnicodeDecodeError:
-        yield "it is not UTF-8 text"
+        return None, "it is not UTF-8 text"
     except (yaml.YAMLError, ValueError, LookupError, RecursionError) as error:  # also of Python's own types
         mark = getattr(error, "problem_mark", None)
-        yield "it is not YAML" + (f": line {mark.line + 1} cannot be read" if mark else "")
-    else:
-        if len(content) > KUBECONFIG_BYTES:
-            yield f"it has more than {KUBECONFIG_BYTES} bytes"
-        elif not content.strip():
-            yield "it is empty"
-        else:
-            yield from _problems_of(config)
+        return None, "it is not YAML" + (f": line {mark.line + 1} cannot be read" if mark else "")
+    if not content.strip():
+        return None, "it is empty"
+    return config, next(_problems_of(config), None)
 
 
 def _problems_of(config: Any) -> Iterator[str]:

@@ -12,8 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-import yaml
-
 from isvc.limits import FILE_BYTES
 from isvc.run.documents import YamlText
 from isvc.run.errors import UnusableInput
@@ -24,7 +22,7 @@ _STANDARD_INPUT = Path("-")
 _URI = re.compile(r"\w{2,}:/")  # as a path, which has lost a slash
 _NAMES, _NEAR = 1000, 0.8  # of files beside one that is missing, and the ratio of difflib
 _SUFFIXES = (".yaml", ".yml", ".json")
-_OF_AN_OBJECT = re.compile(r"""^[\s{-]*["']?(apiVersion|kind)\b""", re.IGNORECASE | re.MULTILINE)
+_OF_AN_OBJECT = re.compile(r"""^[\s{-]*["']?(apiVersion|kind|metadata|spec)\b""", re.IGNORECASE | re.MULTILINE)
 
 
 def read_files(paths: Iterable[Path]) -> list[YamlText]:
@@ -53,21 +51,12 @@ def _files(path: Path) -> list[Path]:
 def _is_data(text: YamlText) -> bool:
     """Whether a file is neither an object of Kubernetes nor meant as one."""
     if not text.source.endswith(".json"):
-        return not _OF_AN_OBJECT.search(text.content) and _is_yaml(text.content)
+        return not _OF_AN_OBJECT.search(text.content)
     try:
         document = json.loads(text.content)
     except (ValueError, RecursionError):
         return False
     return not isinstance(document, dict) or not {"apiVersion", "kind"} & document.keys()
-
-
-def _is_yaml(content: str) -> bool:
-    try:
-        for _ in yaml.parse(content):
-            pass
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return False
-    return True
 
 
 def _text(path: Path) -> YamlText:
